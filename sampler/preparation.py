@@ -8,21 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.linear_part import LinearTraining
-from sampler.data.binning import MAX_CUTS, Grid, cuts_between, distinct_values, spread
 from sampler.data.columns import summarise
+from sampler.data.cut_points import choose_grid
+from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
 from sampler.data.encode import encode, train_column
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.data.transform import Transform, choose_transform
-from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.prior import outcome_sd
 from sampler.settings import Settings
-from sampler.storage.model_header import GRID_POINTS, REFERENCE_ROWS, Header
+from sampler.storage.model_header import REFERENCE_ROWS, Header
 from sampler.training import Training
 
 if TYPE_CHECKING:
@@ -30,13 +30,12 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.data.binning import Cuts
+    from sampler.data.binning import Grid
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
     from sampler.prior import Constants
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
-FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
 
 
@@ -152,7 +151,7 @@ def prepare(
         ignored=tuple(dict.fromkeys([*choice.ignored, *taken, *ignored])),
     )
     prior = dict(prior or {})
-    grid, default_grid = _grids(design, schema, prior.pop("cuts", {}), resolved)
+    grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     transform = choose_transform(resolved.transform, outcome, design, weight)
@@ -181,9 +180,9 @@ def prepare(
     )
     warnings = [
         *choice.warnings,
-        *_index_warning(X, y),
-        *_copies(design, outcome, schema),
-        *_outlier_warning(outcome, target),
+        *index_warnings(X, y),
+        *copy_warnings(design, outcome, schema),
+        *outlier_warnings(outcome, target),
         *METHODS[resolved.method].warnings(training, schema),
     ]
     kept = design[:, _reference_rows(len(outcome))] if linear else None
@@ -321,48 +320,6 @@ def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[s
     return METHODS[settings.method].check_prior(prior, settings)
 
 
-def _index_warning(X: Any, y: Any) -> list[str]:
-    """Warn where row labels of pandas objects differ, because rows are matched by position."""
-    ours: Any = getattr(X, "index", None)
-    theirs: Any = getattr(y, "index", None)
-    if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
-        return []
-    return ["the table and the target have different row labels: rows are matched by position"]
-
-
-def _copies(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:
-    """Warn about features that are copies of the outcome."""
-    warnings = []
-    for j, column in enumerate(schema.columns):
-        coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
-        if len(coded) > 1:  # a category: as classes are numbered, in the order of its levels
-            same = column.levels == schema.target.levels and np.array_equal(coded.argmax(axis=0), outcome)
-        else:
-            same = np.array_equal(coded[0], outcome)
-        if same:
-            warnings.append(
-                f"{column.name} has exactly the values of the target: predictions only repeat it; leave it "
-                "out of the features unless new rows have it too"
-            )
-    return warnings
-
-
-def _outlier_warning(outcome: NDArray[np.float64], target: Column) -> list[str]:
-    """Warn about a value so far from the others that it determines the noise, and with it every interval."""
-    if target.kind != "number":
-        return []
-    low, median, high = np.quantile(outcome, [0.25, 0.5, 0.75])
-    row = int(np.argmax(np.abs(outcome - median)))
-    distance = abs(float(outcome[row] - median))
-    if not 0 < FARTHEST * (high - low) < distance:
-        return []
-    times = f"{distance / (high - low):,.0f} times the range of the middle half of the values"
-    return [
-        f"{target.name}: {outcome[row]:g} in row {row + 1} is {times} away from their median, and determines "
-        "the noise of all predictions: correct it if it is an error, or fit its logarithm"
-    ]
-
-
 def _read_features(
     table: Table, kinds: Mapping[str, FeatureKind]
 ) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
@@ -381,47 +338,3 @@ def _read_features(
     if problems:
         raise DataError(problems)
     return tuple(used), np.stack(design)
-
-
-def _grids(
-    design: NDArray[np.float64], schema: Schema, cuts: Any, settings: Settings
-) -> tuple[Grid, list[list[float]]]:
-    """Choose the cut points, and each numeric or date column's default points for showing effects."""
-    named = isinstance(cuts, str) and cuts in SCHEMES
-    scheme: Cuts = cuts if named else METHODS[settings.method].cuts_of(settings.family)
-    given = {} if named else _checked_cuts(cuts, schema)
-    points: list[list[float]] = [[] for _ in schema.columns]
-    found = []
-    for (j, _), values in zip(schema.coded, design, strict=True):
-        column = schema.columns[j]
-        distinct, counts = distinct_values(values)
-        if column.kind in {"number", "date"}:
-            points[j] = spread(distinct, counts, GRID_POINTS)
-        found.append(given[column.name] if column.name in given else cuts_between(distinct, counts, scheme))
-    return Grid(tuple(found)), points
-
-
-def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
-    if not hasattr(cuts, "get"):
-        raise SettingsError(
-            'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points',
-            field="prior.cuts",
-            code="not_accepted",
-        )
-    unknown = sorted(set(cuts) - {column.name for column in schema.columns})
-    if unknown:
-        raise SettingsError(
-            f'prior["cuts"] names {unknown[0]!r}, which is not a feature', field="prior.cuts", code="unknown"
-        )
-    return {name: _given_cuts(name, points) for name, points in cuts.items()}
-
-
-def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
-    cuts = np.asarray(points, dtype=np.float64)
-    if cuts.ndim != 1 or len(cuts) > MAX_CUTS or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
-        raise SettingsError(
-            f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers",
-            field="prior.cuts",
-            code="not_accepted",
-        )
-    return cuts

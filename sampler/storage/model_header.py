@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.binning import MAX_CUTS, Grid
+from sampler.data.cut_points import GRID_POINTS
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
@@ -32,7 +33,6 @@ MAGIC = b"BARTHEAD"
 VERSION = 1
 START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
-GRID_POINTS = 19  # points at which a feature's effect is evaluated by default
 
 
 @dataclass(frozen=True)

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.binning import MISSING, spread
+from sampler.data.cut_points import GRID_POINTS
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import dependence_columns, to_pandas
 from sampler.posterior.intervals import Interval
 from sampler.posterior.kernels.tree_sums import BLOCK
-from sampler.storage.model_header import GRID_POINTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -1,0 +1,66 @@
+"""Cut points of all columns, chosen by a scheme or given, and the points at which effects are shown."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.binning import MAX_CUTS, Grid, cuts_between, distinct_values, spread
+from sampler.definitions.prior import SCHEMES
+from sampler.errors import SettingsError
+from sampler.methods import METHODS
+
+GRID_POINTS = 19  # points at which a feature's effect is evaluated by default
+
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.binning import Cuts
+    from sampler.data.schema import Schema
+    from sampler.settings import Settings
+
+
+def choose_grid(
+    design: NDArray[np.float64], schema: Schema, cuts: Any, settings: Settings
+) -> tuple[Grid, list[list[float]]]:
+    """Choose the cut points, and each numeric or date column's default points for showing effects."""
+    named = isinstance(cuts, str) and cuts in SCHEMES
+    scheme: Cuts = cuts if named else METHODS[settings.method].cuts_of(settings.family)
+    fixed = {} if named else _checked_cuts(cuts, schema)
+    points: list[list[float]] = [[] for _ in schema.columns]
+    chosen = []
+    for (j, _), values in zip(schema.coded, design, strict=True):
+        column = schema.columns[j]
+        distinct, counts = distinct_values(values)
+        if column.kind in {"number", "date"}:
+            points[j] = spread(distinct, counts, GRID_POINTS)
+        chosen.append(fixed[column.name] if column.name in fixed else cuts_between(distinct, counts, scheme))
+    return Grid(tuple(chosen)), points
+
+
+def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
+    if not hasattr(cuts, "get"):
+        raise SettingsError(
+            'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points',
+            field="prior.cuts",
+            code="not_accepted",
+        )
+    unknown = sorted(set(cuts) - {column.name for column in schema.columns})
+    if unknown:
+        raise SettingsError(
+            f'prior["cuts"] names {unknown[0]!r}, which is not a feature', field="prior.cuts", code="unknown"
+        )
+    return {name: _given_cuts(name, points) for name, points in cuts.items()}
+
+
+def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
+    cuts = np.asarray(points, dtype=np.float64)
+    if cuts.ndim != 1 or len(cuts) > MAX_CUTS or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
+        raise SettingsError(
+            f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers",
+            field="prior.cuts",
+            code="not_accepted",
+        )
+    return cuts
