@@ -1,0 +1,109 @@
+"""Pages of datasets as a browser without JavaScript shows them."""
+
+import re
+
+from app.web.read_options import UploadQuery
+from tests.support.api_calls import post_csv
+from tests.support.databases import only
+from tests.support.html_page import page_of
+from tests.support.models.fitted_models import SMALL, run_units
+
+pytestmark = only("sqlite")
+
+
+def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
+    """An uploaded file's page shows kinds, missing values, histograms and first rows."""
+    text = "size,colour,when,new\n"
+    text += "1,red,2024-01-01,true\n,blue,2024-02-01,false\n3,red,2024-03-01,false\n" * 8
+    answer = browser.post("/ui/datasets", data={"name": "my table"}, files={"file": ("t.csv", text)})
+    page = page_of(answer)
+
+    assert re.fullmatch(r".*/ui/datasets/ds_\w+", str(answer.url))
+    assert "my table" in page.words
+    for told in ("number", "category", "date", "8 33.3%", "missing", "2024-03-01"):
+        assert told in " ".join(page.words.split()), told
+    assert "false67%" in "".join(page.words.split())
+    assert not {"True", "False"} & set(page.words.split())
+    assert page.tags.count("svg") == 1 + 2  # the logo, a histogram of numbers and one of dates
+    assert browser.get("/datasets").json()["items"][0]["name"] == "my table"
+
+
+def test_a_dataset_is_mended_on_its_page(browser, client):
+    """The page asks about codes for missing and offers other kinds; one form does both, without an upload."""
+    text = "rent,area,city\n" + "".join(
+        f"{'k.A.' if i % 7 == 0 else 500 + i},{30 + i},9\n" for i in range(42)
+    )
+    old = post_csv(client, text, name="flats").json()
+    at = f"/ui/datasets/{old['id']}"
+    page = page_of(browser.get(at))
+    words = " ".join(page.words.split())
+    assert "rent: k.A. in 6 rows; 36 of 42 values are numbers" in words
+    assert "always the same: tells a model nothing" in words
+    ticked = {c["name"]: c["value"] for c in page.controls if c.get("type") == "checkbox" and "checked" in c}
+    assert ticked == {"codes:rent": "k.A."}
+
+    made = browser.post(
+        f"{at}/amend", data=page.hidden | ticked | {"kind:rent": "category", "kind:area": "text"}
+    )
+
+    page_of(made)
+    new = client.get(f"/datasets/{str(made.url).rpartition('/')[2]}").json()
+    assert new["name"] == "flats"
+    assert [column["kind"] for column in new["columns"]] == ["number", "category", "number"]
+    assert new["columns"][0]["missing"] == 6
+    assert client.get(f"/datasets/{old['id']}").status_code == 404, "nothing needs the old one"
+    page_of(browser.post(f"/ui/datasets/{new['id']}/amend", data={"kind:rent": "number"}), 422)
+
+
+def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, settings):
+    """The refusal is one line with the rows, and brings a box that says how many it leaves out."""
+    text = "y,size\n" + "".join(f"{'' if i % 10 == 3 else i % 7},{i}\n" for i in range(60))
+    dataset = post_csv(client, text).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    assert "missing_target" not in {c["name"] for c in form.controls if "disabled" not in c}
+    sent = (
+        form.hidden
+        | {name: str(value) for name, value in SMALL.items()}
+        | {"target": "y", "features": "size", "holdout": "20"}
+    )
+
+    refused = page_of(browser.post("/ui/models", data=sent), 422)
+
+    assert refused.words.count("the target is missing") == 2, "in the summary, and once at the field"
+    assert "(rows 4, 14, 24, 34, 44, …)" in refused.words
+    assert "Leave out the 6 rows without it" in " ".join(refused.words.split())
+    (box,) = (c for c in refused.controls if c["name"] == "missing_target")
+    assert "checked" in box
+    made = browser.post("/ui/models", data=sent | {"missing_target": box["value"]})
+    run_units(settings)
+    page = page_of(browser.get(str(made.url)))
+    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert model["state"] == "succeeded"
+    assert model["settings"]["missing_target"] == "leave_out"
+    assert model["holdout"]["rows"] <= 12
+    assert "6 rows without y are left out" in page.words
+    held_out = client.get(f"/models/{model['id']}/holdout").json()
+    assert len(held_out["rows"]["row"]) == model["holdout"]["rows"]
+    assert not any(row % 10 == 4 for row in held_out["rows"]["row"])
+
+
+def test_the_form_says_how_a_file_is_written(browser, client):
+    """The form has every reading option and column kind; an unknown value is reported."""
+    rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
+    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
+    told |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}
+    fields = {control["name"] for control in page_of(browser.get("/ui/datasets")).controls}
+    assert set(UploadQuery.model_fields) <= fields
+    names = [column["name"] for column in post_csv(client, rows, **told).json()["columns"]]
+    file = {"file": ("t.csv", rows)}
+
+    answer = browser.post("/ui/datasets", data=told | {"kind": f"{names[3]}:category"}, files=file)
+
+    page_of(answer)
+    dataset = client.get(f"/datasets/{str(answer.url).rpartition('/')[2]}").json()
+    assert [column["kind"] for column in dataset["columns"]] == ["number", "date", "category", "category"]
+    assert dataset["columns"][1]["max"] == "2026-02-03"
+    assert dataset["columns"][2]["missing"] == 12
+    assert dataset["num_rows"] == 24
+    for field, word in (("encoding", "klingon"), ("decimal", "dot"), ("kind", "zip")):
+        assert field in page_of(browser.post("/ui/datasets", data={field: word}, files=file), 422).words

@@ -1,0 +1,99 @@
+"""Predictions on pages, as a browser without JavaScript shows them."""
+
+import io
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from app.dashboard import formatting
+from tests.support.api_calls import post_csv
+from tests.support.databases import only
+from tests.support.html_page import page_of
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+pytestmark = only("sqlite")
+
+
+def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client, settings):
+    """Without JavaScript: a preview with bars, then the same file as CSV, Parquet and Arrow."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/predict"
+    rows = "id,colour,size\n007,red,3\n008,blue,1000\n"
+
+    def send(wanted: str, text: str = rows, **more):
+        file = {"file": ("my rows.csv", text)}
+        return browser.post(at, data={"as": wanted} | more, files=file)
+
+    preview = page_of(send("preview"))
+    csv = send("csv", level="80")
+
+    words = " ".join(preview.words.split())
+    assert "my rows.csv: 2 rows" in words
+    assert "007" in words
+    assert "size: outside the training range" in words
+    assert preview.tags.count("svg") == 1 + 2
+    assert "keep=" in preview.words, "the same with curl"
+    assert csv.headers["content-disposition"] == 'attachment; filename="my_rows-predicted.csv"'
+    lines = csv.text.replace('"', "").splitlines()
+    assert lines[0] == "id,colour,size,mean,sd,lower_80,upper_80,flags,interval"
+    assert lines[1].startswith("007,red,3,")
+    parquet = pq.read_table(io.BytesIO(send("parquet").content))
+    arrow = pa.ipc.open_stream(send("arrow").content).read_all()
+    assert parquet.equals(arrow)
+    assert parquet["id"].to_pylist() == ["007", "008"]
+    refused = page_of(send("csv", "id,colour\n1,red\n"), 422)
+    assert "the model needs this column" in refused.words
+    page_of(send("preview", level="many"), 422)
+    page_of(browser.post(at, data={"as": "csv"}), 415)
+
+
+def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, settings):
+    """A fit with noise="forest", by the form and by the API, gives each row its own spread."""
+    rng = np.random.default_rng(3)
+    x = rng.uniform(size=120)
+    y = x + rng.normal(size=120) * (0.02 + 2 * (x > 0.5))
+    rows = "y,x\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(y, x, strict=True))
+    dataset = post_csv(client, rows).json()
+    form = page_of(browser.get(f"/ui/models/new?dataset={dataset['id']}"))
+    (field,) = (control for control in form.controls if control["name"] == "noise")
+    assert field["id"] == "noise"
+    small = SMALL | {"num_draws": 100, "num_burnin": 200}
+    sent = form.hidden | {name: str(value) for name, value in small.items()}
+    made = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
+    run_units(settings)
+
+    page = page_of(browser.get(str(made.url)))
+    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert (model["state"], model["settings"]["noise"]) == ("succeeded", "forest")
+    assert "forest" in page.words
+    file = {"file": ("new.csv", "x\n0.2\n0.8\n")}
+    preview = page_of(browser.post(f"/ui/models/{model['id']}/predict", data={"as": "preview"}, files=file))
+    columns = {"columns": {"x": [0.2, 0.8]}}
+    answer = client.post(f"/models/{model['id']}/predict", json=columns).json()
+    calm, wild = answer["sd"]
+    assert wild > 2 * calm
+    for spread in (calm, wild):
+        assert f'<td class="num">{formatting.number(spread, 3)}</td>' in preview.text
+    for tab in ("chains", "features", "effects", "predict?f0=0.8"):
+        for image in page_of(browser.get(f"/ui/models/{model['id']}/{tab}")).images:
+            assert browser.get(image["src"]).status_code == 200
+    body = {"dataset_id": dataset["id"], "target": "y", "noise": "forest"} | small
+    by_api = client.post("/models", json=body).json()["id"]
+    run_units(settings)
+    assert client.post(f"/models/{by_api}/predict", json=columns).json()["sd"] == answer["sd"]
+
+
+def test_a_prediction_says_why(browser, client, settings):
+    """Below the prediction of a row stand the SHAP values of the API, the largest first, with a bar each."""
+    model = fitted(client, settings)
+    row = {"size": 7.0, "colour": "red"}
+    values = client.post(f"/models/{model['id']}/shap", json={"rows": [row]}).json()
+    page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=7&f1=red"))
+    shown = page.text[page.text.index('id="why"') :]
+    effects = dict(zip(values["features"], values["values"][0], strict=True))
+    order = sorted(effects, key=lambda name: -abs(effects[name]))
+    at = [shown.index(f'<th scope="row">{name}</th>') for name in order]
+    assert at == sorted(at)
+    for effect in effects.values():
+        assert f'<td class="num">{formatting.number(effect, 3)}</td>' in shown
