@@ -3,8 +3,9 @@
     python benchmarks/real_tables.py linear [--tables meats Credit] [--splits 3] [--keep scores.json]
 
 Prints, per table and setting, the pinball loss over seven levels and the RMSE relative to the default's
-(means over splits), the coverage of 50% and 90% intervals, and processor seconds; then means over the tables
-of the logarithms of the relative losses, with 95% bootstrap intervals. With --keep, scores are read from and
+(means over splits), the coverage of 50% and 90% intervals, and processor seconds; then, over the tables,
+means of the logarithms of the relative losses and RMSE with 95% bootstrap intervals, mean coverages, the
+smallest of 90% intervals, and how many fits converged or nearly did. With --keep, scores are read from and
 added to that file, so that a run can be resumed.
 """
 
@@ -28,8 +29,8 @@ SETTINGS = {
     "transform-linear": {"transform": "auto", "linear": True},
     "transform-forest": {"transform": "auto", "noise": "forest"},
     "transform-linear-forest": {"transform": "auto", "linear": True, "noise": "forest"},
-    "k-drawn": {"prior": {"k_df": 1.0, "k_scale": 2.0}},
-    "k-drawn-3": {"prior": {"k_df": 3.0}},
+    "k-fixed": {"prior": {"k": 2.0}},
+    "k-drawn-1.25": {"prior": {"k_df": 1.25, "k_scale": 20.0}},
 }
 # package, table, target, columns left out, most rows
 TABLES = {
@@ -102,6 +103,8 @@ def scores(name, settings, seed):
         "rmse": float(np.sqrt(np.mean((truth - said.mean) ** 2))),
         "cover50": float(inside[0]),
         "cover90": float(inside[1]),
+        "converged": float(posterior.summary().verdict == "converged"),
+        "usable": float(posterior.summary().verdict != "not_converged"),
         "seconds": seconds,
     }
 
@@ -123,7 +126,7 @@ def main():
     args = parser.parse_args()
     kept = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
     few = {} if args.draws is None else {"num_draws": args.draws}
-    relative = {name: [] for name in args.settings}
+    found_of = {name: [] for name in ("default", *args.settings)}
     for table in args.tables:
         found = {}
         for name in ("default", *args.settings):
@@ -142,17 +145,25 @@ def main():
         for name in ("default", *args.settings):
             own = mean[name]
             ratio = own["pinball"] / base["pinball"]
-            if name != "default":
-                relative[name].append(np.log(ratio))
+            found_of[name].append((own, base))
             print(
                 f"{table:12} {name:14} pinball {ratio:.3f}  rmse {own['rmse'] / base['rmse']:.3f}  "
                 f"coverage {own['cover50']:.3f} {own['cover90']:.3f}  seconds {own['seconds']:.1f}",
                 flush=True,
             )
-    for name, values in relative.items():
-        middle, low, high = np.exp(bootstrap(np.array(values)))
-        better = np.sum(np.array(values) < 0)
-        print(f"{name:14} {middle:.3f} ({low:.3f} to {high:.3f}), better on {better} of {len(values)}")
+    for name, pairs in found_of.items():
+        told = []
+        for figure in ("pinball", "rmse"):
+            values = np.log([own[figure] / base[figure] for own, base in pairs])
+            middle, low, high = np.exp(bootstrap(values))
+            told.append(f"{figure} {middle:.3f} ({low:.3f} to {high:.3f}), better on {np.sum(values < 0)}")
+        mean = {figure: np.mean([own[figure] for own, _ in pairs]) for figure in pairs[0][0]}
+        least = min(own["cover90"] for own, _ in pairs)
+        print(
+            f"{name:14} {len(pairs)} tables; {'; '.join(told)}; coverage {mean['cover50']:.3f} "
+            f"{mean['cover90']:.3f} (least {least:.3f}); converged {mean['converged']:.2f}, "
+            f"or nearly {mean['usable']:.2f}; seconds {mean['seconds']:.1f}"
+        )
 
 
 if __name__ == "__main__":

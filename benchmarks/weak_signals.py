@@ -3,7 +3,7 @@
     python benchmarks/weak_signals.py [--seeds 10] [--priors default df-1.25 df-3] [--peer]
 
 Prints, per process, the RMSE of f at new rows under each prior, relative to the first, with 95% intervals of
-the ratio over the data seeds. "df-V" draws k as 2 chi(V) / root of V, so that E k^2 is 4; "chi-V" as 2
+the ratio over the data seeds. "df-V" draws k as 2 chi(V) / root of V, so that E k^2 is 4; "chi-V-S" as S
 chi(V).
 """
 
@@ -48,8 +48,8 @@ def prior_of(name):
     """Return the prior entries that a name stands for."""
     if name == "default":
         return {}
-    kind, value = name.split("-", 1)
-    return {"k_df": float(value)} | ({"k_scale": 2.0} if kind == "chi" else {})
+    kind, degrees, *scale = name.split("-")
+    return {"k_df": float(degrees)} | ({"k_scale": float(scale[0])} if kind == "chi" else {})
 
 
 def error(name, process, seed):
@@ -73,7 +73,7 @@ def error(name, process, seed):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seeds", type=int, default=10)
-    parser.add_argument("--priors", nargs="+", default=["default", "df-1.25", "df-3", "chi-1.25"])
+    parser.add_argument("--priors", nargs="+", default=["default", "df-1.25", "df-3", "chi-1.25-20"])
     parser.add_argument("--processes", nargs="+", default=[*PROCESSES], choices=[*PROCESSES])
     parser.add_argument("--peer", action="store_true", help="also stochtree's defaults")
     args = parser.parse_args()

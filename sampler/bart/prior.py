@@ -46,6 +46,8 @@ DEFAULTS: dict[str, Any] = {
     "sigma_estimate": "linear",
     "sparse": False,
 }
+# Of numbers k is drawn unless k, k_df or leaf_sd is given (docs/defaults.md).
+K_DRAWN = {"k_df": 3.0, "k_scale": 5.0}
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
@@ -77,8 +79,9 @@ def calibrate(
         Any of k, alpha, beta, nu, q, sigma_estimate ("linear" or "naive"), or instead of what the data would
         scale, in units of y: offset, leaf_sd, lambda, sigma (known noise), sigma_start (first state of the
         chain), step (the grid). k_df and k_scale: k = k_scale chi(k_df) is drawn, E[k^2] = k^2 unless k_scale
-        is given. sparse: the columns' shares are drawn (DART), with sparse_a, sparse_b, sparse_rho (the
-        number of coded columns unless given) or a known sparse_theta.
+        is given; of numbers it is unless k, k_df or leaf_sd is given. sparse: the columns' shares are drawn
+        (DART), with sparse_a, sparse_b, sparse_rho (the number of coded columns unless given) or a known
+        sparse_theta.
     line
         Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
 
@@ -99,7 +102,8 @@ def calibrate(
     low, high = float(np.min(rest)), float(np.max(rest))
     spread = high - low if high > low else 1.0
     offset = knobs.get("offset", low + 0.5 * (high - low))
-    leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (knobs["k"] * math.sqrt(settings.num_trees)))
+    k = knobs.get("k", DEFAULTS["k"])  # where k is drawn, its first value
+    leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (k * math.sqrt(settings.num_trees)))
     sigma_fixed = "sigma" in knobs
     if sigma_fixed:
         lambda_ = knobs["sigma"] ** 2
@@ -138,7 +142,8 @@ def _calibrate_probit(
 
     edge = 0.5 / len(y)
     share = min(max(float(np.mean(y)), edge), 1 - edge)
-    leaf_sd = knobs.get("leaf_sd", 3.0 / (knobs["k"] * math.sqrt(settings.num_trees)))
+    k = knobs.get("k", DEFAULTS["k"])
+    leaf_sd = knobs.get("leaf_sd", 3.0 / (k * math.sqrt(settings.num_trees)))
     reach = max(PROBIT_REACH, leaf_sd)
     return Constants(
         offset=float(knobs.get("offset", ndtri(share))),
@@ -156,7 +161,7 @@ def _calibrate_probit(
 
 def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
     """Resolve the constants of the hyperpriors, even where they are off."""
-    k, degrees = float(knobs["k"]), float(knobs.get("k_df", 0.0))
+    k, degrees = float(knobs.get("k", DEFAULTS["k"])), float(knobs.get("k_df", 0.0))
     return {
         "k": k,
         "k_df": degrees,
@@ -188,6 +193,8 @@ def _known_to(family: str) -> dict[str, Any]:
 def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the entries of the prior, and add the defaults of the others that the family knows.
 
+    For numbers the defaults have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given.
+
     Raises
     ------
     SettingsError
@@ -218,7 +225,11 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
             field="prior.sigma",
             code="contradiction",
         )
-    return _known_to(family) | given
+    drawn = family == "gaussian" and not given.keys() & {"k", "k_df", "leaf_sd"}
+    found = _known_to(family) | (K_DRAWN if drawn else {}) | given
+    if "k_scale" in found and "k" not in given:
+        del found["k"]  # it would change nothing
+    return found
 
 
 def _is_used(name: str, given: Mapping[str, Any]) -> bool:

@@ -21,7 +21,8 @@ FILE = Path(__file__).parents[1] / "data" / "formats" / "fit_digests.json"
 ROWS = 60
 NEW_ROWS = 7
 
-_SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 6, "num_draws": 5, "thin": 2, "seed": 11}
+_DEFAULT = {"num_trees": 5, "num_chains": 2, "num_burnin": 6, "num_draws": 5, "thin": 2, "seed": 11}
+_SHORT = _DEFAULT | {"prior": {"k": 2.0}}
 _TREE = {"num_chains": 2, "num_burnin": 40, "num_draws": 5, "thin": 4, "seed": 11}
 _SOFT = {"num_chains": 1, "num_burnin": 8, "num_draws": 4, "thin": 1, "seed": 11}
 _FILTER = {"method": "smc", "num_chains": 2, "num_draws": 12, "seed": 11}
@@ -33,6 +34,7 @@ _SEARCH = {
 # outcome ("number", "count", "two" or "three" classes), whether rows are weighted, and arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
+    "bart-default-prior": ("number", False, _DEFAULT),
     "bart-cgm": ("number", False, _SHORT | {"moves": "cgm"}),
     "bart-growprune": ("number", False, _SHORT | {"moves": "growprune"}),
     "bart-growprunechange": ("number", False, _SHORT | {"moves": "growprunechange"}),
@@ -48,9 +50,9 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart-weights": ("number", True, _SHORT),
     "bart-weights-cgm": ("number", True, _SHORT | {"moves": "cgm"}),
     "bart-prior-only": ("number", False, _SHORT | {"prior_only": True}),
-    "bart-uniform-cuts": ("number", False, _SHORT | {"prior": {"cuts": "uniform"}}),
+    "bart-uniform-cuts": ("number", False, _SHORT | {"prior": {"cuts": "uniform", "k": 2.0}}),
     "bart-k-df": ("number", False, _SHORT | {"prior": {"k_df": 1.25}}),
-    "bart-sparse": ("number", False, _SHORT | {"prior": {"sparse": True}}),
+    "bart-sparse": ("number", False, _SHORT | {"prior": {"sparse": True, "k": 2.0}}),
     "bart-sparse-theta": (
         "number",
         False,

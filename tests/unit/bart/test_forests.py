@@ -56,7 +56,7 @@ def trees_of(draws):
 @pytest.mark.parametrize("kind", KINDS, ids=str)
 def test_two_forests_of_one_prior_are_one_forest(two_forests, kind):
     """Two forests of one prior on one residual equal one forest of all their trees, bit for bit."""
-    data = training(**kind)
+    data = training(**kind, prior={"k": 2.0})
     one = Chain.start(data, 0)
     one.run(10**6)
     two_forests(first=5)
