@@ -25,6 +25,7 @@ from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.assessment.scoring import LabelledRows, score
+from sampler.posterior.display.model_card import ModelCard, model_card
 from sampler.posterior.display.plots import Plots, draw_prediction
 from sampler.posterior.display.tabular import (
     Convergence,
@@ -50,7 +51,6 @@ from sampler.posterior.explanations.shap_values import ForestToExplain, GameKind
 from sampler.posterior.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.slopes import Slopes
-from sampler.posterior.model_card import ModelCard, model_card
 from sampler.posterior.report import diagnose
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting import noise_law
@@ -1132,6 +1132,7 @@ class Posterior:
         weights: Any = None,
         *,
         scores: Mapping[str, Any] | None = None,
+        importance: Mapping[str, Any] | None = None,
         facts: Mapping[str, str] | None = None,
     ) -> ModelCard:
         """Describe the model on one page: data, settings, verdicts, scores, importance, effects and limits.
@@ -1139,10 +1140,11 @@ class Posterior:
         Parameters
         ----------
         X, y, weights
-            Rows that the model was not fitted to, with their outcomes, for the scores; None for a card
-            without scores.
-        scores
-            Scores known already, as `score` returns them, in place of rows.
+            Rows that the model was not fitted to, with their outcomes, for scores and importance; None for a
+            card without them.
+        scores, importance
+            Scores and importance known already, as `score` and `importance(..).to_json()` return them, in
+            place of rows.
         facts
             Further facts for the first section, by name.
 
@@ -1159,7 +1161,8 @@ class Posterior:
         """
         if X is not None:
             scores = self.score(X, y, weights)
-        return model_card(self, self._header, scores, facts or {})
+            importance = self.importance(X, y, weights).to_json()
+        return model_card(self, self._header, scores, importance, facts or {})
 
     @property
     def plot(self) -> Plots:

@@ -5,17 +5,17 @@ be drawn at a time. Importing either takes seconds, so it happens with the first
 """
 
 import io
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
+
+from app.services.predictions.model_cards import DRAWING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 Theme = Literal["light", "dark"]
 Shape = Literal["wide", "narrow"]
-_lock = threading.Lock()
 FONTS = "system-ui, -apple-system, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', sans-serif"
 
 
@@ -87,7 +87,7 @@ Paint = Callable[["Figure", ChartStyle], None]
 
 def draw(paint: Paint, look: ChartStyle) -> bytes:
     """Return the SVG document that a function paints on an empty figure; waits for other charts."""
-    with _lock:
+    with DRAWING:
         import matplotlib as mpl  # noqa: PLC0415
         from matplotlib.figure import Figure  # noqa: PLC0415
 
@@ -99,7 +99,7 @@ def draw(paint: Paint, look: ChartStyle) -> bytes:
 
 def draw_arviz(make: Callable[[dict[str, Any], ChartStyle], Any], finish: Paint, look: ChartStyle) -> bytes:
     """Return the SVG document of an ArviZ plot: `make` takes its arguments and returns its collection."""
-    with _lock:
+    with DRAWING:
         import matplotlib as mpl  # noqa: PLC0415
 
         mpl.use("agg")

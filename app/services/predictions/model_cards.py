@@ -3,8 +3,12 @@
 from app.services.fits import models
 from app.services.predictions.explanations import finished
 from app.services.predictions.predict_rows import Predictor, understood
+from app.store import models as store
 from app.store.engine import session_scope
-from sampler.posterior.model_card import ModelCard
+from sampler.posterior.display.model_card import ModelCard
+from sampler.posterior.display.plots import DRAWING
+
+__all__ = ["DRAWING", "describe"]  # the dashboard's charts take turns with those of cards
 
 
 def describe(predictor: Predictor, owner: str, model: str) -> ModelCard:
@@ -18,10 +22,11 @@ def describe(predictor: Predictor, owner: str, model: str) -> ModelCard:
     found, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
         fitted = models.view(session, owner, found.id)
+        by_loss = (store.held_out(session, found.id) or {}).get("importance") or [None]
     facts = {"Name": fitted.label, "Id": fitted.id}
     if fitted.dataset_id is not None:
         facts["Dataset"] = fitted.dataset_id
     if fitted.finished_at is not None:
         facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
     with understood():
-        return posterior.model_card(scores=fitted.holdout, facts=facts)
+        return posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)

@@ -6,8 +6,11 @@ takes `ax`, the axes to draw on, and returns its axes; without `ax` it makes a f
 
 from __future__ import annotations
 
+import io
+import threading
 from functools import wraps
 from importlib import import_module
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
@@ -36,6 +39,7 @@ MOST_FEATURES = 30
 MOST_CLASSES = 8  # of one chart: those that change most
 MOST_NAME = 40  # characters of a name
 DASHED: Any = (0, (4, 3))
+DRAWING = threading.Lock()  # held while charts are drawn in threads: matplotlib's settings are global
 _Paint = TypeVar("_Paint", bound="Callable[..., Any]")
 
 
@@ -57,6 +61,22 @@ def _matplotlib() -> Any:
         raise ImportError(
             "charts need matplotlib, which is not installed: pip install 'bartserve[plot]'"
         ) from None
+
+
+def svg(paint: Callable[..., Any], height: float = 3.2, width: float = 6.4) -> str | None:
+    """Return the SVG element of a chart that `paint(ax=...)` draws; None without matplotlib.
+
+    Charts of one size, in inches, and equal figures are equal. Threads take turns.
+    """
+    if find_spec("matplotlib") is None:
+        return None
+    settings = {"svg.fonttype": "none", "svg.hashsalt": "bartserve", "text.parse_math": False, "font.size": 9}
+    with DRAWING, _matplotlib().rc_context(settings):
+        figure = import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
+        paint(ax=figure.subplots())
+        sink = io.StringIO()
+        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
+    return sink.getvalue()[sink.getvalue().index("<svg") :]
 
 
 def _axes(ax: Any, height: float = 3.2, width: float = 6.4) -> Any:
@@ -275,7 +295,7 @@ class Plots:
     def inclusion(self, level: float = 0.9, *, ax: Any = None) -> Any:
         """Draw the share of split rules that use each feature, with intervals over draws."""
         found = self._posterior.inclusion(level)
-        ax = _draw_ranked(found, found.order, _axes(ax, _height(len(found.names))))
+        ax = _draw_ranked(found, found.order, _axes(ax, height_of(len(found.names))))
         ax.axvline(1 / len(found.names), color=SOFT, lw=0.9, ls=":")
         ax.set_xlim(left=0)
         ax.set_xlabel("share of the split rules")
@@ -285,7 +305,7 @@ class Plots:
 @_chart
 def draw_importance(found: PermutationImportance, ax: Any = None) -> Any:
     """Draw the increase of the loss by feature with its interval, the largest on top."""
-    ax = _draw_ranked(found, found.order, _axes(ax, _height(len(found.names))))
+    ax = _draw_ranked(found, found.order, _axes(ax, height_of(len(found.names))))
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
     of = "RMSE" if found.loss == "rmse" else "log loss"
     ax.set_xlabel(f"increase of the {of} (from {found.baseline:.3g}) when shuffled")
@@ -362,7 +382,8 @@ def _draw_ranked(found: PermutationImportance | Inclusion, order: Sequence[int],
     return axes
 
 
-def _height(features: int) -> float:
+def height_of(features: int) -> float:
+    """Return the height in inches of a chart with a bar for each feature."""
     return 0.9 + 0.27 * min(features, MOST_FEATURES)
 
 

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 
 from sampler import Posterior
+from sampler.posterior.display.plots import svg
 from tests.support.models.random_posteriors import make_posterior
 
 TITLES = [
     "Model",
     "Data",
-    "Settings",
     "Do the chains agree?",
     "Scores on held-out rows",
     "Importance",
     "Effects",
     "Limits",
+    "Settings",
 ]
 SCORES = {
     "rows": 12,
@@ -44,7 +45,7 @@ def test_the_figures_are_the_posterior_s_own():
     posterior, _, _ = make_posterior(2)
     card = posterior.model_card(scores=SCORES, facts={"Name": "first"})
     assert [section.title for section in card.sections] == TITLES
-    model, data, _, chains, held_out, importance, effects, _ = card.sections
+    model, data, chains, held_out, importance, effects, _, _ = card.sections
     assert ("Name", "first") in model.tables[0].rows
     assert [row[0] for row in data.tables[0].rows] == ["x1", "x2", "x3", "c"]
     missing = {name: int(count) for name, _, _, count in data.tables[0].rows}
@@ -69,7 +70,11 @@ def test_scores_of_rows_are_those_of_score():
     """With rows the card has their scores; without any it says that nothing was measured."""
     posterior, X, _ = make_posterior(2)
     y = np.random.default_rng(1).normal(10, 1, len(X["x1"]))
-    rows = dict(posterior.model_card(X, y).sections[4].tables[0].rows)
+    _, _, _, held_out, importance, *_ = posterior.model_card(X, y).sections
+    rows = dict(held_out.tables[0].rows)
+    ranked = posterior.importance(X, y).to_json()["features"]
+    assert [row[0] for row in importance.tables[0].rows] == [each["name"] for each in ranked]
+    assert importance.tables[0].rows[0][1] == f"{ranked[0]['mean']:.4g}"
     scores = posterior.score(X, y)
     assert rows["Mean log density of the outcomes"] == f"{scores['log_score']:.4g}"
     assert "no row was held out" in posterior.model_card().to_markdown()
@@ -91,3 +96,12 @@ def test_the_card_of_a_file_is_the_same():
     """A model read from its file elsewhere has the same card."""
     posterior, _, _ = make_posterior(3)
     assert Posterior.from_bytes(posterior.to_bytes()).model_card() == posterior.model_card()
+
+
+def test_pictures_are_drawn_of_names_as_they_are():
+    """The HTML has a chart of the chains, one of importance and one of each effect; Markdown has none."""
+    posterior, _, _ = make_posterior(2)
+    card = posterior.model_card()
+    assert card.to_html().count("<svg") == 2 + len(card.sections[5].tables)
+    assert "<svg" not in card.to_markdown()
+    assert svg(lambda ax: ax.set_title("$x_{1$")) is not None

@@ -62,7 +62,8 @@ def test_traces_are_thinned_on_the_server(client, model):
 def test_the_card_is_that_of_the_notebook(client, settings):
     """The card of a model is that of its file with the scores of its held-out rows, in both forms."""
     model = fitted(client, settings, name="mine", seed=3, holdout=0.2)
-    card = of_file(client, model).model_card(scores=model["holdout"])
+    importance = ask(client, model, "variable-importance")["permutation"]
+    card = of_file(client, model).model_card(scores=model["holdout"], importance=importance)
     answers = {form: client.get(f"/models/{model['id']}/card", params={"format": form}) for form in TYPES}
     assert {form: answer.headers["content-type"] for form, answer in answers.items()} == TYPES
     assert "default-src 'none'" in answers["html"].headers["content-security-policy"]

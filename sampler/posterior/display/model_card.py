@@ -7,6 +7,7 @@ sentences, a table or a picture; `to_markdown` and `to_html` write them, the lat
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import partial
 from html import escape
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ import numpy as np
 
 from sampler.data.scalars import days_to_text
 from sampler.families import FAMILIES
+from sampler.posterior.display.plots import height_of, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -120,7 +122,11 @@ class ModelCard:
 
 
 def model_card(
-    posterior: Posterior, header: Header, scores: Mapping[str, Any] | None, facts: Mapping[str, str]
+    posterior: Posterior,
+    header: Header,
+    scores: Mapping[str, Any] | None,
+    importance: Mapping[str, Any] | None,
+    facts: Mapping[str, str],
 ) -> ModelCard:
     """Describe a posterior.
 
@@ -131,6 +137,8 @@ def model_card(
     scores
         Scores on rows that it was not fitted to, as `Posterior.score` returns them; None where there are
         none.
+    importance
+        Importance on such rows, as `PermutationImportance.to_json` returns it; None where there is none.
     facts
         Further facts for the first section, by name: where the model is stored, when it was fitted.
 
@@ -140,12 +148,12 @@ def model_card(
         [
             _model(posterior, facts),
             _data(posterior, header),
-            _settings(posterior),
             _chains(posterior),
             _held_out(scores),
-            _importance(posterior),
-            _effects(posterior),
+            _importance(posterior, importance),
+            _effects(posterior, importance),
             _limits(posterior, scores),
+            _settings(posterior),
         ],
     )
 
@@ -209,9 +217,8 @@ def _chains(posterior: Posterior) -> Section:
         "Effective draws of its tails": summary.f["ess_tail_median"],
     }
     rows = [(name, _number(value)) for name, value in names.items() if value is not None]
-    return Section(
-        "Do the chains agree?", list(filter(None, sentences)), [CardTable(("Figure", "Value"), rows)]
-    )
+    table, picture = CardTable(("Figure", "Value"), rows), svg(posterior.plot.traces, 2.4)
+    return Section("Do the chains agree?", list(filter(None, sentences)), [table], _shown(picture))
 
 
 def _held_out(scores: Mapping[str, Any] | None) -> Section:
@@ -237,29 +244,49 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
     return Section(title, sentences, tables)
 
 
-def _importance(posterior: Posterior) -> Section:
+def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
+    sentences, tables = [], []
+    if importance is not None:
+        of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
+        sentences.append(
+            f"By how much the {of} on held-out rows ({_number(importance['baseline'])}) grows when a "
+            "feature is shuffled, with 90% intervals over draws and permutations. Then the share of the "
+            "split rules that use each feature, with 90% intervals over draws."
+        )
+        ranked = [
+            (each["name"], _number(each["mean"]), _ends(each["lower"], each["upper"]))
+            for each in importance["features"][:MOST_ROWS]
+        ]
+        tables.append(CardTable(("Feature", "Increase", "Interval"), ranked))
+    else:
+        sentences.append("Share of the split rules that use each feature, with 90% intervals over draws.")
     shares = posterior.inclusion(LEVEL)
     rows = [
         (shares.names[j], _number(shares.mean[j]), _ends(shares.lower[j], shares.upper[j]))
         for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
     ]
-    sentence = "Share of the split rules that use each feature, with 90% intervals over draws."
-    return Section("Importance", [sentence], [CardTable(("Feature", "Share", "Interval"), rows)])
+    tables.append(CardTable(("Feature", "Share", "Interval"), rows))
+    picture = svg(partial(posterior.plot.inclusion, LEVEL), height_of(len(shares.names)))
+    return Section("Importance", sentences, tables, _shown(picture))
 
 
-def _effects(posterior: Posterior) -> Section:
-    shares = posterior.inclusion(LEVEL)
-    order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
-    chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
+def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
+    if importance is not None:
+        chosen = [each["name"] for each in importance["features"] if each["mean"] > 0][:MOST_EFFECTS]
+    else:
+        shares = posterior.inclusion(LEVEL)
+        order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
+        chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
     tables = [_effect(posterior, name) for name in chosen]
+    pictures = _shown(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
     if not tables:
-        return Section("Effects", ["No feature is used."])
+        return Section("Effects", ["No feature matters."])
     what = "prediction" if posterior.classes is None else "probability"
     sentence = (
         f"Mean {what} over training rows when the feature takes a value and the others stay as they are, "
-        "with 90% intervals: of the features that most rules use. Effects on predictions, not causes."
+        "with 90% intervals: of the features that matter most. Effects on predictions, not causes."
     )
-    return Section("Effects", [sentence], tables)
+    return Section("Effects", [sentence], tables, pictures)
 
 
 def _effect(posterior: Posterior, name: str) -> CardTable:
@@ -306,6 +333,10 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
         "both the feature and the target is missing among the features."
     )
     return Section("Limits", sentences + [f"{warning}." for warning in posterior.warnings])
+
+
+def _shown(*pictures: str | None) -> list[str]:
+    return [picture for picture in pictures if picture is not None]
 
 
 def _range(column: Column) -> str:
