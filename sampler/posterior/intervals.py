@@ -7,7 +7,7 @@ found by inverting its distribution function, so equal requests get equal answer
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
@@ -56,15 +56,31 @@ class Request:
     kind: IntervalKind
 
     @classmethod
-    def check(cls, level: Any, interval: Any, quantiles: Any) -> Request:
-        """Check and normalise a user's request; raise SettingsError."""
+    def check(
+        cls, level: Any, interval: Any, quantiles: Any, classes: Sequence[str] | None = None
+    ) -> Request:
+        """Check and normalise a user's request, for a model of such classes; raise SettingsError."""
         if interval not in KINDS:
             raise SettingsError(
                 f"interval must be one of {', '.join(KINDS)}, not {interval!r}",
                 field="interval",
                 code="not_accepted",
             )
-        return cls(_shares("level", level), _shares("quantiles", quantiles), interval)
+        request = cls(_shares("level", level), _shares("quantiles", quantiles), interval)
+        if classes is not None and request.predictive:
+            many = "two" if len(classes) == 2 else str(len(classes))
+            raise SettingsError(
+                f"a new outcome of {many} classes has no predictive interval: "
+                'interval="credible" gives that of its probability',
+                field="interval",
+                code="not_applicable",
+            )
+        return request
+
+    @property
+    def predictive(self) -> bool:
+        """Whether the figures are for a new outcome."""
+        return self.kind == "predictive"
 
     @property
     def tails(self) -> Floats:
@@ -86,13 +102,24 @@ def _shares(name: str, values: Any) -> tuple[float, ...]:
 
 
 class IntervalFigures:
-    """Figures of many rows, filled block by block so that only one block of draws is in memory."""
+    """Figures of many rows, filled block by block so that only one block of draws is in memory.
 
-    def __init__(self, num_rows: int, request: Request) -> None:
-        self.mean = np.empty(num_rows)
-        self.sd = np.empty(num_rows)
-        self._bounds = np.empty((len(request.tails), num_rows))
-        self._request = request
+    Figures are float64 [row], or [row, class] with more than two classes.
+    """
+
+    def __init__(self, shape: tuple[int, ...], request: Request) -> None:
+        self.mean = np.empty(shape)
+        self.sd = np.empty(shape)
+        self.request = request
+        self.tails = request.tails
+        self._bounds = np.empty((len(self.tails), *shape))
+
+    def put(self, rows: slice, mean: Floats, variance: Floats, bounds: Floats) -> None:
+        """Take the figures of a block of rows: mean and variance [row and class], bounds [tail, ..]."""
+        shape = self.mean[rows].shape
+        self.mean[rows] = mean.reshape(shape)
+        self.sd[rows] = np.sqrt(variance).reshape(shape)
+        self._bounds[:, rows] = bounds.reshape(-1, *shape)
 
     def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Compute the figures of a block of rows with a numeric outcome.
@@ -112,7 +139,7 @@ class IntervalFigures:
         mean, variance = _moments(sums)
         self.mean[rows] = offset + step * mean
         variance *= step**2 / max(len(sums) - 1, 1)
-        tails, predictive = self._request.tails, self._request.kind == "predictive"
+        tails, predictive = self.tails, self.request.predictive
         if predictive:
             variance += np.mean(sigma**2)
         self.sd[rows] = np.sqrt(variance)
@@ -147,7 +174,7 @@ class IntervalFigures:
             Transform of the outcome, of which f is the mean; None without one.
 
         """
-        predictive, tails = self._request.kind == "predictive", self._request.tails
+        predictive, tails = self.request.predictive, self.tails
         mean, sd = f, noise
         if transform is not None and noise is not None:
             mean, sd = transform.moments(f, noise)
@@ -171,19 +198,19 @@ class IntervalFigures:
         probability = ndtr(offset + step * sums.T.astype(np.float64, order="C"))
         self.mean[rows] = probability.mean(axis=1)
         self.sd[rows] = probability.std(axis=1, ddof=1) if probability.shape[1] > 1 else 0.0
-        self._bounds[:, rows] = _sample_quantiles(probability, self._request.tails)
+        self._bounds[:, rows] = _sample_quantiles(probability, self.tails)
 
     @property
     def intervals(self) -> list[Interval]:
         """Intervals, in the order of the request."""
-        levels = self._request.levels
+        levels = self.request.levels
         return [Interval(v, self._bounds[2 * i], self._bounds[2 * i + 1]) for i, v in enumerate(levels)]
 
     @property
     def quantiles(self) -> list[Quantile]:
         """Quantiles, in the order of the request."""
-        first = 2 * len(self._request.levels)
-        return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self._request.quantiles)]
+        first = 2 * len(self.request.levels)
+        return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self.request.quantiles)]
 
 
 def _moments(sums: Sums) -> tuple[Floats, Floats]:

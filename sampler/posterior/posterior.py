@@ -557,22 +557,28 @@ class Posterior:
             For an invalid level, interval, quantile or number of draws.
 
         """
-        request = Request.check(level, interval or self.usual_interval, quantiles)
-        if self.classes is not None and request.kind == "predictive":
-            advice = 'interval="credible" gives that of its probability'
-            many = "two" if len(self.classes) == 2 else str(len(self.classes))
-            raise SettingsError(
-                f"a new outcome of {many} classes has no predictive interval: {advice}",
-                field="interval",
-                code="not_applicable",
-            )
-        return replace(self._predict(self._coded(X), request, num_draws), classes=self.classes)
+        request = Request.check(level, interval or self.usual_interval, quantiles, self.classes)
+        coded, several = self._coded(X), self.classes is not None and len(self.classes) > 2
+        shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
+        figures = IntervalFigures(shape, request)
+        used = self._fill(figures, coded, num_draws)
+        return Prediction(
+            figures.mean,
+            figures.sd,
+            figures.intervals,
+            figures.quantiles,
+            list(coded.warnings),
+            used,
+            request.kind,
+            by_row(coded.marks, self.schema.columns),
+            self.classes,
+        )
 
-    def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
+    def _fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
+        """Compute the figures of the rows; return the number of draws per chain used."""
         chosen, used = self._choose(num_draws)
         sigma = np.ascontiguousarray(self._sigma[:, :used]).reshape(-1)
-        answer = IntervalFigures(coded.num_rows, request)
-        predictive = request.kind == "predictive"
+        predictive = figures.request.predictive
         degrees = self.degrees(used)
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
@@ -584,7 +590,7 @@ class Posterior:
             if not of_sums:
                 f = self._f(part, used)
                 noise = self._noise(part, used) if predictive or transform else None
-                answer.fill_mixtures(
+                figures.fill_mixtures(
                     rows,
                     _draws_by_row(f),
                     None if noise is None else _draws_by_row(noise),
@@ -594,19 +600,10 @@ class Posterior:
                 continue
             sums = self._ensemble.sums(part.codes, chosen)
             if self.family == "probit":
-                answer.fill_probabilities(rows, sums, self._offset, self._step)
+                figures.fill_probabilities(rows, sums, self._offset, self._step)
             else:
-                answer.fill(rows, sums, self._offset, self._step, sigma)
-        return Prediction(
-            answer.mean,
-            answer.sd,
-            answer.intervals,
-            answer.quantiles,
-            list(coded.warnings),
-            used,
-            request.kind,
-            by_row(coded.marks, self.schema.columns),
-        )
+                figures.fill(rows, sums, self._offset, self._step, sigma)
+        return used
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.

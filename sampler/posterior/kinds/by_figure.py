@@ -6,14 +6,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.data.row_flags import by_row as flags_by_row
-from sampler.posterior.intervals import Interval, Quantile, Request
-from sampler.posterior.posterior import MAX_CELLS, Posterior, Prediction
+from sampler.posterior.posterior import MAX_CELLS, Posterior
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.posterior.intervals import IntervalFigures
 
     Floats = NDArray[np.float64]
 
@@ -32,13 +31,10 @@ class FiguresPosterior(Posterior):
 
     width = 1
 
-    def _predict(self, coded: Coded, request: Request, num_draws: int | None) -> Prediction:
+    def _fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
         chosen, used = self._choose(num_draws)
-        several = self.classes is not None and len(self.classes) > 2
-        shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
-        mean, sd = np.empty(shape), np.empty(shape)
-        bounds = np.empty((len(request.tails), *shape))
         share = self.draw_weights.shares(used)
+        correction = len(chosen) / max(len(chosen) - 1, 1)
         size = min(BLOCK_ROWS, max(16, MAX_CELLS // (len(chosen) * self.width)))
         for start in range(0, coded.num_rows, size):
             rows = slice(start, min(start + size, coded.num_rows))
@@ -47,27 +43,14 @@ class FiguresPosterior(Posterior):
             by_row = f.reshape(len(chosen), part.num_rows, -1).transpose(1, 2, 0)
             by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
             centre = by_row @ share
-            correction = len(chosen) / max(len(chosen) - 1, 1)
             variance = ((by_row - centre[:, None]) ** 2) @ share * correction
-            if request.kind == "predictive":
-                more, found = self._outcomes(part, by_row, request.tails, used)
+            if figures.request.predictive:
+                more, bounds = self._outcomes(part, by_row, figures.tails, used)
                 variance += more
             else:
-                found = self.draw_weights.quantiles(by_row, request.tails, used)
-            mean[rows] = centre.reshape(-1, *shape[1:])
-            sd[rows] = np.sqrt(variance).reshape(-1, *shape[1:])
-            bounds[:, rows] = found.reshape(len(request.tails), part.num_rows, *shape[1:])
-        ends = 2 * len(request.levels)
-        return Prediction(
-            mean,
-            sd,
-            [Interval(v, bounds[2 * i], bounds[2 * i + 1]) for i, v in enumerate(request.levels)],
-            [Quantile(q, bounds[ends + i]) for i, q in enumerate(request.quantiles)],
-            list(coded.warnings),
-            used,
-            request.kind,
-            flags_by_row(coded.marks, self.schema.columns),
-        )
+                bounds = self.draw_weights.quantiles(by_row, figures.tails, used)
+            figures.put(rows, centre, variance, bounds)
+        return used
 
     def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
         """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row].

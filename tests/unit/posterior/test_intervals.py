@@ -14,7 +14,7 @@ STEP = 2.0**-18
 
 
 def answer(steps, sigma, level=0.9, interval="credible", quantiles=None):
-    found = IntervalFigures(steps.shape[1], Request.check(level, interval, quantiles))
+    found = IntervalFigures(steps.shape[1:], Request.check(level, interval, quantiles))
     found.fill(slice(0, steps.shape[1]), steps, 3.0, STEP, sigma)
     return found
 
