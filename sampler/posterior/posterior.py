@@ -1001,17 +1001,10 @@ class Posterior:
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
-        if self._slopes is not None:
-            raise SettingsError(
-                "a model with a linear part has no accumulated effects: see partial_dependence",
-                field=None,
-                code="not_applicable",
-            )
+        def f(changed: Coded) -> Floats:
+            return self._mean_of(changed, chosen, num_draws)
 
-        def f(codes: NDArray[np.uint8]) -> Floats:
-            return self._mean_of(Coded(codes, []), chosen, num_draws)
-
-        return accumulated_effects(self._header, f, coded.codes, feature, levels)
+        return accumulated_effects(self._header, f, coded, feature, levels)
 
     def contrast(
         self,
@@ -1098,23 +1091,18 @@ class Posterior:
         drawn = self._alike(None)
         chosen = drawn[spaced(len(drawn), max_draws)]
 
-        def f(codes: NDArray[np.uint8]) -> Floats:
-            return self._f_of(Coded(codes, []), chosen)
+        def f(changed: Coded) -> Floats:
+            return self._f_of(changed, chosen)
 
-        codes = (self.reference if X is None else self._coded(X)).codes
-        return interactions(self._header, concatenate(self.chains()), f, codes, features, level)
+        coded = self.reference if X is None else self._coded(X)
+        return interactions(self._header, concatenate(self.chains()), f, coded, features, level)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""
-        if self._slopes is not None:
-            raise SettingsError(
-                "a model with a linear part has no SHAP values or interactions: see partial_dependence, "
-                "and linear_part for its slopes",
-                field=None,
-                code="not_applicable",
-            )
         draws = concatenate(self.chains())
-        forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self._step, self._offset)
+        forest = ForestToExplain(
+            draws, draws.leaf.astype(np.float64) * self._step, self._offset, self._slopes
+        )
         if self._transform is not None:
             return f"{self.schema.target.name}, transformed ({self._transform.kind})", [forest]
         if self.family != "probit":

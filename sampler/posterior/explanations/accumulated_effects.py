@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.encode import Coded
     from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
@@ -69,8 +70,8 @@ class AccumulatedEffects:
 
 def accumulated_effects(
     header: Header,
-    f: Callable[[Codes], Floats],
-    codes: Codes,
+    f: Callable[[Coded], Floats],
+    coded: Coded,
     feature: str,
     levels: Sequence[float],
 ) -> AccumulatedEffects:
@@ -81,9 +82,9 @@ def accumulated_effects(
     header
         Header of the model.
     f
-        Function from codes [coded column, row] to draws of f, float64 [draw, row(, class)].
-    codes
-        Rows, uint8 [coded column, row]; those where the column is missing are left out.
+        Function from rows to draws of f, float64 [draw, row(, class)].
+    coded
+        Rows; those where the column is missing are left out.
     feature
         A column of numbers or dates.
     levels
@@ -106,19 +107,19 @@ def accumulated_effects(
             code="not_applicable",
         )
     grid = default_grid(header, index)
-    (position,), (points,), _ = codes_of(header, index, grid)
+    (position,), (points,), (values,) = codes_of(header, index, grid)
     apart = np.flatnonzero(np.diff(points.astype(int)) > 0)  # values with equal codes are one to the trees
     grid = [*(grid[i] for i in apart), grid[-1]]
-    points = np.array([*points[apart], points[-1]])
-    own = codes[position]
+    points, values = (np.array([*of[apart], of[-1]]) for of in (points, values))
+    own = coded.codes[position]
     kept = np.flatnonzero((own != MISSING) & (own >= points[0]) & (own <= points[-1]))
     if len(points) < 2 or not len(kept):
         raise SettingsError(
             f"feature: {feature!r} has fewer than two values here", field="feature", code="not_applicable"
         )
     place = np.clip(np.searchsorted(points, own[kept]), 1, len(points) - 1)  # above points[place - 1]
-    low, high = codes[:, kept].copy(), codes[:, kept].copy()
-    low[position], high[position] = points[place - 1], points[place]
+    rows_there = coded.part(kept)
+    low, high = (_moved(rows_there, position, points[at], values[at]) for at in (place - 1, place))
     difference = f(high) - f(low)  # [draw, row(, class)]
     rows = np.bincount(place - 1, minlength=len(points) - 1)
     steps = np.zeros((len(rows), *difference.shape[:1], *difference.shape[2:]))  # [step, draw(, class)]
@@ -132,3 +133,14 @@ def accumulated_effects(
     intervals = [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
     classes = header.schema.target.levels or None
     return AccumulatedEffects(feature, grid, effect.mean(axis=1), intervals, rows, classes)
+
+
+def _moved(coded: Coded, position: int, codes: Codes, values: Floats) -> Coded:
+    """Return the rows with one coded column changed."""
+    after = coded.codes.copy()
+    after[position] = codes
+    if coded.values is None:
+        return replace(coded, codes=after)
+    own = coded.values.copy()
+    own[position] = values
+    return replace(coded, codes=after, values=own)

@@ -22,6 +22,7 @@ from sampler.posterior.intervals import equal_tailed
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from sampler.data.encode import Coded
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -93,8 +94,8 @@ class Interactions:
 def interactions(
     header: Header,
     draws: Draws,
-    f: Callable[[Codes], Floats],
-    codes: Codes,
+    f: Callable[[Coded], Floats],
+    coded: Coded,
     features: Sequence[str] | None,
     level: float,
 ) -> Interactions:
@@ -107,9 +108,9 @@ def interactions(
     draws
         Trees of the draws used.
     f
-        Function from codes [coded column, row] to these draws of f, float64 [draw, row]; H takes these.
-    codes
-        Rows over which effects are averaged and compared, uint8 [coded column, row]; at most 50 are used.
+        Function from rows to these draws of f, float64 [draw, row]; H takes these.
+    coded
+        Rows over which effects are averaged and compared; at most 50 are used.
     features
         Columns; None takes the ten that most rules use.
     level
@@ -125,7 +126,7 @@ def interactions(
     rules = rules_per_draw(draws, header)
     columns = _chosen(features, names, rules.sum(axis=0))
     pairs = list(combinations(columns, 2))
-    strength, h = _h_statistics(header, f, codes[:, spaced(codes.shape[1], ROWS)], columns)
+    strength, h = _h_statistics(header, f, coded.part(spaced(coded.num_rows, ROWS)), columns)
     neighbours = _neighbours(draws, header)
     counts = np.stack([neighbours.joining(draws.num_draws, pair) for pair in pairs], axis=1)
     ends = neighbours.ends(draws.num_draws, len(names))
@@ -217,7 +218,7 @@ def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.in
 
 
 def _h_statistics(
-    header: Header, f: Callable[[Codes], Floats], rows: Codes, chosen: list[int]
+    header: Header, f: Callable[[Coded], Floats], rows: Coded, chosen: list[int]
 ) -> tuple[Floats, Floats]:
     """Compute the strength and H of each two columns on each draw, float64 [draw, pair]."""
     positions = {j: [i for i, (column, _) in enumerate(header.schema.coded) if column == j] for j in chosen}
@@ -232,10 +233,9 @@ def _h_statistics(
     return np.array(strengths).T, np.array(found).T
 
 
-def _centred_effect(f: Callable[[Codes], Floats], rows: Codes, positions: list[int]) -> Floats:
+def _centred_effect(f: Callable[[Coded], Floats], rows: Coded, positions: list[int]) -> Floats:
     """Average f over all rows with some columns from each row in turn, less its mean: float64 [draw, row]."""
-    count = rows.shape[1]
-    mixed = np.tile(rows, (1, count))
-    mixed[positions] = np.repeat(rows[positions], count, axis=1)
-    effect = f(mixed).reshape(-1, count, count).mean(axis=2)
+    count = rows.num_rows
+    each = np.broadcast_to(np.arange(count)[:, None], (count, count))
+    effect = f(rows.shuffled(positions, each)).reshape(-1, count, count).mean(axis=2)
     return np.asarray(effect - effect.mean(axis=1, keepdims=True))

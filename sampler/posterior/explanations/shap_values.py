@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.schema import Schema
+    from sampler.posterior.kinds.slopes import Slopes
     from sampler.posterior.posterior import Posterior
     from sampler.storage.draws import Draws
 
@@ -126,21 +127,24 @@ class ForestToExplain:
     leaf
         float64 [node], leaf values in the unit of the answer, anything at splits.
     offset
-        What f has besides the trees.
+        What f has besides the trees and the linear part.
+    slopes
+        Of the linear part beside the trees; None without one.
 
     """
 
     draws: Draws
     leaf: Floats
     offset: float
+    slopes: Slopes | None = None
 
 
 @dataclass(frozen=True)
 class RowsToExplain:
-    """Coded rows to explain, the background rows [coded column, row], and each coded column's column."""
+    """Rows to explain, the background rows, and each coded column's column."""
 
-    codes: NDArray[np.uint8]
-    background: NDArray[np.uint8]
+    coded: Coded
+    background: Coded
     column_of: NDArray[np.int64]
     num_columns: int
 
@@ -172,8 +176,8 @@ def explain(
     coded = posterior.encode(X)
     chosen = draws[spaced(len(draws), max_draws)]
     rows = RowsToExplain(
-        coded.codes,
-        background.codes[:, spaced(background.num_rows, BACKGROUND_ROWS)],
+        coded,
+        background.part(spaced(background.num_rows, BACKGROUND_ROWS)),
         np.array([column for column, _ in posterior.schema.coded], dtype=np.int64),
         len(posterior.schema.columns),
     )
@@ -255,8 +259,8 @@ def shap_values(
         np.ascontiguousarray(forest.leaf),
         rows.column_of,
     )
-    background = np.ascontiguousarray(rows.background)
-    num_rows = rows.codes.shape[1]
+    background, num_rows = rows.background.codes, rows.coded.num_rows
+    line = None if forest.slopes is None else forest.slopes.apart(rows.coded, rows.background, chosen)
     mean = np.empty((num_rows, rows.num_columns))
     lower, upper = np.empty_like(mean), np.empty_like(mean)
     base = np.zeros(len(chosen))
@@ -264,7 +268,7 @@ def shap_values(
     for start in range(0, num_rows, width):
         interrupt.look()
         block = slice(start, min(start + width, num_rows))
-        codes = np.ascontiguousarray(rows.codes[:, block])
+        codes = np.ascontiguousarray(rows.coded.codes[:, block])
         phi = np.zeros((len(chosen), rows.num_columns, codes.shape[1]))
         base = np.zeros(len(chosen))
         if not shapley_values(trees, chosen, codes, background, game == "path-dependent", phi, base):
@@ -274,6 +278,10 @@ def shap_values(
                 field=None,
                 code="not_applicable",
             )
+        if line is not None:  # a straight line's value is its distance from that of the background
+            for column, slope, z in zip(line.columns, line.slopes.T, line.apart[:, block], strict=True):
+                phi[:, rows.column_of[column]] += np.multiply.outer(slope, z)
+            base += line.base
         mean[block] = phi.mean(axis=0).T
         ends = equal_tailed(phi, level)
         lower[block], upper[block] = ends[0].T, ends[1].T

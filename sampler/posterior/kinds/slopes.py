@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LARGEST = 1e150  # of a slope, in units of y: its square is still finite
+
+
+class LinearDistance(NamedTuple):
+    """Distance of rows from background rows in the terms of a linear part.
+
+    `columns` are the terms' coded columns; `slopes` float64 [draw, term]; `apart` float64 [term, row], the
+    terms less their mean over the background rows; `base` float64 [draw], the linear part at that mean.
+    """
+
+    columns: tuple[int, ...]
+    slopes: Floats
+    apart: Floats
+    base: Floats
 
 
 class Slopes:
@@ -49,6 +62,14 @@ class Slopes:
         slopes = self.values[chosen]
         for slope, z in zip(slopes.T, self.terms.of(coded.values), strict=True):
             f += np.multiply.outer(slope, z)
+
+    def apart(self, coded: Coded, background: Coded, chosen: NDArray[np.int64]) -> LinearDistance:
+        """Compute how far rows are from the mean of background rows, term by term."""
+        assert coded.values is not None, "rows of a model with a linear part keep their values"
+        assert background.values is not None, "rows of a model with a linear part keep their values"
+        slopes, mean = self.values[chosen], self.terms.of(background.values).mean(axis=1)
+        apart = self.terms.of(coded.values) - mean[:, None]
+        return LinearDistance(self.terms.column, slopes, apart, slopes @ mean)
 
     def summary(self, schema: Schema, chosen: NDArray[np.int64], level: float) -> list[dict[str, Any]]:
         """Summarise the slopes on the columns' own scale, in units of the outcome.

@@ -1,8 +1,9 @@
-"""Posteriors without a chain: a real header and random trees."""
+"""Small posteriors: a real header and random trees without a chain, or few iterations."""
 
 import numpy as np
 
 from sampler import Posterior, pack, prepare, warm
+from sampler.fitting import run
 from tests.support.models.random_forests import random_draws
 
 NUM_ROWS = 80
@@ -18,6 +19,12 @@ def make_problem(seed=0, **settings):
     y = np.round(rng.normal(size=NUM_ROWS), 6)
     prior = {"offset": 10.0, "step": 2.0**-16, "sigma_estimate": "naive"}
     return prepare(X, y, prior=prior, target_name="y", **{"num_trees": 7, "num_draws": 12} | settings), X
+
+
+def fit_with_line(seed: int = 0) -> tuple[Posterior, dict]:
+    """Fit a sum of trees with a linear part to the table of `make_problem`."""
+    problem, X = make_problem(seed, linear=True, num_chains=2, num_burnin=30, thin=1)
+    return run(problem), X
 
 
 def make_draws(seed=0, num_draws=(12, 12), num_trees=7):

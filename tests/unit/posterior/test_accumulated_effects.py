@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 
 from sampler import SettingsError, fit
-from tests.support.models.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import fit_with_line, make_posterior
 
 
-def test_running_sums_of_differences():
+@pytest.mark.parametrize("make", [make_posterior, fit_with_line])
+def test_running_sums_of_differences(make):
     """Each step is the mean over the rows between two values of f at the upper less f at the lower one."""
-    posterior, X, _ = make_posterior(5)
+    posterior, X, *_ = make(5)
     found = posterior.accumulated_effects("x1", X, level=0.8)
     x = np.array([np.nan if value is None else value for value in X["x1"]], dtype=float)
     grid = np.array(found.grid)

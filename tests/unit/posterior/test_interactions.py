@@ -8,7 +8,7 @@ import pytest
 from sampler import SettingsError, fit
 from sampler.posterior.explanations.interactions import _parents
 from tests.support.friedman import friedman
-from tests.support.models.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import fit_with_line, make_posterior
 
 
 def test_parents_by_walking_down():
@@ -26,9 +26,10 @@ def test_parents_by_walking_down():
         assert walk(first, -1) == last
 
 
-def test_h_by_its_definition():
+@pytest.mark.parametrize("make", [make_posterior, fit_with_line])
+def test_h_by_its_definition(make):
     """The strength is the sd of the joint effect less the separate ones, on every draw; H its share."""
-    posterior, X, _ = make_posterior(3)
+    posterior, X, *_ = make(3)
     rows = {name: np.asarray(values, dtype=object)[:9] for name, values in X.items()}
     found = posterior.interactions(["x1", "x3"], rows, level=0.8, max_draws=1000)
 

@@ -10,7 +10,7 @@ from scipy.special import ndtri
 from sampler import SettingsError, fit
 from sampler.kernels.jit import warm
 from sampler.posterior.kernels.shapley import FEW_PLAYERS, Trees, shapley_values
-from tests.support.models.random_posteriors import make_posterior
+from tests.support.models.random_posteriors import fit_with_line, make_posterior
 
 X = np.array([[1, 3, 2, 0], [4, 0, 5, 0], [3, 1, 1, 2]], np.uint8).T
 BACKGROUND = np.array([[0, 0, 0, 0], [1, 2, 4, 0], [3, 1, 2, 0], [5, 3, 3, 0], [2, 2, 5, 1]], np.uint8).T
@@ -67,9 +67,10 @@ def table_of(X, rows):
     return {name: np.asarray(values, dtype=object)[rows] for name, values in X.items()}
 
 
-def test_equals_the_definition_on_every_draw():
+@pytest.mark.parametrize("make", [make_posterior, fit_with_line])
+def test_equals_the_definition_on_every_draw(make):
     """Columns outside a coalition take the background's values; a category is one player."""
-    posterior, X, _ = make_posterior(3)
+    posterior, X, *_ = make(3)
     names = [column.name for column in posterior.schema.columns]
     explained, background = table_of(X, slice(0, 3)), table_of(X, slice(40, 47))
     count = posterior.num_chains * posterior.num_draws
