@@ -123,10 +123,16 @@ async def get_model_card(
         CardForm, Query(alias="format", description="html, which has pictures and prints, or markdown.")
     ] = "html",
 ) -> Response:
-    """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
+    """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits.
 
-    def work() -> str:
-        card = model_cards.describe(predictor, owner, model_id)
-        return card.to_html() if form == "html" else card.to_markdown()
+    The header `Bartserve-Model-Id` has the model's id.
+    """
 
-    return Response(await gate.run(work), media_type=CARD_TYPES[form], headers=CARD_HEADERS)
+    def work() -> Response:
+        found, card = model_cards.describe(predictor, owner, model_id)
+        page = card.to_html() if form == "html" else card.to_markdown()
+        return Response(
+            page, media_type=CARD_TYPES[form], headers=CARD_HEADERS | {"Bartserve-Model-Id": found}
+        )
+
+    return await gate.run(work)

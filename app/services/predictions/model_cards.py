@@ -11,8 +11,8 @@ from sampler.posterior.display.plots import DRAWING
 __all__ = ["DRAWING", "describe"]  # the dashboard's charts take turns with those of cards
 
 
-def describe(predictor: Predictor, owner: str, model: str) -> ModelCard:
-    """Return the card of a succeeded model, with the scores on its held-out rows.
+def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCard]:
+    """Return the id and the card of a succeeded model, with the scores on its held-out rows.
 
     Raises
     ------
@@ -29,4 +29,4 @@ def describe(predictor: Predictor, owner: str, model: str) -> ModelCard:
     if fitted.finished_at is not None:
         facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
     with understood():
-        return posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)
+        return found.id, posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)
