@@ -123,6 +123,13 @@ def _importance(predictor: Predictor, owner: str, model_id: str) -> explanations
     return explanations.importance(predictor, owner, model_id, 0.9)
 
 
+def _permutation(predictor: Predictor, owner: str, model_id: str) -> explanations.Permutation:
+    ranked = explanations.importance(predictor, owner, model_id, 0.9).permutation
+    if ranked is None:
+        raise NotFoundError("Only a model with held-out rows has an importance by permutation.")
+    return ranked
+
+
 def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[str, Any]]:
     topologies = explanations.topologies(predictor, owner, model_id)
     if topologies is None:
@@ -153,6 +160,11 @@ def _paint_importance(importance: explanations.Importance, options: ChartOptions
     return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
 
 
+def _paint_permutation(ranked: explanations.Permutation, options: ChartOptions) -> bytes:
+    features = ranked.features[:MOST_FEATURES]
+    return effects.permutation(features, ranked.loss, options.look(0.75 + 0.27 * len(features)))
+
+
 def _unknown(predictor: Predictor, owner: str, model_id: str) -> None:
     explanations.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
     raise InvalidRequestError(f"Unknown chart: choose from {', '.join(CHARTS)}.")
@@ -169,6 +181,7 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
     ),
     "held-out": (explanations.held_out_by, _paint_held_out),
     "calibration": (explanations.held_out_by, _paint_calibration),
+    "permutation": (_permutation, _paint_permutation),
     "importance": (_importance, _paint_importance),
     "topologies": (_topologies, _paint_topologies),
 }

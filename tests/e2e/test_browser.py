@@ -75,7 +75,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.lists_fit()
     window.shoot("models")
     window.go(at)
-    for tab, pictures in (("Chains", 3), ("Features", 1), ("Effects", 1)):
+    for tab, pictures in (("Chains", 3), ("Features", 2), ("Effects", 1)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
         assert window.pictures() == pictures

@@ -1,7 +1,7 @@
 """Charts of feature effects: importance, partial dependence, and the density of one prediction."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
 from app.services.predictions.densities import Density
-from app.services.predictions.explanations import Dependence, FeatureRows, FeatureShare
+from app.services.predictions.explanations import Dependence, FeatureRows, FeatureShare, LossGrowth
 
 Floats = NDArray[np.float64]
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -23,27 +23,48 @@ ISO = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?$")
 MOST_CLASSES = 8  # in one chart: those whose probability changes most
 
 
+def permutation(features: Sequence[LossGrowth], loss: str, look: ChartStyle) -> bytes:
+    """Draw the increase of the loss when a feature is shuffled, with intervals, largest on top."""
+
+    def finish(axes: Any) -> None:
+        axes.axvline(0, color=look.colours.soft, lw=0.9)
+        named = "typical error (RMSE)" if loss == "rmse" else "log loss"
+        axes.set_xlabel(f"increase of the {named} when the feature is shuffled")
+
+    return _ranked(features, finish, look)
+
+
 def importance(features: Sequence[FeatureShare], look: ChartStyle) -> bytes:
     """Draw inclusion proportions with intervals, largest on top."""
+
+    def finish(axes: Any) -> None:
+        axes.axvline(1 / max(len(features), 1), color=look.colours.soft, lw=0.9, ls=(0, (1, 2)))
+        axes.set_xlim(left=0)
+        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
+        axes.set_xlabel("share of the split rules")
+
+    return _ranked(features, finish, look)
+
+
+def _ranked(
+    features: Sequence[LossGrowth | FeatureShare], finish: Callable[[Any], None], look: ChartStyle
+) -> bytes:
+    """Draw a figure of each feature as a dot on its interval; `finish` completes the axes."""
     names = [short(feature.name, 22 if look.narrow else 34) for feature in features]
-    mean = np.array([feature.mean for feature in features])
-    lower = np.array([feature.lower for feature in features])
-    upper = np.array([feature.upper for feature in features])
     at = np.arange(len(names))[::-1]
 
     def paint(figure: Any, look: ChartStyle) -> None:
         axes = figure.subplots()
         axes.grid(visible=False, axis="y")
         axes.grid(visible=True, axis="x")
+        lower, upper = ([getattr(feature, end) for feature in features] for end in ("lower", "upper"))
         axes.hlines(at, lower, upper, color=look.colours.accent, lw=5, alpha=0.28)
+        mean = [feature.mean for feature in features]
         axes.plot(mean, at, ls="none", marker="o", ms=5, mew=0, color=look.colours.accent)
-        axes.axvline(1 / max(len(mean), 1), color=look.colours.soft, lw=0.9, ls=(0, (1, 2)))
         axes.set_yticks(at, names)
         axes.tick_params(axis="y", labelcolor=look.colours.ink)
-        axes.set_xlim(left=0)
         axes.set_ylim(-0.7, len(names) - 0.3)
-        axes.xaxis.set_major_formatter(lambda value, _: f"{100 * value:.3g}%")
-        axes.set_xlabel("share of the split rules")
+        finish(axes)
 
     return draw(paint, look)
 

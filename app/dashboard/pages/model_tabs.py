@@ -90,7 +90,7 @@ async def features(
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
 ) -> Response:
-    """Show each feature's share of the split rules."""
+    """Show how much each feature matters for held-out rows, and its share of the split rules."""
     model_id = frame["model"].id
     found = None
     if frame["model"].state == "succeeded":
@@ -124,8 +124,8 @@ async def effects(
     if frame["model"].state == "succeeded":
 
         def find() -> tuple[list[str], explanations.Dependence]:
-            by_share = explanations.importance(predictor, owner, model_id, 0.9).features
-            listed = [feature.name for feature in by_share]
+            found = explanations.importance(predictor, owner, model_id, 0.9)
+            listed = [each.name for each in (found.permutation or found).features]
             asked = DependenceRequest(features=chosen or listed[:1])
             return listed, explanations.dependence(predictor, owner, model_id, asked)
 

@@ -52,9 +52,9 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     kinds = {re.sub(r"\?.*", "", address.rsplit("/", 1)[1]) for address in seen}
     assert kinds == {
         *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
-        *("importance.svg", "dependence.svg"),
+        *("permutation.svg", "importance.svg", "dependence.svg"),
     }
-    assert len(seen) == 8 * 4
+    assert len(seen) == 9 * 4
     assert len(set(seen.values())) == len(seen)
     some = next(iter(seen))
     assert browser.get(some.replace("&amp;", "&")).content == seen[some]
@@ -82,6 +82,30 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
     assert "is not a number" in wrong.words
     missing = page_of(browser.get(at, params={"f0": "", "f1": ""}))
     assert "missing" in missing.words
+
+
+def test_features_are_ranked_by_held_out_rows_first(browser, client, settings):
+    """Importance for prediction comes before shares; without held-out rows these alone are there."""
+    model = fitted(client, settings, holdout=0.3)
+    ranked = client.get(f"/models/{model['id']}/variable-importance").json()["permutation"]
+    page = page_of(browser.get(f"/ui/models/{model['id']}/features"))
+    first = page.words.index("Importance for prediction")
+    assert first < page.words.index("Shares of the split rules")
+    top = ranked["features"][0]
+    mean, lower = (formatting.number(top[name], 3) for name in ("mean", "lower"))
+    assert re.search(rf"{top['name']}\s*{re.escape(mean)}\s*{re.escape(lower)} to", page.words)
+    assert "Slopes" not in page.words
+
+    alone = fitted(client, settings, linear=True)
+    page = page_of(browser.get(f"/ui/models/{alone['id']}/features"))
+    assert "Importance for prediction" not in page.words
+    assert "is known for models with held-out rows" in page.words
+    slopes = client.get(f"/models/{alone['id']}/variable-importance").json()["linear"]
+    shown = page.words[page.words.index("Slopes of the linear part") :]
+    for slope in slopes:
+        assert formatting.number(slope["mean"]) in shown
+    assert "colour: " in shown
+    problem(client.get(f"/ui/models/{alone['id']}/charts/permutation.svg?v=1"), 404)
 
 
 def test_two_classes_have_their_own_pictures(browser, client, settings):

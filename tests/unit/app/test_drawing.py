@@ -10,7 +10,13 @@ import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.services.predictions.explanations import CurveBounds, Dependence, FeatureRows, FeatureShare
+from app.services.predictions.explanations import (
+    CurveBounds,
+    Dependence,
+    FeatureRows,
+    FeatureShare,
+    LossGrowth,
+)
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -25,6 +31,7 @@ def test_charts_of_hostile_names_and_of_few_points_are_valid(theme):
     """Markup and mathematics in names appear as plain text; charts of one point or none are valid."""
     look = ChartStyle(theme, "narrow", half=True)
     feature = FeatureShare(HOSTILE * 20, 0.5, 0.0, 1.0)
+    checked(effects.permutation([LossGrowth(HOSTILE, -0.5, -1.0, 1.0)], "rmse", look))
     root = checked(effects.importance([feature], look))
     assert any("<script>" in (element.text or "") for element in root.iter())
     interval = [CurveBounds(0.9, [1.0], [2.0])]
