@@ -1,9 +1,11 @@
-"""Make the pictures of docs/tutorial.md with a real service: `make pictures`.
+"""Make the pictures of docs/tutorial.md and docs/explanations.md: `make pictures`.
 
-The script starts its own embedded service in a temporary folder, follows the tutorial, and draws the results.
+For the tutorial the script starts its own embedded service in a temporary folder, follows the page, and draws
+the results; for the explanations it runs the page's own Python.
 """
 
 import csv
+import re
 import sys
 import tempfile
 from pathlib import Path
@@ -50,6 +52,23 @@ def main() -> None:
         _new_cars(client, cars)
         _weight(client, whole)
         _trace(client, whole)
+    _reasons()
+
+
+def _reasons() -> None:
+    """Draw the charts of docs/explanations.md by its own blocks."""
+    session: dict[str, Any] = {}
+    for block in re.findall(r"```python\n(.*?)```", (HERE / "explanations.md").read_text(), re.DOTALL):
+        exec(compile(block, "explanations.md", "exec"), session)  # noqa: S102
+    posterior, reasons = session["posterior"], session["reasons"]
+    charts = {
+        "importance": session["importance"].plot(),
+        "waterfall": reasons.waterfall(row=3),
+        "beeswarm": reasons.beeswarm(),
+        "weight": posterior.plot.accumulated_effects("weight"),
+    }
+    for name, axes in charts.items():
+        _save(axes.figure, f"why-{name}.svg")
 
 
 def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:

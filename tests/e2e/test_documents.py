@@ -103,6 +103,19 @@ def test_the_page_about_the_verdict_runs(place, capsys):
     assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
 
 
+@pytest.mark.slow
+def test_the_page_about_explanations_runs(monkeypatch, capsys):
+    """The page's blocks run; weight and year matter most, and both are selected."""
+    monkeypatch.chdir(ROOT)
+    session: dict = {}
+    for block in blocks(DOCS / "explanations.md", "python"):
+        exec(compile(block, "explanations.md", "exec"), session)
+    importance = session["importance"]
+    assert {importance.names[j] for j in importance.order[:2]} == {"weight", "year"}
+    assert {"weight", "year"} <= {name for pair in session["pairs"].pairs[:3] for name in pair}
+    assert "['" in capsys.readouterr().out
+
+
 def test_the_page_about_contrasts_runs():
     """The page's block contrasts two weights of cars by their origin, in all averages that it names."""
     origin = np.array(["europe", "japan", "usa"] * 20)

@@ -43,7 +43,7 @@ DRAWING = threading.Lock()  # held while charts are drawn in threads: matplotlib
 _Paint = TypeVar("_Paint", bound="Callable[..., Any]")
 
 
-def _chart(paint: _Paint) -> _Paint:
+def chart(paint: _Paint) -> _Paint:
     """Draw with names as they are: a column may be called $x$."""
 
     @wraps(paint)
@@ -79,7 +79,7 @@ def svg(paint: Callable[..., Any], height: float = 3.2, width: float = 6.4) -> s
     return sink.getvalue()[sink.getvalue().index("<svg") :]
 
 
-def _axes(ax: Any, height: float = 3.2, width: float = 6.4) -> Any:
+def new_axes(ax: Any, height: float = 3.2, width: float = 6.4) -> Any:
     """Return the given axes, or those of a new figure."""
     if ax is None:
         _, ax = import_module("matplotlib.pyplot").subplots(figsize=(width, height), layout="constrained")
@@ -116,11 +116,11 @@ class Plots:
         most = int(np.argmax(f.std(axis=(1, 2))))
         return f"mean probability of {classes[most] if len(f) > 1 else classes[1]}", f[most]
 
-    @_chart
+    @chart
     def traces(self, ax: Any = None) -> Any:
         """Draw sigma by draw, one line per chain; of classes, the mean probability over reference rows."""
         name, draws = self._followed()
-        ax = _axes(ax)
+        ax = new_axes(ax)
         shown = evenly_spaced(draws.shape[1], MOST_POINTS)
         for chain, values in enumerate(draws):
             ax.plot(
@@ -130,7 +130,7 @@ class Plots:
         _legend(ax, len(draws))
         return ax
 
-    @_chart
+    @chart
     def ranks(self, ax: Any = None) -> Any:
         """Draw each chain's share of draws below each rank among all draws, less the expected share.
 
@@ -142,7 +142,7 @@ class Plots:
         name, draws = self._followed()
         every = independent_every(draws)
         ranked = np.ascontiguousarray(draws[:, ::every])
-        ax = _axes(ax)
+        ax = new_axes(ax)
         for chain, (share, above) in enumerate(rank_curves(ranked)):
             ax.plot(share, above, lw=1.2, color=_colour(chain), label=f"chain {chain + 1}")
         half = float(kolmogi(0.05)) * np.sqrt((1 - 1 / len(ranked)) / ranked.shape[1])
@@ -152,7 +152,7 @@ class Plots:
         _legend(ax, len(ranked))
         return ax
 
-    @_chart
+    @chart
     def convergence(self, axes: Any = None) -> Any:
         """Draw R-hat and effective sample sizes by number of draws, on two axes."""
         found = self._posterior.convergence()
@@ -160,7 +160,7 @@ class Plots:
             _, axes = import_module("matplotlib.pyplot").subplots(
                 1, 2, figsize=(9.6, 3.2), layout="constrained"
             )
-        left, right = (_axes(ax) for ax in axes)
+        left, right = (new_axes(ax) for ax in axes)
         draws, f, sigma = found["draws"], found["f"], found["sigma"]
         lines = [
             (left, f.get("rhat"), "f, median row", ACCENT, "-"),
@@ -182,12 +182,12 @@ class Plots:
             ax.legend(frameon=False, fontsize="small")
         return axes
 
-    @_chart
+    @chart
     def calibration(self, X: Any, y: Any, weights: Any = None, *, ax: Any = None) -> Any:
         """Draw observed against claimed shares on held-out rows, with binomial 95% intervals."""
         classes = self._posterior.classes
         entries = self._posterior.calibration(X, y, weights)
-        ax = _axes(ax, 4.4, 4.6)
+        ax = new_axes(ax, 4.4, 4.6)
         level, observed, lower, upper = (
             np.array([entry[name] for entry in entries]) for name in ("level", "observed", "lower", "upper")
         )
@@ -207,7 +207,7 @@ class Plots:
             _label(ax, "probability of the most probable class", "share of rows of that class")
         return ax
 
-    @_chart
+    @chart
     def predictions(self, X: Any, y: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
         """Draw predictions with intervals: by rank, or with outcomes `y` against these.
 
@@ -224,9 +224,9 @@ class Plots:
         outcome = None if y is None else _outcome(posterior, X, y)
         mean, lower, upper = _by_row(prediction, outcome)
         numeric = outcome is not None and classes is None
-        return _draw_intervals(mean, lower, upper, outcome if numeric else None, name, _axes(ax, 4.0))
+        return _draw_intervals(mean, lower, upper, outcome if numeric else None, name, new_axes(ax, 4.0))
 
-    @_chart
+    @chart
     def effects(
         self,
         features: str | Sequence[str],
@@ -261,7 +261,7 @@ class Plots:
         shown = f"probability of {classes[1]}" if len(classes) == 2 else target
         if len(names) == 2:
             return _draw_surfaces(found, kinds, shown, classes, ax)
-        axes = _axes(ax)
+        axes = new_axes(ax)
         (grid,), (kind,) = found.grid, kinds
         if found.ice is not None and found.ice.mean.ndim == 2:
             at = _places(grid, kind)
@@ -286,37 +286,57 @@ class Plots:
             axes.legend(frameon=False, fontsize="small")
         return axes
 
-    @_chart
+    @chart
+    def accumulated_effects(self, feature: str, X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
+        """Draw the accumulated local effects of a column of numbers or dates, with their interval."""
+        found = self._posterior.accumulated_effects(feature, X, level)
+        (kind,) = (column.kind for column in self._posterior.schema.columns if column.name == feature)
+        axes = new_axes(ax)
+        curves: list[Any] = [(found.mean, found.lower, found.upper, ACCENT, None)]
+        if found.mean.ndim == 2:
+            curves = [
+                (found.mean[:, k], found.lower[:, k], found.upper[:, k], _colour(k), name)
+                for k, name in enumerate(found.classes or ())
+            ][:MOST_CLASSES]
+        for curve in curves:
+            _draw_curve(axes, found.grid, kind, curve, 0.0)
+        axes.axhline(0, color=SOFT, lw=0.9, ls=":")
+        _label(axes, feature, f"effect on {self._posterior.schema.target.name}, mean 0")
+        if len(curves) > 1:
+            axes.legend(frameon=False, fontsize="small")
+        return axes
+
+    @chart
     def importance(self, X: Any, y: Any, weights: Any = None, *, ax: Any = None, **options: Any) -> Any:
         """Draw the permutation importance on held-out rows; `options` are those of `posterior.importance`."""
         return draw_importance(self._posterior.importance(X, y, weights, **options), ax)
 
-    @_chart
+    @chart
     def inclusion(self, level: float = 0.9, *, ax: Any = None) -> Any:
         """Draw the share of split rules that use each feature, with intervals over draws."""
         found = self._posterior.inclusion(level)
-        ax = _draw_ranked(found, found.order, _axes(ax, height_of(len(found.names))))
+        ax = _draw_ranked(found, found.order, new_axes(ax, height_of(len(found.names))))
         ax.axvline(1 / len(found.names), color=SOFT, lw=0.9, ls=":")
         ax.set_xlim(left=0)
         ax.set_xlabel("share of the split rules")
         return ax
 
 
-@_chart
+@chart
 def draw_importance(found: PermutationImportance, ax: Any = None) -> Any:
     """Draw the increase of the loss by feature with its interval, the largest on top."""
-    ax = _draw_ranked(found, found.order, _axes(ax, height_of(len(found.names))))
+    ax = _draw_ranked(found, found.order, new_axes(ax, height_of(len(found.names))))
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
     of = "RMSE" if found.loss == "rmse" else "log loss"
     ax.set_xlabel(f"increase of the {of} (from {found.baseline:.3g}) when shuffled")
     return ax
 
 
-@_chart
+@chart
 def draw_prediction(found: Prediction, ax: Any = None) -> Any:
     """Draw a prediction's first intervals by rank of the mean."""
     name = "prediction" if found.classes is None else "probability"
-    return _draw_intervals(*_by_row(found, None), None, name, _axes(ax, 4.0))
+    return _draw_intervals(*_by_row(found, None), None, name, new_axes(ax, 4.0))
 
 
 def _outcome(posterior: Posterior, X: Any, y: Any) -> Floats:

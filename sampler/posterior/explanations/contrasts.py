@@ -63,7 +63,7 @@ class Contrast:
     treated
         Average over the rows that have the first setting already (ATT); None if there are none.
     groups
-        Averages over the rows of each level of a column, in the order of the levels.
+        Averages over the rows of each level of a column that any row has, in the order of the levels.
     unlike
         For the first and the second setting, bool [row]: whether the training data have no rows like this one
         with the setting.
@@ -87,6 +87,19 @@ class Contrast:
     level: float
     warnings: list[str]
     classes: tuple[str, ...] | None = None
+
+    def __str__(self) -> str:
+        averages = {"average": self.average, "population": self.population}
+        averages |= {} if self.treated is None else {"treated": self.treated}
+        averages |= self.groups
+        width = max(map(len, averages)) + 2
+        lines = [f"{'':{width}}{'rows':>8}{'mean':>12}{'lower':>12}{'upper':>12}"]
+        for name, estimate in averages.items():
+            for k, ends in enumerate(np.stack(np.atleast_1d(*estimate[:3]), axis=-1)):
+                label = name if not k else ""
+                of = f"  {self.classes[k]}" if self.classes is not None and np.ndim(estimate.mean) else ""
+                lines.append(f"{label:{width}}{estimate.rows:8}{''.join(f'{end:12.4g}' for end in ends)}{of}")
+        return "\n".join([*lines, *self.warnings])
 
     def to_pandas(self) -> Any:
         """Return a data frame [row] with ``mean``, ``lower_90``, ``upper_90`` and where rows are unlike."""
@@ -158,7 +171,7 @@ def contrast(
         average=estimates[""],
         population=found.population(request.level),
         treated=estimates["treated"] if parts["treated"].any() else None,
-        groups={name: estimates[f"group {name}"] for name in groups},
+        groups={name: estimates[f"group {name}"] for name, rows in groups.items() if rows.any()},
         unlike=(unlike[0], unlike[1]),
         level=request.level,
         warnings=coded.warnings

@@ -13,6 +13,7 @@ from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
+from sampler.posterior.display.shap_plots import draw_beeswarm, draw_waterfall
 from sampler.posterior.display.tabular import shap_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
@@ -87,6 +88,14 @@ class ShapValues:
     def f(self) -> Floats:
         """Posterior mean at each row over these draws, float64 [row], or [row, class]: base plus values."""
         return np.asarray(self.base_values + self.values.sum(axis=1))
+
+    def waterfall(self, row: int = 0, ax: Any = None) -> Any:
+        """Draw with matplotlib how the columns of a row lead from the base to f, and return the axes."""
+        return draw_waterfall(self, row, ax)
+
+    def beeswarm(self, ax: Any = None) -> Any:
+        """Draw all rows' values by feature with matplotlib, and return the axes."""
+        return draw_beeswarm(self, ax)
 
     def explanation(self) -> Any:
         """Convert to the `shap.Explanation` that shap's plots take; needs the package shap.

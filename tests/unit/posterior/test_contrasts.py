@@ -29,6 +29,16 @@ def test_differences_of_predictions_on_every_draw():
     assert found.treated is None
 
 
+def test_groups_without_rows_are_left_out():
+    """A level or quarter that no row has gives no average; the printed table has one line for each other."""
+    posterior, X, _ = make_posterior(2)
+    rows = {name: list(values)[:8] for name, values in X.items()} | {"x1": [5.0] * 8}
+    found = posterior.contrast(rows, {"x3": 0.5}, {"x3": 0.0}, by="x1")
+    assert list(found.groups) == ["highest quarter"]
+    assert "highest quarter" in str(found)
+    assert "nan" not in str(found)
+
+
 def test_the_treated_are_the_rows_with_the_first_setting():
     """The average over the treated takes the rows whose own level is that of the first setting."""
     posterior, X, _ = make_posterior(2)

@@ -175,3 +175,24 @@ def test_an_absent_package_is_named_in_one_sentence(monkeypatch, package, use):
     monkeypatch.setitem(sys.modules, package, None)
     with pytest.raises(ImportError, match=f"need.? {package}, which is not installed: pip install"):
         use()
+
+
+def test_shap_values_are_drawn_as_waterfall_and_beeswarm():
+    """Bars lead from the base to f of the row, each with its interval; a swarm has a point for every row."""
+    found = POSTERIOR.shap(X)
+    axes = found.waterfall(3)
+    bars = [patch for patch in axes.patches if patch.get_width()]
+    assert sum(bar.get_width() for bar in bars) == pytest.approx(found.f[3] - found.base_values)
+    assert bars[0].get_x() + bars[0].get_width() == pytest.approx(found.f[3])
+    assert len(axes.get_yticklabels()) == 4
+    axes = found.beeswarm()
+    points = [each for each in axes.collections if len(each.get_offsets()) == 80]
+    drawn = np.sort(np.concatenate([each.get_offsets()[:, 0] for each in points]))
+    np.testing.assert_allclose(drawn, np.sort(found.values.ravel()))
+
+
+def test_accumulated_effects_are_drawn():
+    """The line is the mean, and the band between the ends."""
+    found = POSTERIOR.accumulated_effects("x1", X)
+    axes = POSTERIOR.plot.accumulated_effects("x1", X)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), found.mean)
