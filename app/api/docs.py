@@ -136,6 +136,7 @@ BODIES: dict[str, Any] = {
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
+    "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
     "compute_contrast": {"first": {"weight": 2500}, "second": {"weight": 3500}, "by": "origin"},
     "compute_shap": {"rows": [CAR], "level": 0.9},
 }

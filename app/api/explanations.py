@@ -8,7 +8,7 @@ from pydantic_core import to_json
 
 from app.api.predict import MAX_LEVELS, Columns, Rows, Share
 from app.services.access.keys import PREDICT, READ
-from app.services.predictions import explanations
+from app.services.predictions import accumulated_effects, explanations
 from app.services.predictions.answers import to_arrow
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
@@ -373,6 +373,67 @@ async def compute_partial_dependence(
     """
     return await gate.run(
         lambda: json_response(explanations.dependence(predictor, owner, model_id, body.request()))
+    )
+
+
+class AccumulationBody(BaseModel):
+    """A request for accumulated effects."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    feature: str = Field(description="A feature of numbers or dates.")
+    level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
+        0.9, description="The level of the intervals; one or several."
+    )
+    draws: Annotated[int, Field(ge=1)] | None = Field(
+        None, description="Use only this many kept draws of each chain, the first."
+    )
+    rows: Rows | None = Field(
+        None,
+        description="Rows, as in predict, without weights; defaults to up to 200 training rows.",
+    )
+    columns: Columns | None = Field(None, description="The rows as lists of values by column name.")
+
+    def request(self) -> accumulated_effects.AccumulationRequest:
+        """Convert to the service's request."""
+        return accumulated_effects.AccumulationRequest(
+            self.feature,
+            self.level if isinstance(self.level, list) else [self.level],
+            self.draws,
+            self.rows,
+            self.columns,
+        )
+
+
+class AccumulationView(BaseModel):
+    """Accumulated local effects by value, [value] or [value][class], with mean 0 over the rows."""
+
+    model_id: str
+    draws: int = Field(description="Number of draws per chain.")
+    classes: list[str] | None = Field(
+        description="For two classes f is the probability of the second; for more, of each."
+    )
+    feature: str
+    grid: list[float | str] = Field(description="Values of the feature; dates in ISO 8601.")
+    rows: list[int] = Field(description="Number of rows between each value and the next.")
+    mean: Curve | Surface
+    intervals: list[CurveInterval]
+
+
+@router.post(
+    "/{model_id}/accumulated-effects", response_model=AccumulationView, responses=responses(409, 413, 415)
+)
+@needs(PREDICT)
+async def compute_accumulated_effects(
+    model_id: str, body: AccumulationBody, predictor: ThePredictor, gate: TheGate, owner: Owner
+) -> Response:
+    """Return how predictions change with a feature among rows like the data's, with intervals.
+
+    Unlike partial dependence it never sets the feature far from its value in a row, so that features that go
+    together don't lead to rows which the data have nothing like.
+    """
+    return await gate.run(
+        lambda: json_response(accumulated_effects.accumulate(predictor, owner, model_id, body.request()))
     )
 
 

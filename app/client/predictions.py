@@ -172,6 +172,16 @@ class Predictions(Calls):
         body = {"features": list(features), **without_none(wanted)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def accumulated_effects(self, model: str | Model, feature: str, rows: Any = None, **wanted: Any) -> Json:
+        """Return how predictions change with a feature among rows like the data's.
+
+        `rows` is as in `shap`, None for up to 200 training rows; `wanted` as in POST .../accumulated-effects.
+        """
+        path = address("models", model, "accumulated-effects")
+        given = {} if rows is None else rows_json(rows)
+        body = {"feature": feature, **given, **without_none(wanted)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
     def shap(self, model: str | Model, rows: Any, **wanted: Any) -> Json:
         """Return how much each feature moves the prediction of each row; `wanted` as in POST .../shap.
 

@@ -197,6 +197,7 @@ def test_the_model_explains_itself(client, fitted):
     assert len(pairs) == 3
     found = client.contrast(fitted, {"weight": 2500}, {"weight": 3500}, by="cylinders")
     assert found["average"]["lower"] > 0
+    assert client.accumulated_effects(fitted, "weight")["feature"] == "weight"
     reasons = client.shap(fitted, pd.DataFrame(NEW))
     assert reasons["values"] == client.shap(fitted, NEW)["values"]
     assert np.shape(reasons["values"]) == (2, len(NEW))

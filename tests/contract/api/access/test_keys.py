@@ -30,6 +30,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/partial-dependence"): ASK,
     ("POST", "/models/{model_id}/shap"): ASK,
+    ("POST", "/models/{model_id}/accumulated-effects"): ASK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,
     ("GET", "/predictions"): LOOK | ASK,

@@ -203,6 +203,7 @@ COMPUTES = {
     "/models/{model_id}/predict",
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
+    "/models/{model_id}/accumulated-effects",
     "/models/{model_id}/contrast",
     "/models/{model_id}/extend/estimate",
 }

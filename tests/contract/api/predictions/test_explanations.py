@@ -388,6 +388,24 @@ def test_shap_values_that_make_no_sense_are_refused(client, model, body, status,
         assert field in str(told["errors"])
 
 
+def test_accumulated_effects_are_those_of_the_notebook(client, model):
+    """They equal those of the model's file, over training rows and over rows sent; faults are named."""
+    posterior, path = of_file(client, model), f"/models/{model['id']}/accumulated-effects"
+    sent = {"size": [1.0, 4.0, 2.0, 5.0], "colour": ["red", "blue", "red", "blue"]}
+    for columns in (None, sent):
+        answer = client.post(path, json={"feature": "size", "level": [0.5, 0.9], "columns": columns})
+        assert answer.status_code == 200, answer.text
+        expected = posterior.accumulated_effects("size", columns, [0.5, 0.9])
+        told = answer.json()
+        assert (told["grid"], told["rows"]) == (expected.grid, expected.rows.tolist())
+        assert told["mean"] == expected.mean.tolist()
+        assert told["intervals"][1]["upper"] == expected.intervals[1].upper.tolist()
+    for feature in ("colour", "weight"):
+        told = problem(client.post(path, json={"feature": feature}), 422)
+        assert told["errors"][0]["column"] == "feature"
+    problem(client.post(path, json={"feature": "size", "draws": 10**9}), 422)
+
+
 def test_contrasts_are_those_of_the_notebook(client, model):
     """Rows, averages and groups equal the model file's; the reference rows are the default."""
     posterior = of_file(client, model)

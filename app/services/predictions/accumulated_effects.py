@@ -1,0 +1,77 @@
+"""Accumulated local effects of a feature: how predictions change with it among rows like the data's."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from app.services.errors import TooLargeError, UnusableDataError
+from app.services.predictions.explanations import MAX_WORK, CurveBounds, classes_of, finished
+from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.rows import columns_of
+
+
+@dataclass(frozen=True)
+class AccumulationRequest:
+    """A request for accumulated effects (`POST /models/{id}/accumulated-effects`)."""
+
+    feature: str
+    levels: Sequence[float] = (0.9,)
+    draws: int | None = None
+    rows: Any = None  # list of objects; without rows and columns: the reference rows
+    columns: Any = None
+
+
+@dataclass(frozen=True)
+class Accumulation:
+    """Effects [value], of several classes [value][class]; `rows` between each value and the next."""
+
+    model_id: str
+    draws: int
+    classes: list[str] | None
+    feature: str
+    grid: list[Any]
+    rows: list[int]
+    mean: list[Any]
+    intervals: list[CurveBounds]
+
+
+def accumulate(predictor: Predictor, owner: str, model: str, request: AccumulationRequest) -> Accumulation:
+    """Return accumulated effects with intervals.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        As `app.services.predictions.explanations.finished`.
+    InvalidRequestError, UnusableDataError, TooLargeError
+        The request or its rows are invalid; names the field, or the column and row.
+    """
+    given = None
+    if request.rows is not None or request.columns is not None:
+        given = columns_of(request.rows, request.columns, predictor.max_rows)
+    found, posterior = finished(predictor, owner, model)
+    draws = posterior.num_draws if request.draws is None else request.draws
+    count = posterior.reference.num_rows if given is None else len(next(iter(given.values()), ()))
+    evaluated = posterior.num_chains * min(draws, posterior.num_draws) * posterior.leaf_counts.shape[2]
+    if 2 * count * evaluated > MAX_WORK:
+        raise TooLargeError(
+            "These rows are too much work for one request: send fewer, or ask for fewer draws."
+        )
+    with understood():
+        effects = posterior.accumulated_effects(
+            request.feature, given, list(request.levels), num_draws=request.draws
+        )
+    ends = [(each.level, each.lower, each.upper) for each in effects.intervals]
+    if not all(np.isfinite(part).all() for part in (effects.mean, *(p for _, *both in ends for p in both))):
+        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+    return Accumulation(
+        found.id,
+        draws,
+        classes_of(posterior),
+        effects.feature,
+        effects.grid,
+        effects.rows.tolist(),
+        effects.mean.tolist(),
+        [CurveBounds(level, lower.tolist(), upper.tolist()) for level, lower, upper in ends],
+    )
