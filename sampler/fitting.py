@@ -190,14 +190,23 @@ def fit(
     return run(problem, progress=progress, num_threads=num_threads)
 
 
-def run(problem: PreparedFit, *, progress: bool = False, num_threads: int | None = None) -> Posterior:
-    """Run all chains of a prepared fit in so many threads (None: one per core) and pool their draws."""
+def run(
+    problem: PreparedFit,
+    *,
+    progress: bool = False,
+    num_threads: int | None = None,
+    report: Report | None = None,
+) -> Posterior:
+    """Run all chains of a prepared fit in so many threads (None: one per core) and pool their draws.
+
+    `report` is called with a chain and its index every few iterations; what it raises ends the fit.
+    """
     from sampler.chains import start_chain  # noqa: PLC0415
 
     def start(training: Training) -> list[AnyChain]:
         return [start_chain(training, chain) for chain in range(training.settings.num_chains)]
 
-    return _run(problem, start, [], progress=progress, num_threads=num_threads)
+    return _run(problem, start, [], progress=progress, num_threads=num_threads, report=report)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:
@@ -277,6 +286,7 @@ def _run(
     *,
     progress: bool,
     num_threads: int | None = None,
+    report: Report | None = None,
 ) -> Posterior:
     """Run chains to their end and pool their draws with earlier ones."""
     from sampler.kernels.jit import is_warm, warm  # noqa: PLC0415
@@ -287,10 +297,10 @@ def _run(
     training = problem.training
     method = find_method(training.settings.method)
     needed: list[Settings | str] = [training.settings, *method.training_kernels(training)]
-    with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, report):
+    with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, shown):
         compiled(sum(warm(kernels, compiling) for kernels in needed))
         chains = begin(training)
-        interrupted = _run_chains(chains, report, num_threads)
+        interrupted = _run_chains(chains, report or shown, num_threads)
     before = drawn or [None] * len(chains)
     parts = [[d for d in (b, chain.take()) if d] for b, chain in zip(before, chains, strict=True)]
     blocks = [[pack(concatenate(part))] if part else [] for part in parts]

@@ -20,9 +20,11 @@ from sampler.fitting import run
 from sampler.preparation import prepare
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
+
+    from sampler.fitting import Report
 
     Floats = NDArray[np.float64]
     Progress = Callable[[int, int], None]
@@ -112,11 +114,69 @@ class Selection:
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class NullFits:
+    """Fits whose shares of the split rules a selection compares: to the outcomes, and to permuted ones.
+
+    Attributes
+    ----------
+    X, y, weights, exposure
+        Rows and outcomes, as `fit` takes them. A row's weight and exposure go with its outcome.
+    num_chains
+        Chains of the fit to the outcomes themselves.
+    seed
+        Seed of the permutations and of all chains.
+    settings
+        Further settings of `fit`.
+
+    """
+
+    X: Any
+    y: Any
+    weights: Any
+    exposure: Any
+    num_chains: int
+    seed: int
+    settings: Mapping[str, Any]
+
+    def shares(
+        self, permutation: int | None = None, report: Report | None = None
+    ) -> tuple[list[str], Floats]:
+        """Return the features and their mean shares of the rules, for a permutation or the outcomes (None).
+
+        `report` is called as `sampler.fitting.run` does.
+        """
+        outcomes: list[Any] = [None if column is None else _as_array(column) for column in self._outcomes]
+        chains, seed = self.num_chains, self.seed
+        if permutation is not None:
+            order = np.random.default_rng([seed, permutation]).permutation(len(outcomes[0]))
+            outcomes = [None if column is None else column[order] for column in outcomes]
+            chains, seed = 1, seed + 1 + permutation
+        y, weights, exposure = outcomes
+        name = self.settings.get("target_name") or getattr(self.y, "name", None)
+        exposed = self.settings.get("exposure_name") or getattr(self.exposure, "name", None)
+        settings = {
+            **self.settings,
+            "target_name": None if name is None else str(name),
+            "exposure_name": None if exposed is None else str(exposed),
+        }
+        prepared = prepare(
+            self.X, y, weights=weights, exposure=exposure, num_chains=chains, seed=seed, **settings
+        )
+        found = run(prepared, num_threads=1, report=report).inclusion()
+        return found.names, found.mean
+
+    @property
+    def _outcomes(self) -> tuple[Any, Any, Any]:
+        return self.y, self.weights, self.exposure
+
+
 def select_features(
     X: Any,
     y: Any,
     weights: Any = None,
     *,
+    exposure: Any = None,
     level: float = 0.05,
     num_permutations: int = NUM_PERMUTATIONS,
     num_chains: int = NUM_CHAINS,
@@ -132,8 +192,8 @@ def select_features(
 
     Parameters
     ----------
-    X, y, weights
-        Rows and outcomes, as `fit` takes them. A row's weight goes with its outcome.
+    X, y, weights, exposure
+        Rows and outcomes, as `fit` takes them. A row's weight and exposure go with its outcome.
     level
         Probability of selecting anything though nothing is related to the outcome (see `Selection`).
     num_permutations
@@ -161,41 +221,19 @@ def select_features(
     """
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
-    common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1} | settings
-    values, precisions = _as_array(y), None if weights is None else _as_array(weights)
-    name = settings.get("target_name") or getattr(y, "name", None)
-    common["target_name"] = None if name is None else str(name)
-
-    def shares(order: NDArray[np.int64] | None, chains: int, seed: int) -> tuple[list[str], Floats]:
-        rows = slice(None) if order is None else order
-        prepared = prepare(
-            X,
-            values[rows],
-            weights=None if precisions is None else precisions[rows],
-            num_chains=chains,
-            seed=seed,
-            **common,
-        )
-        found = run(prepared, num_threads=1).inclusion()
-        return found.names, found.mean
-
-    orders = permutations(len(values), num_permutations, seed)
-    names, share = shares(None, num_chains, seed)
+    common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
+    fits = NullFits(X, y, weights, exposure, num_chains, seed, common | settings)
+    names, share = fits.shares()
     null = np.empty((num_permutations, len(names)))
     if progress is not None:
         progress(1, num_permutations + 1)
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
-        waiting = {pool.submit(shares, order, 1, seed + 1 + p): p for p, order in enumerate(orders)}
+        waiting = {pool.submit(fits.shares, p): p for p in range(num_permutations)}
         for done, each in enumerate(as_completed(waiting), 2):
             null[waiting[each]] = each.result()[1]
             if progress is not None:
                 progress(done, num_permutations + 1)
     return Selection(names, share, null, level)
-
-
-def permutations(num_rows: int, count: int, seed: int) -> list[NDArray[np.int64]]:
-    """Draw permutations of the rows; the first ones don't depend on how many are drawn."""
-    return [np.random.default_rng([seed, p]).permutation(num_rows) for p in range(count)]
 
 
 def _as_array(values: Any) -> Any:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError
-from sampler.studies.selection import Selection, permutations, select_features
+from sampler.studies.selection import NullFits, Selection, select_features
 from tests.support.friedman import friedman
 
 SHORT = {"num_permutations": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 50}
@@ -67,11 +67,59 @@ def test_classes_and_tables():
     assert "z" not in found.selected("local")
 
 
-def test_weights_travel_with_outcomes():
-    """Permutations keep a row's weight with its outcome, and don't depend on their number."""
-    orders = permutations(9, 3, 5)
-    assert all(sorted(order) == list(range(9)) for order in orders)
-    np.testing.assert_array_equal(orders, permutations(9, 20, 5)[:3])
+def test_weights_and_exposures_travel_with_outcomes(monkeypatch):
+    """A permutation keeps a row's weight and exposure with its outcome."""
+    seen = []
+
+    class SeenError(Exception):
+        pass
+
+    def prepare(X, y, *, weights, exposure, **_):
+        seen.append((y, weights, exposure))
+        raise SeenError
+
+    monkeypatch.setattr("sampler.studies.selection.prepare", prepare)
+    y = np.arange(9.0)
+    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {})
+    for permutation in (None, 0, 0, 1):
+        with pytest.raises(SeenError):
+            fits.shares(permutation)
+    orders = [tuple(y) for y, _, _ in seen]
+    assert orders[0] == tuple(range(9))
+    assert orders[1] == orders[2] != orders[3]
+    for outcomes, weights, exposures in seen:
+        assert sorted(outcomes) == list(range(9))
+        np.testing.assert_array_equal(weights, outcomes + 100)
+        np.testing.assert_array_equal(exposures, outcomes + 200)
+
+
+def test_counts_with_exposures():
+    """Exposures permute with the counts; one that is not positive is refused by name."""
+    rng = np.random.default_rng(4)
+    X, exposure = rng.uniform(size=(120, 3)), rng.uniform(0.5, 4.0, 120)
+    y = rng.poisson(exposure * np.exp(2.5 * X[:, 0]))
+    found = select_features(X, y, exposure=exposure, family="poisson", seed=2, **SHORT)
+    assert found.selected() == ["x1"]
+    exposure[7] = -1.0
+    with pytest.raises(DataError, match="'exposure', row 8"):
+        select_features(X, y, exposure=exposure, family="poisson", **SHORT)
+
+
+def test_a_report_ends_the_fit():
+    """What a report raises ends the fit, which has not reached its end."""
+    X, _, y = friedman(60, 4, 5)
+    told = []
+
+    def report(index, chain):
+        told.append((index, chain.iteration))
+        if index == 1:
+            raise InterruptedError
+
+    settings = {"num_trees": 5, "num_burnin": 20_000, "num_draws": 1, "thin": 1}
+    fits = NullFits(X, y, None, None, 4, 1, settings)
+    with pytest.raises(InterruptedError):
+        fits.shares(report=report)
+    assert max(told) < (3, 20_000)
 
 
 @pytest.mark.parametrize(
