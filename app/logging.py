@@ -28,6 +28,7 @@ FIELDS = (
     "duration_ms",
     "model_id",
     "prediction_id",
+    "study_id",
     "dataset_id",
     "unit_id",
     "kind",

@@ -116,7 +116,7 @@ class Dispatcher:
                 self._beat(now)
             with session_scope(self._context.engine, read_only=True) as session:
                 self._claimable = claims.count_claimable(
-                    session, self._processes, busy=places.busy(), chains=places.free_slots()
+                    session, self._processes, busy=places.busy(), slots=places.free_slots()
                 )
 
     def _beat(self, now: float) -> None:

@@ -2,7 +2,7 @@
 
 A worker never claims a unit that one of its own processes still runs, however late the unit's heartbeats are.
 It runs at most as many chains as it has slots, but has one more process, so that finishes and predictions,
-which are short, don't wait for a chain to end.
+which are short, don't wait for a chain or a unit of a study to end.
 """
 
 import fcntl
@@ -15,9 +15,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.store.tables import CHAIN
+from app.store.tables import LONG_KINDS
 
-_RECORD = struct.Struct("q?40s")  # process id, whether the unit is a chain, unit id
+_RECORD = struct.Struct("q?40s")  # process id, whether the unit takes a slot, unit id
 
 
 class WorkPlaces:
@@ -26,7 +26,8 @@ class WorkPlaces:
     Parameters
     ----------
     slots
-        Maximum of concurrent chains; there is one more place, and one for the main process.
+        Maximum of concurrent chains and units of studies; there is one more place, and one for the main
+        process.
     """
 
     def __init__(self, slots: int) -> None:
@@ -60,20 +61,20 @@ class WorkPlaces:
         return [unit_id for unit_id, _ in self._taken()]
 
     def free_slots(self) -> int:
-        """Return the number of further chains that this worker may run."""
-        return max(0, self.slots - sum(is_chain for _, is_chain in self._taken()))
+        """Return the number of further chains and units of studies that this worker may run."""
+        return max(0, self.slots - sum(is_long for _, is_long in self._taken()))
 
     def _taken(self) -> list[tuple[str, bool]]:
         records = [_RECORD.unpack_from(self._memory, k * _RECORD.size) for k in range(self._count)]
         return [
-            (unit_id.rstrip(b"\0").decode(), is_chain)
-            for pid, is_chain, unit_id in records
+            (unit_id.rstrip(b"\0").decode(), is_long)
+            for pid, is_long, unit_id in records
             if pid and _lives(pid)
         ]
 
     def _write(self, pid: int, unit_id: str, kind: str) -> None:
         place = self.own % self._count * _RECORD.size
-        _RECORD.pack_into(self._memory, place, pid, kind == CHAIN, unit_id.encode())
+        _RECORD.pack_into(self._memory, place, pid, kind in LONG_KINDS, unit_id.encode())
 
 
 def _lives(pid: int) -> bool:

@@ -67,7 +67,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     statistics = {"flags": count(coded.marks, posterior.schema.columns)}
     with session_scope(context.engine) as session:
         # The fencing check comes first: a worker without the lease stores nothing.
-        units.finish_block(session, claim, coded.num_rows, statistics)
+        units.finish_part(session, claim, coded.num_rows, statistics)
         predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
 
 

@@ -13,13 +13,14 @@ from app.store.queue import claims, units
 from app.store.queue.claims import Claim
 from app.store.queue.counters import JOBS, LOST
 from app.store.queue.units import Directive
-from app.store.tables import CHAIN, FINISH, PREDICTION, Json
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Json
 from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.fits.chain import run_chain
 from worker.fits.finish import run_finish
 from worker.heartbeat import END, EndedError, Watch
 from worker.prediction import run_prediction
+from worker.studies.unit import run_study
 
 log = logging.getLogger(__name__)
 
@@ -31,6 +32,7 @@ _RUN: dict[str, Callable[[Context, Claim, Watch], None]] = {
     CHAIN: run_chain,
     FINISH: run_finish,
     PREDICTION: run_prediction,
+    STUDY: run_study,
 }
 OUTCOMES = {
     Directive.CANCEL: "cancelled",
@@ -56,7 +58,7 @@ def run_one(context: Context) -> bool:
 
 
 def _claim(context: Context) -> Claim | None:
-    """Claim a unit that no process of this worker runs; a chain only if the worker has a free slot."""
+    """Claim a unit that no process of this worker runs; a long one only if the worker has a free slot."""
     places = context.places
     try:
         with places.claiming(), session_scope(context.engine) as session:
@@ -65,7 +67,7 @@ def _claim(context: Context) -> Claim | None:
                 context.worker_id,
                 context.settings.lease_seconds,
                 busy=places.busy(),
-                chains=places.free_slots() > 0,
+                long=places.free_slots() > 0,
             )
             if claim is not None:
                 places.take(claim.unit_id, claim.kind)
@@ -78,9 +80,13 @@ def _claim(context: Context) -> Claim | None:
 
 def _run(context: Context, claim: Claim) -> str:
     about = {"unit_id": claim.unit_id, "kind": claim.kind, "model_id": claim.model_id, "token": claim.token}
-    part = {"chain": claim.ordinal} if claim.kind == CHAIN else {"prediction_id": claim.prediction_id}
+    part = {
+        "chain": claim.ordinal if claim.kind == CHAIN else None,
+        "prediction_id": claim.prediction_id,
+        "study_id": claim.study_id,
+    }
     began = time.monotonic()
-    with bound(**about, **part, worker_id=claim.worker_id):
+    with bound(**about, **{k: v for k, v in part.items() if v is not None}, worker_id=claim.worker_id):
         log.info("claimed a %s", claim.kind, extra={"event": "unit_claimed"})
         outcome = _worked(context, claim)
         seconds = time.monotonic() - began

@@ -19,9 +19,9 @@ from sqlalchemy.pool import QueuePool
 
 from app.services.health import FRESH_BEATS, FRESH_SECONDS
 from app.store.clock import utc_now
-from app.store.counts import Snapshot, snapshot
 from app.store.engine import session_scope
 from app.store.queue import counters
+from app.store.queue.snapshot import Snapshot, snapshot
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
 
 if TYPE_CHECKING:

@@ -25,9 +25,11 @@ from app.store.tables import (
     Dataset,
     DatasetBlock,
     DrawBlock,
+    Job,
     Model,
     ModelEvent,
     PredictionBlock,
+    Study,
     Unit,
 )
 
@@ -35,6 +37,7 @@ BATCH_ROWS = 32  # mostly blocks of half a megabyte
 
 Parts = Sequence[tuple[Any, InstrumentedAttribute[Any]]]  # tables; columns with the deleted id
 _OF_PREDICTION: Parts = ((PredictionBlock, PredictionBlock.prediction_id), (Unit, Unit.prediction_id))
+_OF_STUDY: Parts = ((Unit, Unit.study_id),)
 _OF_MODEL: Parts = (
     (DrawBlock, DrawBlock.model_id),
     (ModelEvent, ModelEvent.model_id),
@@ -51,33 +54,38 @@ def give_up_dataset(session: Session, dataset_id: str) -> None:
 
 
 def give_up_model(session: Session, model_id: str) -> bool:
-    """Mark a model and its predictions as deleted; return False when the model was deleted before.
+    """Mark a model, its predictions and its studies as deleted; return False when it was deleted before.
 
     The caller holds a lock on all units of the model.
     """
     _end_units(session, Unit.model_id == model_id)
-    _give_up_predictions(session, BatchPrediction.model_id == model_id)
+    for table in (BatchPrediction, Study):
+        _give_up_jobs(session, table, table.model_id == model_id)
     gone = update(Model).where(Model.id == model_id, Model.owner != NOBODY)
     values = {"owner": NOBODY, "dataset_id": None, "state": CANCELLED, "cancel_requested": True}
     return rows_changed(session, gone.values(values)) == 1
 
 
-def give_up_prediction(session: Session, prediction_id: str) -> bool:
-    """Mark a prediction as deleted; return False when it was deleted before.
+def give_up_job(
+    session: Session, table: type[Job], column: InstrumentedAttribute[str | None], job_id: str
+) -> bool:
+    """Mark a prediction or study as deleted; return False when it was deleted before.
 
-    The caller holds a lock on all units of the prediction.
+    The caller holds a lock on all of its units, whose `column` has its id.
     """
-    _end_units(session, Unit.prediction_id == prediction_id)
-    return _give_up_predictions(session, BatchPrediction.id == prediction_id) == 1
+    _end_units(session, column == job_id)
+    return _give_up_jobs(session, table, table.id == job_id) == 1
 
 
 def some(session: Session) -> bool:
     """Remove one batch of a deleted object's rows that no other process removes; False when none is left."""
-    # A model goes after its predictions, which another worker may be removing.
+    # A model goes after its predictions and studies, which another worker may be removing.
     predicted = exists().where(BatchPrediction.model_id == Model.id)
+    studied = exists().where(Study.model_id == Model.id)
     return (
         _some_of(session, BatchPrediction, _OF_PREDICTION)
-        or _some_of(session, Model, _OF_MODEL, ~predicted)
+        or _some_of(session, Study, _OF_STUDY)
+        or _some_of(session, Model, _OF_MODEL, ~predicted, ~studied)
         or _some_of(session, Dataset, _OF_DATASET)
     )
 
@@ -102,10 +110,11 @@ def _remove(session: Session, part: Any, mine: ColumnElement[bool], most: int) -
     return rows_changed(session, delete(part).where(mine, tuple_(*key).in_(batch)))
 
 
-def _give_up_predictions(session: Session, which: ColumnElement[bool]) -> int:
-    table = BatchPrediction
+def _give_up_jobs(session: Session, table: type[Job], which: ColumnElement[bool]) -> int:
     state = case((table.state.in_(OPEN_STATES), CANCELLED), else_=table.state)
-    values = {"owner": NOBODY, "dataset_id": None, "state": state, "cancel_requested": True}
+    values = {"owner": NOBODY, "state": state, "cancel_requested": True}
+    if table is BatchPrediction:
+        values["dataset_id"] = None
     return rows_changed(session, update(table).where(which, table.owner != NOBODY).values(values))
 
 

@@ -6,27 +6,20 @@ Their state changes through `app.store.queue`.
 from collections.abc import Sequence
 
 import pyarrow as pa
-from sqlalchemy import func, select, update
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from app.store import datasets, deletion, models
+from app.store import datasets, models
 from app.store.column_codec import checksum
 from app.store.datasets import BLOCK_ROWS
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError
-from app.store.queue import lifecycle, prediction_lifecycle
-from app.store.statements import After, page, rows_changed
-from app.store.tables import (
-    OPEN_STATES,
-    PREDICTION,
-    QUEUED,
-    BatchPrediction,
-    Dataset,
-    Json,
-    PredictionBlock,
-    Unit,
-    new_id,
-)
+from app.store.queue import lifecycle
+from app.store.queue.jobs import PREDICTIONS
+from app.store.tables import PREDICTION, QUEUED, BatchPrediction, Dataset, Json, PredictionBlock, new_id
+
+get, list_page, rows_done = PREDICTIONS.get, PREDICTIONS.list_page, PREDICTIONS.done
+cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
 
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
@@ -68,59 +61,9 @@ def create(
     session.flush()  # the units refer to the row
     for number, first in enumerate(range(0, dataset.num_rows, rows)):
         of_unit = min(rows, dataset.num_rows - first)
-        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, prediction.id))
+        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, prediction_id=prediction.id))
     session.flush()  # fail here rather than at the commit
     return prediction
-
-
-def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction | None:
-    """Return the owner's prediction with this id, or None."""
-    mine = select(BatchPrediction).where(BatchPrediction.id == prediction_id, BatchPrediction.owner == owner)
-    return session.scalar(mine)
-
-
-def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[BatchPrediction]:
-    """Return a page of the owner's predictions, newest first."""
-    mine = select(BatchPrediction).where(BatchPrediction.owner == owner)
-    return list(session.scalars(page(mine, BatchPrediction, limit, after)))
-
-
-def rows_done(session: Session, prediction_id: str) -> int:
-    """Return the number of rows predicted so far, including rows of unfinished blocks."""
-    done = select(func.sum(Unit.iteration)).where(
-        Unit.prediction_id == prediction_id, Unit.phase.is_distinct_from("compiling")
-    )
-    return int(session.scalar(done) or 0)
-
-
-def cancel(session: Session, owner: str, prediction_id: str) -> BatchPrediction | None:
-    """Request cancellation of an open prediction; return None when the owner has none with this id.
-
-    A prediction that has ended stays unchanged.
-    """
-    if get(session, owner, prediction_id) is None:
-        return None
-    prediction_lifecycle.lock_all(session, prediction_id)
-    table = BatchPrediction
-    wish = update(table).where(table.id == prediction_id, table.state.in_(OPEN_STATES))
-    if rows_changed(session, wish.values(cancel_requested=True)):
-        prediction_lifecycle.cancel_queued(session, prediction_id)
-        prediction_lifecycle.settle(session, prediction_id)
-    session.expire_all()  # the updates went past the session's copies
-    return get(session, owner, prediction_id)
-
-
-def delete(session: Session, owner: str, prediction_id: str) -> bool:
-    """Delete a prediction and its blocks; return False when the owner has none with this id.
-
-    Workers on its units lose their leases.
-    """
-    if get(session, owner, prediction_id) is None:
-        return False
-    prediction_lifecycle.lock_all(session, prediction_id)
-    deleted = deletion.give_up_prediction(session, prediction_id)
-    session.expire_all()  # the updates went past the session's copies
-    return deleted
 
 
 def read_rows(

@@ -1,7 +1,8 @@
 """The database tables. Portable types only: one chain of migrations serves SQLite and Postgres.
 
 Lock order, which prevents deadlocks: first rows of `units` (several: ordered by id), then the row of
-`predictions`, then the row of `models`. A claim locks one unit (skipping locked ones), a slice locks its own.
+`predictions` or `studies`, then the row of `models`. A claim locks one unit (skipping locked ones), a slice
+locks its own.
 """
 
 import secrets
@@ -9,13 +10,14 @@ from datetime import datetime
 from typing import Any
 
 from sqlalchemy import JSON, BigInteger, Double, ForeignKey, Index, LargeBinary, MetaData, String, Text, text
-from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from sqlalchemy.orm import DeclarativeBase, Mapped, declared_attr, mapped_column
 
 from app.store.clock import UtcDateTime, utc_now
 
 Json = dict[str, Any]
 
-CHAIN, FINISH, PREDICTION = "chain", "finish", "prediction"  # kinds of units
+CHAIN, FINISH, PREDICTION, STUDY = "chain", "finish", "prediction", "study"  # kinds of units
+LONG_KINDS = (CHAIN, STUDY)  # take a slot of a worker; the others are short
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
@@ -116,8 +118,11 @@ class Model(Base):
     finished_at: Mapped[datetime | None]
 
 
+_OF_FITS = "prediction_id IS NULL AND study_id IS NULL"  # units of fits, of which a model has one each
+
+
 class Unit(Base):
-    """A unit of work: one chain, the finish of a model, a block of predictions."""
+    """A unit of work: one chain, the finish of a model, a block of predictions, a part of a study."""
 
     __tablename__ = "units"
     __table_args__ = (
@@ -125,10 +130,11 @@ class Unit(Base):
             "ix_units_of_models",
             *("model_id", "kind", "ordinal"),
             unique=True,
-            sqlite_where=text("prediction_id IS NULL"),
-            postgresql_where=text("prediction_id IS NULL"),
+            sqlite_where=text(_OF_FITS),
+            postgresql_where=text(_OF_FITS),
         ),
         Index("ix_units_of_predictions", "prediction_id", "ordinal", unique=True),
+        Index("ix_units_of_studies", "study_id", "ordinal", unique=True),
         Index(None, "model_id"),
         Index(None, "state", "created_at"),
     )
@@ -137,7 +143,8 @@ class Unit(Base):
     kind: Mapped[str]
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
     prediction_id: Mapped[str | None] = mapped_column(ForeignKey("predictions.id", ondelete="CASCADE"))
-    ordinal: Mapped[int]  # the number of the chain or of the block of rows
+    study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"))
+    ordinal: Mapped[int]  # the number of the chain, of the block of rows, of the part of a study
     state: Mapped[str] = mapped_column(default=QUEUED)
     token: Mapped[int] = mapped_column(default=0)  # fencing token, raised by every claim
     lease_until: Mapped[float | None]  # by the database's clock
@@ -170,26 +177,44 @@ class DrawBlock(Base):
     checksum: Mapped[str]  # SHA-256 of `data`, hexadecimal
 
 
-class BatchPrediction(Base):
-    """A background prediction: a model's predictions of a stored dataset, made in units of some rows."""
+class Job:
+    """Columns of the background jobs of a model, which are done in units of work."""
 
-    __tablename__ = "predictions"
-    __table_args__ = (Index(None, "owner", "created_at", "id"),)
+    @declared_attr.directive
+    def __table_args__(cls) -> Any:  # noqa: N805  a class method to SQLAlchemy
+        """Index the owner's list."""
+        return (Index(None, "owner", "created_at", "id"),)
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), index=True)
-    # The dataset can't be deleted while this is open; afterwards it can.
-    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
-    num_rows: Mapped[int]
-    request: Mapped[Json]  # levels, quantiles and number of draws, all resolved; the size of units
+    request: Mapped[Json]  # all resolved
     state: Mapped[str]
-    flags: Mapped[Json | None]  # number of rows by column and flag, once succeeded
     error: Mapped[Json | None]
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+
+class BatchPrediction(Job, Base):
+    """A background prediction: a model's predictions of a stored dataset, made in units of some rows."""
+
+    __tablename__ = "predictions"
+
+    # The dataset can't be deleted while this is open; afterwards it can.
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
+    num_rows: Mapped[int]
+    flags: Mapped[Json | None]  # number of rows by column and flag, once succeeded
+
+
+class Study(Job, Base):
+    """Fits besides the model's own that answer a question about it; the units' statistics are the answer."""
+
+    __tablename__ = "studies"
+
+    kind: Mapped[str]
+    num_fits: Mapped[int]  # chains of all units
 
 
 class PredictionBlock(Base):

@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from app.services.errors import QuotaError
 from app.services.request_context import actor
 from app.store.access import quotas as store
+from app.store.queue import jobs
 
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
 LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry
@@ -46,7 +47,7 @@ def check_stored(session: Session, owner: str, more: int) -> None:
 
 
 def check_queued(session: Session, owner: str) -> None:
-    """Refuse one more fit or background prediction when the owner has the allowed number open.
+    """Refuse one more fit, background prediction or study when the owner has the allowed number open.
 
     Raises
     ------
@@ -57,11 +58,11 @@ def check_queued(session: Session, owner: str) -> None:
     if most is None:
         return
     store.hold(session, owner)
-    count = len(store.open_settings(session, owner)) + store.open_predictions(session, owner)
+    count = len(store.open_settings(session, owner)) + jobs.count_open(session, owner)
     if count >= most:
         raise QuotaError(
-            f"{count} of your fits and background predictions are queued or running, and {most} are allowed: "
-            "wait for one to end, or cancel one.",
+            f"{count} of your fits, background predictions and studies are queued or running, and {most} are "
+            "allowed: wait for one to end, or cancel one.",
             retry_after=LATER["queued"],
         )
 

@@ -2,7 +2,7 @@
 
 import zlib
 
-from sqlalchemy import func, select, text
+from sqlalchemy import Text, cast, func, select, text
 from sqlalchemy.orm import Session
 
 from app.store.tables import (
@@ -13,6 +13,8 @@ from app.store.tables import (
     Json,
     Model,
     PredictionBlock,
+    Study,
+    Unit,
 )
 
 
@@ -27,7 +29,7 @@ def hold(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the stored bytes of an owner's datasets, models (headers, draws) and background predictions."""
+    """Return the stored bytes of an owner's datasets, models (headers, draws), predictions and studies."""
     datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
     draws = (
         select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
@@ -40,17 +42,15 @@ def stored_bytes(session: Session, owner: str) -> int:
         .join(BatchPrediction, BatchPrediction.id == PredictionBlock.prediction_id)
         .where(BatchPrediction.owner == owner)
     )
-    return sum(int(session.scalar(query) or 0) for query in (datasets, headers, draws, predictions))
+    studies = (
+        select(func.coalesce(func.sum(func.length(cast(Unit.statistics, Text))), 0))
+        .join(Study, Study.id == Unit.study_id)
+        .where(Study.owner == owner)
+    )
+    return sum(int(session.scalar(query) or 0) for query in (datasets, headers, draws, predictions, studies))
 
 
 def open_settings(session: Session, owner: str) -> list[Json]:
     """Return the settings of the owner's queued and running models."""
     mine = select(Model.settings).where(Model.owner == owner, Model.state.in_(OPEN_STATES))
     return list(session.scalars(mine))
-
-
-def open_predictions(session: Session, owner: str) -> int:
-    """Return the number of the owner's queued and running background predictions."""
-    table = BatchPrediction
-    mine = select(func.count()).where(table.owner == owner, table.state.in_(OPEN_STATES))
-    return session.scalar(mine) or 0

@@ -17,11 +17,11 @@ from app.store.statements import rows_changed
 from app.store.tables import (
     CHAIN,
     FINISH,
+    LONG_KINDS,
     OPEN_STATES,
     PREDICTION,
     QUEUED,
     RUNNING,
-    BatchPrediction,
     Model,
     Unit,
     Worker,
@@ -42,23 +42,24 @@ class Claim:
     num_draws: int  # kept and stored so far
     created_at: datetime
     prediction_id: str | None = None  # of a unit of a background prediction
+    study_id: str | None = None  # of a unit of a study
     recovered: bool = False  # taken over from a lost worker
 
 
 def count_claimable(
-    session: Session, limit: int, *, busy: Collection[str] = (), chains: int | None = None
+    session: Session, limit: int, *, busy: Collection[str] = (), slots: int | None = None
 ) -> int:
-    """Count the units that a worker could claim now, up to `limit`, with at most `chains` chains.
+    """Count the units that a worker could claim now, up to `limit`, with at most `slots` long ones.
 
     `busy` are the units that processes of this worker are working on.
     """
-    short = _count(session, limit, _claimable(busy), Unit.kind != CHAIN)
-    room = limit - short if chains is None else min(limit - short, chains)
-    return short + (_count(session, room, _claimable(busy), Unit.kind == CHAIN) if room > 0 else 0)
+    short = _count(session, limit, _claimable(busy), Unit.kind.not_in(LONG_KINDS))
+    room = limit - short if slots is None else min(limit - short, slots)
+    return short + (_count(session, room, _claimable(busy), Unit.kind.in_(LONG_KINDS)) if room > 0 else 0)
 
 
 def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
-    some = select(Unit.id).join(Model).outerjoin(BatchPrediction, lifecycle.ITS).where(*which)
+    some = lifecycle.with_parents(select(Unit.id)).where(*which)
     some_of_them = some.limit(limit).subquery()
     return session.scalar(select(func.count()).select_from(some_of_them)) or 0
 
@@ -69,28 +70,26 @@ def claim(
     lease_seconds: float,
     *,
     busy: Collection[str] = (),
-    chains: bool = True,
+    long: bool = True,
 ) -> Claim | None:
     """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
 
     Among owners with equally many, the one served longest ago comes first. Among one owner's units, finishes
-    come first, then predictions (their units are short), then the oldest chain.
+    come first, then predictions (their units are short), then the oldest chain or unit of a study.
 
     Parameters
     ----------
     busy
         Units that processes of this worker are working on; never claimed, even after their leases expire.
-    chains
-        Whether chains may be claimed; finishes and predictions always may.
+    long
+        Whether chains and units of studies may be claimed; finishes and predictions always may.
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
-    kinds = true() if chains else Unit.kind != CHAIN
+    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
     shares = _shares()
     query = (
-        select(Unit)
-        .join(Model)
-        .outerjoin(BatchPrediction, lifecycle.ITS)
+        lifecycle.with_parents(select(Unit))
         .join(shares, shares.c.owner == Model.owner)
         .where(_claimable(busy), kinds)
         .order_by(
@@ -136,8 +135,9 @@ def claim(
         lease_seconds,
         unit.num_draws,
         unit.created_at,
-        unit.prediction_id,
-        recovered,
+        prediction_id=unit.prediction_id,
+        study_id=unit.study_id,
+        recovered=recovered,
     )
 
 
@@ -182,10 +182,7 @@ def somebody_waits(session: Session, claim: Claim) -> bool:
     of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
     fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
     waiting = (
-        select(func.count())
-        .select_from(Unit)
-        .join(Model)
-        .outerjoin(BatchPrediction, lifecycle.ITS)
+        lifecycle.with_parents(select(func.count()).select_from(Unit))
         .join(shares, shares.c.owner == Model.owner)
         .where(_claimable(), Model.owner != mine, fewer)
     )

@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from app.store.tables import Json
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Json
 
 LABELS_JOINED = ","
-UNIT_KINDS = ("chain", "finish", "prediction")
+UNIT_KINDS = (CHAIN, FINISH, PREDICTION, STUDY)
 ENDS = ("done", "cancelled", "released", "gave_way", "failed", "lost")
 
 

@@ -1,6 +1,7 @@
-"""End of units, and of the models and predictions that they belong to.
+"""End of units, and of the models, predictions and studies that they belong to.
 
-Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
+Lock order: rows of units (several: by id), then the row of the prediction or study, then the model's
+(`app.store.tables`).
 """
 
 from collections.abc import Collection
@@ -11,8 +12,8 @@ from sqlalchemy.orm import Session
 
 from app.store import events
 from app.store.clock import db_now, utc_now
-from app.store.queue import prediction_lifecycle
-from app.store.statements import rows_changed
+from app.store.queue.jobs import JOBS, job_of
+from app.store.statements import S, rows_changed
 from app.store.tables import (
     CANCELLED,
     CHAIN,
@@ -22,7 +23,7 @@ from app.store.tables import (
     OPEN_STATES,
     QUEUED,
     RUNNING,
-    BatchPrediction,
+    Job,
     Json,
     Model,
     Unit,
@@ -44,18 +45,9 @@ LEASE_LOST: Json = {
 }
 
 
-def new_unit(
-    model_id: str, kind: str, ordinal: int, iterations: int = 0, prediction_id: str | None = None
-) -> Unit:
-    """Make a queued unit, to be added to the session."""
-    return Unit(
-        id=new_id("un"),
-        model_id=model_id,
-        prediction_id=prediction_id,
-        kind=kind,
-        ordinal=ordinal,
-        iterations=iterations,
-    )
+def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0, **job: str) -> Unit:
+    """Make a queued unit, to be added to the session; `job` is its prediction_id or study_id."""
+    return Unit(id=new_id("un"), model_id=model_id, kind=kind, ordinal=ordinal, iterations=iterations, **job)
 
 
 def lock_all(session: Session, model_id: str) -> None:
@@ -111,16 +103,13 @@ def fail_model(session: Session, model_id: str, error: Json) -> None:
 def sweep(session: Session, busy: Collection[str] = ()) -> int:
     """End one unit that nobody will claim any more, except units in `busy`; return how many ended (0 or 1).
 
-    A unit whose workers vanished too often without progress fails, and its model or prediction with it; a
-    unit whose worker vanished after its model was cancelled or failed ends as cancelled.
+    A unit whose workers vanished too often without progress fails, and its model or job with it; a unit
+    whose worker vanished after its model was cancelled or failed ends as cancelled.
     """
     lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
     hopeless = Unit.stalled_attempts >= MAX_STALLED
-    query = (
-        select(Unit.id, Unit.model_id, Unit.prediction_id, Unit.error)
-        .join(Model)
-        .outerjoin(BatchPrediction, ITS)
-    )
+    columns: tuple[Any, ...] = (Unit.id, Unit.model_id, Unit.error, *(jobs.column for jobs in JOBS))
+    query = with_parents(select(*columns))
     query = query.where(lost, or_(not_(parent_is_open()), hopeless), Unit.id.not_in(busy) if busy else true())
     ended = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
     if ended is None:
@@ -128,7 +117,7 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     lock_siblings(session, ended)
     stale = update(Unit).where(Unit.id == ended.id, lost)  # again, under the lock
     table, parent_id = parent(ended)
-    its: Model | BatchPrediction = session.get_one(table, parent_id)
+    its: Model | Job = session.get_one(table, parent_id)
     if its.cancel_requested or its.state not in OPEN_STATES:
         changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
         settle_parent(session, ended)
@@ -139,48 +128,51 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     return changed
 
 
-# The join of units to predictions that every query with `parent_is_open` needs, besides the one to models.
-ITS = Unit.prediction_id == BatchPrediction.id
+def with_parents(query: S) -> S:
+    """Join a query of units to their models and jobs, as `parent_is_open` needs it."""
+    query = query.join(Model)
+    for jobs in JOBS:
+        query = query.outerjoin(jobs.table, jobs.column == jobs.table.id)
+    return query
 
 
 def parent_is_open() -> ColumnElement[bool]:
-    """Return the condition that a unit's model or prediction is still open."""
+    """Return the condition that a unit's model, prediction or study is still open."""
     of_fit = and_(Model.state.in_(OPEN_STATES), Model.cancel_requested.is_(False))
-    of_prediction = and_(BatchPrediction.state.in_(OPEN_STATES), BatchPrediction.cancel_requested.is_(False))
-    return case((Unit.prediction_id.is_(None), of_fit), else_=of_prediction)
+    return case(*((jobs.column.is_not(None), jobs.are_open()) for jobs in JOBS), else_=of_fit)
 
 
 def parent(unit: Any) -> tuple[Any, str]:
-    """Return the table and id of the prediction or model that a unit, or a claim of one, belongs to."""
-    if unit.prediction_id is None:
+    """Return the table and id of the model or job that a unit, or a claim of one, belongs to."""
+    if (job := job_of(unit)) is None:
         return Model, unit.model_id
-    return BatchPrediction, unit.prediction_id
+    return job[0].table, job[1]
 
 
 def lock_siblings(session: Session, unit: Any) -> None:
-    """Lock every unit of the same model or prediction, in order."""
-    if unit.prediction_id is None:
+    """Lock every unit of the same model or job, in order."""
+    if (job := job_of(unit)) is None:
         lock_all(session, unit.model_id)
     else:
-        prediction_lifecycle.lock_all(session, unit.prediction_id)
+        job[0].lock_all(session, job[1])
 
 
 def settle_parent(session: Session, unit: Any) -> None:
-    """Advance or end the unit's model or prediction if it has no open units."""
-    if unit.prediction_id is None:
+    """Advance or end the unit's model or job if it has no open units."""
+    if (job := job_of(unit)) is None:
         settle(session, unit.model_id)
     else:
-        prediction_lifecycle.settle(session, unit.prediction_id)
+        job[0].settle(session, job[1])
 
 
 def fail_parent(session: Session, unit: Any, error: Json) -> None:
-    """End the unit's model or prediction as failed; call this under `lock_siblings`."""
-    if unit.prediction_id is None:
+    """End the unit's model or job as failed; call this under `lock_siblings`."""
+    if (job := job_of(unit)) is None:
         fail_model(session, unit.model_id, error)
     else:
-        prediction_lifecycle.fail(session, unit.prediction_id, error)
+        job[0].fail(session, job[1], error)
 
 
 def _of_fit(model_id: str) -> ColumnElement[bool]:
-    """Return the condition that selects the units of a model's fit, without those of its predictions."""
-    return and_(Unit.model_id == model_id, Unit.prediction_id.is_(None))
+    """Return the condition that selects the units of a model's fit, without those of its jobs."""
+    return and_(Unit.model_id == model_id, *(jobs.column.is_(None) for jobs in JOBS))

@@ -3,7 +3,8 @@
 A claim (`app.store.queue.claims`) raises the unit's token, and every later write is conditional on it
 (`_fenced`). So a worker that wakes up after another one has claimed its unit writes nothing.
 
-Lock order: rows of units (several: by id), then the prediction's row, then the model's (`app.store.tables`).
+Lock order: rows of units (several: by id), then the row of the prediction or study, then the model's
+(`app.store.tables`).
 """
 
 import enum
@@ -30,7 +31,7 @@ from app.store.tables import (
     QUEUED,
     RUNNING,
     SUCCEEDED,
-    BatchPrediction,
+    Job,
     Json,
     Model,
     Unit,
@@ -50,9 +51,9 @@ class Directive(enum.Enum):
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a chain, or of a block of predictions with rows as iterations."""
+    """Progress of a chain, of a block of predictions (in rows) or of a part of a study (in fits)."""
 
-    phase: str  # compiling, burn_in, sampling, predicting
+    phase: str  # compiling, burn_in, sampling, predicting, studying
     iteration: int
     iterations: int
     num_draws: int = 0
@@ -83,6 +84,11 @@ class Cut:
 def checkpoint(session: Session, claim: Claim) -> bytes | None:
     """Return the checkpoint from which the claimed chain continues, None at its beginning."""
     return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
+
+
+def num_iterations(session: Session, claim: Claim) -> int:
+    """Return how many iterations, rows or fits the unit takes in all."""
+    return session.scalar(select(Unit.iterations).where(Unit.id == claim.unit_id)) or 0
 
 
 def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) -> Directive:
@@ -137,7 +143,7 @@ def release(session: Session, claim: Claim) -> None:
         stalled_attempts=case((Unit.stalled_attempts > 0, Unit.stalled_attempts - 1), else_=0),
     )
     table, parent_id = lifecycle.parent(claim)
-    parent: Model | BatchPrediction | None = session.get(table, parent_id)
+    parent: Model | Job | None = session.get(table, parent_id)
     if parent is None or parent.cancel_requested or parent.state not in OPEN_STATES:
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=CANCELLED))
         lifecycle.settle_parent(session, claim)
@@ -162,7 +168,7 @@ def note_loss(session: Session, claim: Claim) -> None:
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:
-    """End the unit and its model or prediction as failed.
+    """End the unit and its model or job as failed.
 
     `error` is `{type, detail}`; detail is a sentence.
     """
@@ -171,10 +177,20 @@ def fail(session: Session, claim: Claim, error: Json) -> None:
     lifecycle.fail_parent(session, claim, error)
 
 
-def finish_block(session: Session, claim: Claim, num_rows: int, statistics: Json) -> None:
-    """End a block of predictions; the last one makes the prediction succeed."""
+def finish_part(session: Session, claim: Claim, done: int, statistics: Json) -> None:
+    """End a block of predictions or a part of a study; the last one makes the job succeed.
+
+    `done` is the number of rows or fits.
+    """
     _fenced(
-        session, claim, state=DONE, lease_until=None, iteration=num_rows, statistics=statistics, rate=None
+        session,
+        claim,
+        state=DONE,
+        lease_until=None,
+        phase=None,  # a last one of compiling would hide the iterations
+        iteration=done,
+        statistics=statistics,
+        rate=None,
     )
     lifecycle.settle_parent(session, claim)
 

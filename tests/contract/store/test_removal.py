@@ -3,12 +3,12 @@
 import pytest
 from sqlalchemy import func, select
 
-from app.store import datasets, deletion, draws, events, models, predictions
+from app.store import datasets, deletion, draws, events, models, predictions, studies
 from app.store.access import quotas
-from app.store.counts import snapshot
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, LeaseLostError, ModelGoneError
 from app.store.queue import claims, units
+from app.store.queue.snapshot import snapshot
 from app.store.tables import (
     BatchPrediction,
     Dataset,
@@ -17,18 +17,19 @@ from app.store.tables import (
     Model,
     ModelEvent,
     PredictionBlock,
+    Study,
     Unit,
 )
 from tests.support.processes.dying_processes import die_at_commit, in_a_child
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, remove_all, save_dataset
 
-ALL = (Dataset, DatasetBlock, Model, DrawBlock, Unit, ModelEvent, BatchPrediction, PredictionBlock)
+ALL = (Dataset, DatasetBlock, Model, DrawBlock, Unit, ModelEvent, BatchPrediction, PredictionBlock, Study)
 BLOCKS = 50  # of draws in each chain
 PREDICTED = 40  # blocks of predictions
 
 
 def fill(engine):
-    """Create a running model with many blocks of draws and a prediction with many blocks."""
+    """Create a running model with many blocks of draws, a prediction with many blocks, and a study."""
     dataset = save_dataset(engine)
     model = create_model(engine, dataset.id, num_chains=2)
     blocks = [draws.StoredBlock(seq, seq * 5, 5, b"packed draws %d" % seq) for seq in range(BLOCKS)]
@@ -40,7 +41,11 @@ def fill(engine):
         made = predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
         for seq in range(PREDICTED):
             predictions.write_block(session, made.id, seq, 1, b"figures")
-    assert claim(engine).prediction_id == made.id  # all units are in work
+        study = studies.create(
+            session, owner=OWNER, model_id=model.id, kind="selection", request={}, fits=[1]
+        )
+    assert claim(engine).prediction_id == made.id
+    assert claim(engine).study_id == study.id  # all units are in work
     return dataset.id, model.id, made.id
 
 
@@ -80,8 +85,8 @@ def test_what_is_deleted_is_gone_at_once(database):
         assert models.newest_succeeded(session, OWNER, "m") is None
         assert predictions.get(session, OWNER, prediction_id) is None
         assert datasets.get(session, OWNER, dataset_id) is None
-        lists = (models.list_page, predictions.list_page, datasets.list_page)
-        assert [found(session, OWNER, 10) for found in lists] == [[], [], []]
+        lists = (models.list_page, predictions.list_page, studies.list_page, datasets.list_page)
+        assert [found(session, OWNER, 10) for found in lists] == [[], [], [], []]
         assert snapshot(session).models == {}
         assert claims.count_claimable(session, 10) == 0
         with pytest.raises(ModelGoneError):

@@ -3,11 +3,11 @@
 import pytest
 from sqlalchemy import update
 
-from app.store import predictions
+from app.store import predictions, studies
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.queue.units import Directive
-from app.store.tables import CHAIN, FINISH, PREDICTION, Dataset, Unit
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Dataset, Unit
 from tests.support.store_factories import a_slice, create_model
 
 ANN, BOB, EVE = "ann", "bob", "eve"
@@ -117,12 +117,14 @@ def test_a_stream_of_small_models_starves_nobody(database):
 
 @pytest.mark.parametrize("kind", [FINISH, PREDICTION])
 def test_short_units_have_a_place_of_their_own(database, kind):
-    """A process that may take no chain claims finishes and predictions, and counts only these."""
-    models_of(database.engine, ANN)
+    """A process that may take nothing long claims finishes and predictions, and counts only these."""
+    made = models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
-        assert claims.count_claimable(session, 9, chains=0) == 0
-        assert claims.count_claimable(session, 9, chains=3) == 3
-        assert claims.claim(session, "w", 60.0, chains=False) is None
+        studies.create(session, owner=ANN, model_id=made[ANN], kind="selection", request={}, fits=[1, 1])
+        assert claims.count_claimable(session, 9, slots=0) == 0
+        assert claims.count_claimable(session, 9, slots=3) == 3
+        assert claims.count_claimable(session, 9) == 6
+        assert claims.claim(session, "w", 60.0, long=False) is None
     other = create_model(database.engine, num_chains=1, owner=BOB)
     with session_scope(database.engine) as session:
         if kind == FINISH:
@@ -132,7 +134,28 @@ def test_short_units_have_a_place_of_their_own(database, kind):
             session.execute(update(Unit).where(Unit.model_id == other.id).values(state="done"))
             predictions.create(session, owner=BOB, model_id=other.id, dataset=dataset, request={})
     with session_scope(database.engine) as session:
-        assert claims.count_claimable(session, 9, chains=0) == 1
-        found = claims.claim(session, "w", 60.0, chains=False)
+        assert claims.count_claimable(session, 9, slots=0) == 1
+        found = claims.claim(session, "w", 60.0, long=False)
         assert (found.kind, found.model_id) == (kind, other.id)
         assert claims.claim(session, "w", 60.0).kind == CHAIN
+
+
+def test_studies_and_chains_of_two_owners_alternate(database):
+    """On one slot a chain yields to another owner's study, and goes on after one unit of it."""
+    made = models_of(database.engine, ANN, BOB, num_chains=1)
+    with session_scope(database.engine) as session:
+        session.execute(update(Unit).where(Unit.model_id == made[BOB]).values(state="done"))
+        studies.create(session, owner=BOB, model_id=made[BOB], kind="selection", request={}, fits=[1, 1])
+    running, kinds = claim(database.engine), []
+    for _ in range(4):
+        kinds.append(running.kind)
+        if running.kind == CHAIN:
+            assert commit(database.engine, running) is Directive.GIVE_WAY
+            release(database.engine, running)
+        else:
+            with session_scope(database.engine) as session:
+                units.finish_part(session, running, 1, {})
+        running = claim(database.engine)
+
+    assert kinds == [CHAIN, STUDY, CHAIN, STUDY]
+    assert commit(database.engine, running) is Directive.CONTINUE  # nobody waits any more

@@ -20,9 +20,9 @@ from app.services.metrics import (
     upload_rejected,
 )
 from app.services.predictions.posterior_cache import Cache
-from app.store.counts import snapshot
 from app.store.engine import session_scope
 from app.store.queue import counters, workers
+from app.store.queue.snapshot import snapshot
 from app.store.tables import Worker
 from tests.support.databases import only
 

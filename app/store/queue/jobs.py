@@ -1,0 +1,180 @@
+"""Background jobs of models, predictions and studies: queries, and the end of their units.
+
+`app.store.queue.lifecycle` is the same for fits, and knows which of them a unit belongs to.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from sqlalchemy import ColumnElement, and_, func, select, update
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from app.store import deletion
+from app.store.clock import utc_now
+from app.store.statements import After, page, rows_changed
+from app.store.tables import (
+    CANCELLED,
+    FAILED,
+    OPEN_STATES,
+    QUEUED,
+    SUCCEEDED,
+    BatchPrediction,
+    Job,
+    Json,
+    Study,
+    Unit,
+)
+
+T = TypeVar("T", bound=Job)
+
+
+@dataclass(frozen=True)
+class Jobs(Generic[T]):
+    """The jobs of a table.
+
+    Attributes
+    ----------
+    table
+        Table of the jobs.
+    column
+        Column of `units` with the id of a job.
+    outcome
+        Values that a job gets when it succeeds, from the statistics of its units.
+
+    """
+
+    table: type[T]
+    column: InstrumentedAttribute[str | None]
+    outcome: Callable[[Iterable[Json | None]], Json]
+
+    def id_of(self, unit: Any) -> str | None:
+        """Return the id of the job that a unit, or a claim of one, belongs to; None if to none of these."""
+        job_id: str | None = getattr(unit, self.column.key)
+        return job_id
+
+    def are_open(self) -> ColumnElement[bool]:
+        """Return the condition that a job is open and not being cancelled."""
+        return and_(self.table.state.in_(OPEN_STATES), self.table.cancel_requested.is_(False))
+
+    def get(self, session: Session, owner: str, job_id: str) -> T | None:
+        """Return the owner's job with this id, or None."""
+        return session.scalar(select(self.table).where(self.table.id == job_id, self.table.owner == owner))
+
+    def list_page(
+        self,
+        session: Session,
+        owner: str,
+        limit: int,
+        after: After | None = None,
+        model_id: str | None = None,
+    ) -> list[T]:
+        """Return a page of the owner's jobs (of one model), newest first."""
+        mine = select(self.table).where(self.table.owner == owner)
+        if model_id is not None:
+            mine = mine.where(self.table.model_id == model_id)
+        return list(session.scalars(page(mine, self.table, limit, after)))
+
+    def done(self, session: Session, job_id: str) -> int:
+        """Return the number of rows or fits done so far, including those of unfinished units."""
+        done = select(func.sum(Unit.iteration)).where(
+            self.column == job_id, Unit.phase.is_distinct_from("compiling")
+        )
+        return int(session.scalar(done) or 0)
+
+    def cancel(self, session: Session, owner: str, job_id: str) -> T | None:
+        """Request cancellation of an open job; return None when the owner has none with this id.
+
+        A job that has ended stays unchanged.
+        """
+        if self.get(session, owner, job_id) is None:
+            return None
+        self.lock_all(session, job_id)
+        wish = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
+        if rows_changed(session, wish.values(cancel_requested=True)):
+            self._cancel_queued(session, job_id)
+            self.settle(session, job_id)
+        session.expire_all()  # the updates went past the session's copies
+        return self.get(session, owner, job_id)
+
+    def delete(self, session: Session, owner: str, job_id: str) -> bool:
+        """Delete a job and its results; return False when the owner has none with this id.
+
+        Workers on its units lose their leases.
+        """
+        if self.get(session, owner, job_id) is None:
+            return False
+        self.lock_all(session, job_id)
+        deleted = deletion.give_up_job(session, self.table, self.column, job_id)
+        session.expire_all()  # the updates went past the session's copies
+        return deleted
+
+    def lock_all(self, session: Session, job_id: str) -> None:
+        """Lock every unit of a job, in order, before changing several units or the final state."""
+        mine = select(Unit.id).where(self.column == job_id).order_by(Unit.id)
+        session.execute(mine.with_for_update())
+
+    def settle(self, session: Session, job_id: str) -> None:
+        """End a job that has no open units as succeeded or cancelled.
+
+        Its row is locked during the check, so that the last of several units sees the others.
+        """
+        query = select(self.table).where(self.table.id == job_id).with_for_update(key_share=True)
+        job = session.scalar(query, execution_options={"populate_existing": True})
+        if job is None or job.state not in OPEN_STATES:
+            return
+        mine = self.column == job_id
+        if session.scalar(select(Unit.id).where(mine, Unit.state.in_(OPEN_STATES)).limit(1)) is not None:
+            return
+        job.finished_at = utc_now()
+        if job.cancel_requested:
+            job.state = CANCELLED
+        else:
+            job.state = SUCCEEDED
+            statistics = session.scalars(select(Unit.statistics).where(mine))
+            for name, value in self.outcome(statistics).items():
+                setattr(job, name, value)
+        session.flush()
+
+    def fail(self, session: Session, job_id: str, error: Json) -> None:
+        """End the job as failed and cancel its queued units."""
+        self._cancel_queued(session, job_id)
+        open_ = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
+        rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
+
+    def _cancel_queued(self, session: Session, job_id: str) -> None:
+        queued = update(Unit).where(self.column == job_id, Unit.state == QUEUED)
+        rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
+
+
+def _flags(statistics: Iterable[Json | None]) -> Json:
+    """Add up the numbers of flagged rows by column and flag."""
+    total: dict[str, dict[str, Any]] = {}
+    for one in statistics:
+        for column, counts in ((one or {}).get("flags") or {}).items():
+            into = total.setdefault(column, {})
+            for flag, rows in counts.items():
+                into[flag] = into.get(flag, 0) + rows
+    return {"flags": total}
+
+
+PREDICTIONS = Jobs(BatchPrediction, Unit.prediction_id, _flags)
+STUDIES = Jobs(Study, Unit.study_id, lambda _: {})  # the units' statistics are read where they are
+JOBS: tuple[Jobs[Any], ...] = (PREDICTIONS, STUDIES)
+
+
+def job_of(unit: Any) -> tuple[Jobs[Any], str] | None:
+    """Return the job that a unit, or a claim of one, belongs to; None for a unit of a fit."""
+    for jobs in JOBS:
+        if (job_id := jobs.id_of(unit)) is not None:
+            return jobs, job_id
+    return None
+
+
+def count_open(session: Session, owner: str) -> int:
+    """Return the number of the owner's queued and running background predictions and studies."""
+    count = 0
+    for jobs in JOBS:
+        mine = select(func.count()).where(jobs.table.owner == owner, jobs.table.state.in_(OPEN_STATES))
+        count += session.scalar(mine) or 0
+    return count

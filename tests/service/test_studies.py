@@ -1,0 +1,93 @@
+"""Studies of a model by real workers: killed, cancelled, and equal to the library."""
+
+import os
+import signal
+
+import numpy as np
+import pytest
+
+from app.store import models, studies
+from app.store.engine import session_scope
+from app.store.tables import Study, Unit
+from sampler import holdout_rows, select_features
+from tests.support.friedman import friedman_table
+from tests.support.processes.worker_service import OWNER, SHORT
+
+PERMUTATIONS = 20
+WANTED = {"num_chains": 3, "num_trees": 10, "num_burnin": 200, "num_draws": 100}
+FITS = [3, 4, 4, 4, 4, 4]  # of each unit
+SLOW = 50  # times as many iterations
+
+
+def create(service, model_id, **more) -> str:
+    request = WANTED | {"permutations": PERMUTATIONS, "seed": 4, "at_once": 4} | more
+    with session_scope(service.engine) as session:
+        return studies.create(
+            session, owner=OWNER, model_id=model_id, kind="selection", request=request, fits=FITS
+        ).id
+
+
+def state(service, study_id) -> Study:
+    with session_scope(service.engine, read_only=True) as session:
+        return studies.get(session, OWNER, study_id)
+
+
+def done(service, study_id) -> int:
+    with session_scope(service.engine, read_only=True) as session:
+        return session.query(Unit).where(Unit.study_id == study_id, Unit.state == "done").count()
+
+
+def ended(service, study_id, seconds=120.0) -> Study:
+    service.eventually(lambda: state(service, study_id).finished_at is not None, seconds)
+    return state(service, study_id)
+
+
+@pytest.fixture
+def model_id(service):
+    """A model with held-out rows, whose own chains don't run."""
+    made = service.create_model(table=friedman_table(200), columns={"town": "category"}, **SHORT)
+    with session_scope(service.engine) as session:
+        models.cancel(session, OWNER, made)
+    return made
+
+
+def test_a_killed_workers_unit_is_run_again(service, model_id):
+    """After SIGKILL in mid-study the next worker completes it, and the result equals the library's."""
+    made = create(service, model_id)
+    first = service.start_worker(slots=1)
+    service.eventually(lambda: done(service, made) >= 1)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    assert done(service, made) < len(FITS)
+    service.start_worker()
+    assert (ended(service, made).state, state(service, made).error) == ("succeeded", None)
+
+    with session_scope(service.engine, read_only=True) as session:
+        assert studies.fits_done(session, made) == sum(FITS)
+        own, *permuted = studies.statistics(session, made)
+    rows = friedman_table(200)
+    seen = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
+    X, y = seen.drop_columns("y"), seen.column("y")
+    expected = select_features(
+        X, y, columns={"town": "category"}, target_name="y", seed=4, num_permutations=PERMUTATIONS, **WANTED
+    )
+    assert own == {"names": expected.names, "share": expected.share.tolist()}
+    assert [row for part in permuted for row in part["null"]] == expected.null.tolist()
+
+
+@pytest.mark.slow
+def test_a_cancel_is_heard_within_a_fit(service, model_id):
+    """A cancel ends long fits within seconds; so does SIGTERM, which gives the unit back."""
+    made = create(service, model_id, num_burnin=WANTED["num_burnin"] * SLOW * SLOW)
+    worker = service.start_worker(slots=1)
+    service.eventually(lambda: state(service, made).state == "running")
+    with session_scope(service.engine) as session:
+        studies.cancel(session, OWNER, made)
+    assert ended(service, made, 10).state == "cancelled"
+    again = create(service, model_id, num_burnin=WANTED["num_burnin"] * SLOW * SLOW)
+    service.eventually(lambda: state(service, again).state == "running")
+    worker.send_signal(signal.SIGTERM)
+    assert worker.wait(15) == 0
+    with session_scope(service.engine, read_only=True) as session:
+        states = {unit.state for unit in session.query(Unit).where(Unit.study_id == again)}
+    assert states == {"queued"}

@@ -1,0 +1,48 @@
+"""A part of a study "selection": shares of the split rules for the outcomes, or for some permutations."""
+
+from collections.abc import Callable
+from typing import Any
+
+from app.store.tables import Json
+from sampler import AnyChain
+from sampler.studies.selection import NullFits
+from worker.fits.fit_spec import ModelRows, Spec
+
+
+def settings_of(request: Json, spec: Spec) -> Json:
+    """Return the settings of the fits: few trees, and those of the model that describe its data."""
+    chosen = {name: request[name] for name in ("num_trees", "num_burnin", "num_draws")}
+    return chosen | {"thin": 1, "method": "bart", "family": spec.settings.get("family") or "gaussian"}
+
+
+def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+    """Fit the outcomes themselves (number 0) or some permutations of them; return the shares.
+
+    `tell` is called with the number of finished fits every moment; what it raises ends the fits.
+    """
+    roles: dict[str, Any] = {
+        "columns": spec.settings.get("columns"),
+        "features": spec.features,
+        "target_name": spec.target,
+        "exposure_name": spec.exposure,
+    }
+    fits = NullFits(
+        rows.X,
+        rows.y,
+        rows.weights,
+        rows.exposure,
+        request["num_chains"],
+        request["seed"],
+        settings_of(request, spec) | roles,
+    )
+    if number == 0:
+        names, share = fits.shares(report=lambda chain, _: tell(chain))
+        return {"names": names, "share": share.tolist()}
+    null, first = [], (number - 1) * request["at_once"]
+    for permutation in range(first, min(first + request["at_once"], request["permutations"])):
+
+        def report(_index: int, _chain: AnyChain, done: int = permutation - first) -> None:
+            tell(done)
+
+        null.append(fits.shares(permutation, report)[1].tolist())
+    return {"null": null}

@@ -1,0 +1,74 @@
+"""A `study` unit: some fits to a model's training rows, whose result is stored at the end.
+
+The result depends only on the rows and the number of the unit, so a killed unit starts again and gives the
+same.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.store.engine import session_scope
+from app.store.errors import LeaseLostError
+from app.store.queue import units
+from app.store.queue.claims import Claim
+from app.store.queue.units import Progress
+from app.store.tables import Json, Study
+from sampler import Settings
+from worker.context import Context
+from worker.fits.fit_spec import ModelRows, Spec, read_rows, read_spec, split
+from worker.heartbeat import Watch
+from worker.kernels import load_kernels
+from worker.studies import selection
+
+
+class _Kind(NamedTuple):
+    """Settings of a kind's fits, and the function that runs a part and returns its statistics."""
+
+    settings_of: Callable[[Json, Spec], Json]
+    run: Callable[[Json, Spec, ModelRows, int, Callable[[int], None]], Json]
+
+
+_KINDS = {"selection": _Kind(selection.settings_of, selection.run)}
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    model_id: str
+    training: ModelRows
+
+
+_last_loaded: list[_Loaded] = []  # a process often runs several units of a study in a row
+
+
+def run_study(context: Context, claim: Claim, watch: Watch) -> None:
+    """Run the claimed part of a study; raises as `worker.fits.chain.run_chain`."""
+    with session_scope(context.engine, read_only=True) as session:
+        study = session.get(Study, claim.study_id)
+        if study is None:
+            raise LeaseLostError(f"Study {claim.study_id} was deleted.")
+        spec = read_spec(session, claim.model_id)
+        fits = units.num_iterations(session, claim)
+    kind = _KINDS[study.kind]
+    load_kernels(watch, Settings.resolve(**kind.settings_of(study.request, spec)))
+
+    def tell(done: int) -> None:
+        watch.tell(Progress("studying", done, fits))
+        watch.check()
+
+    tell(0)
+    training = _training(context, spec)
+    statistics = kind.run(study.request, spec, training, claim.ordinal, tell)
+    watch.check()
+    with session_scope(context.engine) as session:
+        units.finish_part(session, claim, fits, statistics)
+
+
+def _training(context: Context, spec: Spec) -> ModelRows:
+    if _last_loaded and _last_loaded[0].model_id == spec.model_id:
+        return _last_loaded[0].training
+    _last_loaded.clear()  # frees the memory before the next rows
+    with session_scope(context.engine, read_only=True) as session:
+        rows = read_rows(session, spec)
+    _last_loaded.append(_Loaded(spec.model_id, split(spec, rows)[0]))
+    return _last_loaded[0].training
