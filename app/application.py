@@ -18,13 +18,13 @@ from app.api import (
     events,
     explanations,
     health,
-    metrics,
     model_files,
     model_restarts,
     models,
     predict,
     predictions,
     shap_values,
+    studies,
 )
 from app.dashboard import render
 from app.dashboard import routes as dashboard
@@ -56,13 +56,13 @@ ROUTERS = (
     predict.files,
     predict.router,
     predictions.router,
+    studies.router,
     explanations.router,
     shap_values.router,
     contrasts.router,
     convergence.router,
     audit.router,
     health.router,
-    metrics.router,
     docs.router,
 )
 

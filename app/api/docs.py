@@ -119,6 +119,7 @@ PARAMETERS: dict[str, Any] = {
     "model_id": "cars",
     "dataset_id": "ds_0123456789abcdef0123",
     "prediction_id": "prd_0123456789abcdef0123",
+    "study_id": "std_0123456789abcdef0123",
     "limit": 50,
     "rows": 20,
     "points": 250,
@@ -135,6 +136,7 @@ BODIES: dict[str, Any] = {
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
+    "create_study": {"kind": "selection", "permutations": 100, "level": 0.05, "seed": 0},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
     "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
     "compute_contrast": {"first": {"weight": 2500}, "second": {"weight": 3500}, "by": "origin"},
@@ -157,6 +159,7 @@ MAKERS = {
     "/datasets": ("201", "dataset_id"),
     "/models": ("202", "model_id"),
     "/models/{model_id}/predictions": ("202", "prediction_id"),
+    "/models/{model_id}/studies": ("202", "study_id"),
 }
 
 

@@ -10,13 +10,13 @@ from typing import Generic, TypeVar
 
 from app.services.errors import Fault, InvalidRequestError
 from app.store.statements import After
-from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model
+from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model, Study
 
 MAX_LIMIT = 200
 
 
 T = TypeVar("T")
-Row = TypeVar("Row", Dataset, Model, BatchPrediction, AuditEntry)
+Row = TypeVar("Row", Dataset, Model, BatchPrediction, Study, AuditEntry)
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,6 @@ def is_id(text: str) -> bool:
     return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
 
 
-def _cursor(item: Dataset | Model | BatchPrediction | AuditEntry) -> str:
+def _cursor(item: Dataset | Model | BatchPrediction | Study | AuditEntry) -> str:
     text = json.dumps([item.created_at.isoformat(), item.id])
     return base64.urlsafe_b64encode(text.encode()).decode()

@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
-ABSENT |= {"key_id": "x"}
+ABSENT |= {"key_id": "x", "study_id": "std_1"}
 
 
 def every_route() -> list[tuple[str, str]]:
@@ -47,6 +47,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
     by_end = {
         "predict": {"rows": [{"size": 1, "colour": "red"}]},
         "predictions": {"dataset_id": dataset_id},
+        "studies": {"permutations": 20},
         "partial-dependence": {"features": ["size"]},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},

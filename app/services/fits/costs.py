@@ -43,6 +43,10 @@ FORMULA = (
     f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows; of a search "
     f"chains x (draws + {TUNED}) x {SEARCHED} x (columns + 1)  of its own besides"
 )
+SHORTER = (
+    "Ask for fewer trees, chains, draws or burn-in, or a smaller thin; stop rules with max_seconds end a fit "
+    "in time. POST /models/estimate estimates a request."
+)
 
 
 @dataclass(frozen=True)
@@ -138,8 +142,10 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
         )
 
 
-def check_seconds(seconds: float) -> None:
-    """Refuse a fit that would take longer than the limit.
+def check_seconds(seconds: float, what: str = "fit", advice: str = SHORTER) -> None:
+    """Refuse a fit, or other work of workers, that would take longer than the limit.
+
+    `what` names the work, `advice` says how to shorten it.
 
     Raises
     ------
@@ -149,9 +155,8 @@ def check_seconds(seconds: float) -> None:
     most = actor().limits.fit_seconds
     if most is not None and seconds > most:
         raise TooLongError(
-            f"This fit would take about {_time(seconds)}, and the limit is {_time(most)} "
-            "(BARTSERVE_FIT_SECONDS). Ask for fewer trees, chains, draws or burn-in, or a smaller thin; "
-            "stop rules with max_seconds end a fit in time. POST /models/estimate estimates a request."
+            f"This {what} would take about {_time(seconds)}, and the limit is {_time(most)} "
+            f"(BARTSERVE_FIT_SECONDS). {advice}"
         )
 
 

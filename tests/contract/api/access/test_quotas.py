@@ -11,6 +11,7 @@ import pytest
 
 from app.services.access import keys
 from app.settings import QUOTAS, Settings
+from app.store.access.quotas import stored_bytes
 from app.store.engine import session_scope
 from app.store.tables import ApiKey, AuditEntry
 from sampler.storage.model_file import MEDIA_TYPE
@@ -94,7 +95,7 @@ def test_the_header_of_a_model_file_counts_as_stored(settings, database):
 
 
 def test_queued_fits(settings, database):
-    """Exactly the allowed number of fits and background predictions is accepted, even concurrently."""
+    """Exactly the allowed number of fits, predictions and studies is accepted, even concurrently."""
     with limited(settings, database, quota_queued=3) as (ann, bob):
         dataset = post_csv(ann, table()).json()["id"]
         model = fit(ann, dataset).json()["id"]
@@ -104,11 +105,35 @@ def test_queued_fits(settings, database):
         assert sorted(answer.status_code for answer in answers) == [202] * 3 + [429] * 5
         assert "wait for one to end" in refused(next(a for a in answers if a.status_code == 429))
         refused(ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}))
+        refused(ann.post(f"/models/{model}/studies", json={}))
         refused(ann.post(f"/models/{model}/extend", json={"num_draws": 5}))
         assert fit(bob, post_csv(bob, table()).json()["id"]).status_code == 202
         open_one = next(a.json()["id"] for a in answers if a.status_code == 202)
         assert ann.post(f"/models/{open_one}/cancel").status_code == 200
-        assert ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}).status_code == 202
+        prediction = ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset})
+        assert prediction.status_code == 202
+        assert ann.post(f"/predictions/{prediction.json()['id']}/cancel").status_code == 200
+        study = ann.post(f"/models/{model}/studies", json={})
+        assert study.status_code == 202
+        refused(ann.post(f"/models/{model}/predictions", json={"dataset_id": dataset}))
+
+
+def test_studies_count_as_stored(settings, database):
+    """A study counts as stored until it is deleted; one that would exceed the quota is refused."""
+    with limited(settings, database, quota_stored_bytes=40_000) as (ann, _):
+        model = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()["id"]
+        run_units(settings)
+        refused(ann.post(f"/models/{model}/studies", json={"permutations": 1000}))
+        made = ann.post(f"/models/{model}/studies", json={"permutations": 20}).json()["id"]
+        with session_scope(database.engine, read_only=True) as session:
+            before = stored_bytes(session, "ann")
+        run_units(settings)
+        assert ann.get(f"/studies/{made}").json()["state"] == "succeeded"
+        with session_scope(database.engine, read_only=True) as session:
+            assert stored_bytes(session, "ann") > before + 20 * 2 * 8
+        ann.delete(f"/studies/{made}")
+        with session_scope(database.engine, read_only=True) as session:
+            assert stored_bytes(session, "ann") == before
 
 
 @only("sqlite")
@@ -223,7 +248,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
 
         def change(method: str, path: str, action: str, subject: str | None = None, **sent) -> dict:
             before = lines()
-            ids = {"dataset_id": dataset, "model_id": model, "prediction_id": prediction}
+            ids = {"dataset_id": dataset, "model_id": model, "prediction_id": prediction, "study_id": study}
             response = ann.request(method, path.format(**ids), **sent)
             assert response.is_success, response.text
             (line,) = lines()[: len(lines()) - len(before)]
@@ -236,7 +261,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             done.add((method, path))
             return made
 
-        dataset = model = prediction = ""
+        dataset = model = prediction = study = ""
         with session_scope(database.engine) as session:
             ann_id = session.query(ApiKey).filter_by(name="ann").one().id
         dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
@@ -256,6 +281,9 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         prediction = change("POST", path, "prediction.created", json={"dataset_id": dataset})["id"]
         change("POST", "/predictions/{prediction_id}/cancel", "prediction.cancelled")
         change("DELETE", "/predictions/{prediction_id}", "prediction.deleted", prediction)
+        study = change("POST", "/models/{model_id}/studies", "study.created", json={})["id"]
+        change("POST", "/studies/{study_id}/cancel", "study.cancelled")
+        change("DELETE", "/studies/{study_id}", "study.deleted", study)
         file = ann.get(f"/models/{model}/file").content
         kind = {"Content-Type": "application/vnd.bartserve.model"}
         change("POST", "/models", "model.imported", content=file, headers=kind)

@@ -58,8 +58,14 @@ def known(client, settings, database) -> dict[str, str]:
     model = fitted(client, settings)
     other = post_csv(client, table()).json()
     asked = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]}).json()
+    study = client.post(f"/models/{model['id']}/studies", json={"permutations": 20}).json()
     run_units(settings)
-    return {"model_id": model["id"], "dataset_id": other["id"], "prediction_id": asked["id"]}
+    return {
+        "model_id": model["id"],
+        "dataset_id": other["id"],
+        "prediction_id": asked["id"],
+        "study_id": study["id"],
+    }
 
 
 def check(case: Case, response, more=()) -> None:

@@ -1,0 +1,119 @@
+"""Studies "selection": the features that matter beyond chance, by a permutation null."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from app.services.errors import Fault, InvalidRequestError
+from app.services.fits.costs import check_memory, check_seconds
+from app.services.fits.durations import chain_seconds, prepare_seconds
+from app.services.studies.plan import StudyPlan, TrainingData
+from app.store.tables import Json
+from sampler import Settings, SettingsError
+from sampler.definitions.setting import Setting
+from sampler.settings import SETTINGS
+from sampler.studies.selection import (
+    LEVEL,
+    NUM_BURNIN,
+    NUM_CHAINS,
+    NUM_DRAWS,
+    NUM_PERMUTATIONS,
+    NUM_TREES,
+    PERMUTATIONS,
+    RULES,
+    Selection,
+)
+
+UNIT_SECONDS, MOST_AT_ONCE = 2.0, 10  # of a unit: its duration, and the permutations in it
+MAX_SHARES = 500_000  # permutations times features
+SHARE_BYTES = 22  # stored, upper bound
+_CHECKED: dict[str, Setting] = {"permutations": PERMUTATIONS, "level": LEVEL, "seed": SETTINGS["seed"]}
+
+
+@dataclass(frozen=True)
+class SelectionRequest:
+    """A request for a selection (`POST /models/{id}/studies`)."""
+
+    permutations: int = NUM_PERMUTATIONS
+    level: float = 0.05
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class SelectedFeature:
+    """A feature's share of the split rules, the share it must exceed by each rule, and rules it passes."""
+
+    name: str
+    share: float
+    thresholds: dict[str, float]
+    selected_by: list[str]
+
+
+@dataclass(frozen=True)
+class SelectionResult:
+    """Features, the largest share first, and the level of the rules."""
+
+    level: float
+    features: list[SelectedFeature]
+
+
+def plan(request: SelectionRequest, data: TrainingData, slots: int) -> StudyPlan:
+    """Check a request and resolve its settings; raises InvalidRequestError and those of a fit too large."""
+    faults = []
+    for name, setting in _CHECKED.items():
+        try:
+            setting.check(name, getattr(request, name))
+        except SettingsError as error:
+            faults.append(Fault.of_setting(error))
+    if not faults and (shares := request.permutations * data.num_features) > MAX_SHARES:
+        told = (
+            f"{request.permutations} permutations of {data.num_features} features give {shares:,} shares; "
+            f"the maximum is {MAX_SHARES:,}"
+        )
+        faults.append(Fault("permutations", None, told))
+    if faults:
+        raise InvalidRequestError(errors=faults)
+    chosen = {
+        "num_chains": NUM_CHAINS,
+        "num_trees": NUM_TREES,
+        "num_burnin": NUM_BURNIN,
+        "num_draws": NUM_DRAWS,
+    }
+    settings = _settings(data.settings, chosen)
+    check_memory(settings, data.num_rows, data.coded_columns)
+    prepare = prepare_seconds(data.num_rows, data.coded_columns)
+    chain = chain_seconds(settings, data.num_rows, data.coded_columns)
+    outcomes, permuted = prepare + NUM_CHAINS * chain, request.permutations * (prepare + chain)
+    seconds = max(outcomes, (outcomes + permuted) / max(slots, 1))
+    check_seconds(seconds, "study", "Ask for fewer permutations, or study a model of fewer rows.")
+    at_once = max(1, min(MOST_AT_ONCE, int(UNIT_SECONDS / (prepare + chain))))
+    firsts = range(0, request.permutations, at_once)
+    fits = [NUM_CHAINS, *(min(at_once, request.permutations - first) for first in firsts)]
+    size = request.permutations * data.num_features * SHARE_BYTES
+    return StudyPlan("selection", asdict(request) | chosen | {"at_once": at_once}, fits, seconds, size)
+
+
+def result(request: Json, statistics: Sequence[Json]) -> SelectionResult:
+    """Put the units' shares together."""
+    own, *permuted = statistics
+    null = np.array([row for part in permuted for row in part["null"]])
+    found = Selection(own["names"], np.array(own["share"]), null, request["level"])
+    thresholds = {rule: found.threshold(rule) for rule in RULES}
+    features = [
+        SelectedFeature(
+            name=found.names[j],
+            share=float(found.share[j]),
+            thresholds={rule: float(values[j]) for rule, values in thresholds.items()},
+            selected_by=[rule for rule, values in thresholds.items() if found.share[j] > values[j]],
+        )
+        for j in np.argsort(-found.share, kind="stable")
+    ]
+    return SelectionResult(found.level, features)
+
+
+def _settings(model: Mapping[str, Any], chosen: Mapping[str, int]) -> dict[str, Any]:
+    """Return the settings of the fits, as the estimates of costs take them."""
+    resolved = Settings.resolve(family=model.get("family"), method="bart", thin=1, **chosen)
+    return resolved.to_json() | {name: model.get(name) for name in ("weights", "classes")}

@@ -1,0 +1,178 @@
+"""Studies of any kind: creating, viewing, cancelling and deleting them."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.services import cursors, datasets
+from app.services.access import audit, quotas
+from app.services.cursors import Page, is_id
+from app.services.errors import ConflictError, NotFoundError
+from app.services.fits.costs import coded_columns
+from app.services.predictions import posteriors
+from app.services.studies import selection
+from app.services.studies.plan import StudyPlan, TrainingData
+from app.services.studies.selection import SelectionRequest, SelectionResult
+from app.store import studies as store
+from app.store.engine import session_scope
+from app.store.errors import ModelGoneError
+from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
+
+
+@dataclass(frozen=True)
+class FitsProgress:
+    """Progress in fits (chains)."""
+
+    fraction: float
+    fits_done: int
+    fits: int
+
+
+@dataclass(frozen=True)
+class ModelStudy:
+    """A study with its progress, and its result once it has succeeded."""
+
+    id: str
+    model_id: str
+    kind: str
+    state: str
+    request: Json
+    progress: FitsProgress
+    selection: SelectionResult | None
+    error: Json | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class StudyOfModel:
+    """A plan with the id of its model."""
+
+    model_id: str
+    plan: StudyPlan
+
+
+def plan(
+    engine: Engine, owner: str, model_id: str, request: SelectionRequest, *, slots: int = 0
+) -> StudyOfModel:
+    """Check a request against its model; writes nothing.
+
+    `slots` fits run at once (0: there is no worker; one is assumed).
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        The model doesn't exist or hasn't succeeded.
+    ConflictError
+        It was imported, so it has no dataset.
+    InvalidRequestError
+        A field is out of range, or the study would take too much memory or time.
+    """
+    with session_scope(engine, read_only=True) as session:
+        model = posteriors.find(session, owner, model_id)
+        if model.dataset_id is None:
+            raise ConflictError("The model was imported: it has no dataset to study.")
+        dataset = datasets.get(session, owner, model.dataset_id)
+    kinds = model.settings.get("columns") or {}
+    data = TrainingData(
+        num_rows=round(dataset.num_rows * (1 - float(model.settings.get("holdout") or 0.0))),
+        num_features=len(kinds),
+        coded_columns=coded_columns(kinds, datasets.summaries_of(dataset)),
+        settings=model.settings,
+    )
+    return StudyOfModel(model.id, selection.plan(request, data, slots))
+
+
+def accept(session: Session, owner: str, planned: StudyOfModel) -> ModelStudy:
+    """Queue the planned study and return it.
+
+    Raises
+    ------
+    NotFoundError
+        The model was deleted meanwhile.
+    QuotaError
+        The owner's quota of queued work or stored bytes is exhausted.
+    """
+    quotas.check_queued(session, owner)
+    quotas.check_stored(session, owner, planned.plan.num_bytes)
+    try:
+        study = store.create(
+            session,
+            owner=owner,
+            model_id=planned.model_id,
+            kind=planned.plan.kind,
+            request=planned.plan.request,
+            fits=planned.plan.fits,
+        )
+    except ModelGoneError:
+        raise NotFoundError("The model was deleted meanwhile.") from None
+    audit.record(session, owner, "study.created", study.id)
+    return _shown(session, study)
+
+
+def get(session: Session, owner: str, study_id: str) -> Study:
+    """Return the owner's study with this id; raises NotFoundError."""
+    study = store.get(session, owner, study_id) if is_id(study_id) else None
+    if study is None:
+        raise NotFoundError("There is no study with this id: GET /studies lists yours.")
+    return study
+
+
+def view(session: Session, owner: str, study_id: str) -> ModelStudy:
+    """Return a study with its progress and result; raises NotFoundError."""
+    return _shown(session, get(session, owner, study_id))
+
+
+def list_page(
+    session: Session, owner: str, limit: int, cursor: str | None, model_id: str | None = None
+) -> Page[ModelStudy]:
+    """Return a page of the owner's studies, or of those of a model, newest first; without their results."""
+    after = cursors.after(cursor)
+    page: Page[Study] = cursors.cut(store.list_page(session, owner, limit + 1, after, model_id), limit)
+    return Page([_shown(session, item, with_result=False) for item in page.items], page.next_cursor)
+
+
+def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
+    """Cancel a study; cancelling it again has no effect.
+
+    Raises NotFoundError, and ConflictError when it has ended.
+    """
+    study = get(session, owner, study_id)
+    if study.state not in {*OPEN_STATES, CANCELLED}:
+        raise ConflictError(f"The study has {study.state}: there is nothing left to cancel.")
+    if study.state != CANCELLED and not study.cancel_requested:
+        audit.record(session, owner, "study.cancelled", study_id)
+    store.cancel(session, owner, study_id)
+    return view(session, owner, study_id)
+
+
+def delete(session: Session, owner: str, study_id: str) -> None:
+    """Delete a study with its result, whatever its state; raises NotFoundError."""
+    get(session, owner, study_id)
+    store.delete(session, owner, study_id)
+    audit.record(session, owner, "study.deleted", study_id)
+
+
+def _shown(session: Session, study: Study, *, with_result: bool = True) -> ModelStudy:
+    succeeded = study.state == SUCCEEDED
+    done = study.num_fits if succeeded else store.fits_done(session, study.id)
+    fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)
+    result = None
+    if succeeded and with_result:
+        result = selection.result(study.request, store.statistics(session, study.id))
+    return ModelStudy(
+        id=study.id,
+        model_id=study.model_id,
+        kind=study.kind,
+        state=study.state,
+        request={name: value for name, value in study.request.items() if name != "at_once"},
+        progress=FitsProgress(fraction, done, study.num_fits),
+        selection=result,
+        error=study.error,
+        created_at=study.created_at,
+        started_at=study.started_at,
+        finished_at=study.finished_at,
+    )

@@ -1,0 +1,209 @@
+"""Studies of models over HTTP: selection of features by a permutation null."""
+
+import pytest
+
+from app.services.errors import InvalidRequestError
+from app.services.fits.costs import TooLongError
+from app.services.request_context import Actor, OwnerLimits, acting
+from app.services.studies import selection
+from app.services.studies.plan import TrainingData
+from app.services.studies.selection import SelectionRequest
+from app.store import studies as store
+from app.store.engine import session_scope
+from app.store.queue import claims, units
+from app.store.queue.claims import Claim
+from sampler import select_features
+from tests.support.api_calls import places, post_csv, problem, table
+from tests.support.databases import only
+from tests.support.models.fitted_models import fitted, run_units
+
+FEWEST = 20
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+def start(client, model, **more):
+    ref = model["id"] if isinstance(model, dict) else model
+    return client.post(f"/models/{ref}/studies", json={"permutations": FEWEST} | more)
+
+
+def claim(database) -> Claim:
+    with session_scope(database.engine) as session:
+        return claims.claim(session, "w", 60)
+
+
+def test_features_are_selected_in_the_background(client, settings, model):
+    """A study shows its progress, then the features with shares, thresholds and rules, as the library."""
+    response = start(client, "mine", seed=2, level=0.1)
+    assert response.status_code == 202, response.text
+    made = response.json()
+    path = f"/studies/{made['id']}"
+    assert response.headers["location"] == path
+    assert (made["kind"], made["state"], made["model_id"]) == ("selection", "queued", model["id"])
+    assert (made["request"]["permutations"], made["request"]["seed"]) == (FEWEST, 2)
+    assert made["progress"] == {"fraction": 0, "fits_done": 0, "fits": 10 + FEWEST}
+    assert made["selection"] is None
+    assert run_units(settings) == 3
+    done = client.get(path).json()
+    assert (done["state"], done["error"]) == ("succeeded", None)
+    assert done["progress"] == {"fraction": 1, "fits_done": 10 + FEWEST, "fits": 10 + FEWEST}
+    listed = client.get("/studies").json()["items"]
+    assert listed == [done | {"selection": None}]
+    assert client.get("/studies", params={"model_id": model["id"]}).json()["items"] == listed
+    assert client.get("/studies", params={"model_id": "mdl_other"}).json()["items"] == []
+
+    lines = [line.split(",") for line in table(60).splitlines()[1:]]
+    X = {"size": [float(line[1]) for line in lines], "colour": [line[2] for line in lines]}
+    y = [float(line[0]) for line in lines]
+    expected = select_features(X, y, level=0.1, num_permutations=FEWEST, seed=2, target_name="y")
+    found = done["selection"]
+    assert found["level"] == 0.1
+    assert {row["name"]: row["share"] for row in found["features"]} == dict(
+        zip(expected.names, expected.share, strict=True)
+    )
+    for rule in ("local", "max", "se"):
+        by = [row["name"] for row in found["features"] if rule in row["selected_by"]]
+        assert by == expected.selected(rule)
+        thresholds = {row["name"]: row["thresholds"][rule] for row in found["features"]}
+        assert [thresholds[name] for name in expected.names] == expected.threshold(rule).tolist()
+
+
+@only("sqlite")
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"permutations": 19}, "permutations"),
+        ({"permutations": 10**400}, "permutations"),
+        ({"permutations": 20.5}, "permutations"),
+        ({"level": 0}, "level"),
+        ({"level": 1}, "level"),
+        ({"seed": -1}, "seed"),
+        ({"kind": "tuning"}, "kind"),
+        ({"trees": 5}, "trees"),
+    ],
+)
+def test_refused_by_field(client, model, wrong, field):
+    """Fields out of range and unknown ones are refused by name, and nothing is queued."""
+    body = problem(start(client, model, **wrong), 422, "invalid-request")
+    assert places(body) == [(field, None)]
+    assert client.get("/studies").json()["items"] == []
+
+
+@only("sqlite")
+def test_refused_models(client, settings, model):
+    """A model must exist, have succeeded, and have its dataset."""
+    problem(start(client, "nobody"), 404, "not-found")
+    body = {"dataset_id": model["dataset_id"], "target": "y", "num_chains": 1}
+    queued = client.post("/models", json=body).json()
+    problem(start(client, queued), 409, "model-not-finished")
+    file = client.get(f"/models/{model['id']}/file").content
+    headers = {"Content-Type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=file, headers=headers)
+    assert imported.status_code == 201, imported.text
+    told = problem(start(client, imported.json()), 409, "conflict")["detail"]
+    assert "imported" in told
+
+
+def test_cancelled_and_deleted(client, settings, model, database):
+    """A cancel ends a queued study at once; workers of a running one learn of cancel and deletion."""
+    made = start(client, model).json()
+    path = f"/studies/{made['id']}"
+    first, again = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")
+    assert (first.status_code, first.json()["state"]) == (200, "cancelled")
+    assert first.json() == again.json()
+    assert run_units(settings) == 0
+    assert client.delete(path).status_code == 204
+    problem(client.get(path), 404, "not-found")
+    problem(client.post(f"{path}/cancel"), 404, "not-found")
+
+    other = start(client, model).json()
+    claimed = claim(database)
+    assert claimed.study_id == other["id"]
+    assert client.get(f"/studies/{other['id']}").json()["state"] == "running"
+    client.post(f"/studies/{other['id']}/cancel")
+    with session_scope(database.engine) as session:
+        assert units.heartbeat(session, claimed) is units.Directive.CANCEL
+    assert client.delete(f"/studies/{other['id']}").status_code == 204
+    with pytest.raises(units.LeaseLostError), session_scope(database.engine) as session:
+        units.heartbeat(session, claimed)
+
+    done = start(client, model).json()
+    run_units(settings)
+    problem(client.post(f"/studies/{done['id']}/cancel"), 409, "conflict")
+    assert client.delete(f"/models/{model['id']}").status_code == 204
+    problem(client.get(f"/studies/{done['id']}"), 404, "not-found")
+
+
+@only("sqlite")
+def test_repeated_with_a_key(client, model):
+    """A repeated request with the same Idempotency-Key makes one study."""
+    path, headers = f"/models/{model['id']}/studies", {"Idempotency-Key": "one"}
+    first, again = (client.post(path, json={"permutations": FEWEST}, headers=headers) for _ in range(2))
+    assert first.json()["id"] == again.json()["id"]
+    assert len(client.get("/studies").json()["items"]) == 1
+
+
+@only("sqlite")
+def test_studies_of_other_owners_are_404(client, database, model):
+    """Other owners' studies are 404 on every route and in no list."""
+    with session_scope(database.engine) as session:
+        theirs = store.create(
+            session, owner="local", model_id=model["id"], kind="selection", request={}, fits=[1]
+        )
+        theirs.owner = "somebody else"
+    for method, path in [("GET", ""), ("POST", "/cancel"), ("DELETE", "")]:
+        problem(client.request(method, f"/studies/{theirs.id}{path}"), 404, "not-found")
+    assert client.get("/studies").json()["items"] == []
+
+
+@only("sqlite")
+def test_a_study_that_fails_says_why(client, settings, database, model):
+    """An error in a fit fails the study with a sentence; the model stays as it is."""
+    made = start(client, model).json()
+    with session_scope(database.engine) as session:
+        study = store.get(session, "local", made["id"])
+        study.request = study.request | {"num_trees": 0}
+    run_units(settings)
+    failed = client.get(f"/studies/{made['id']}").json()
+    assert failed["state"] == "failed"
+    assert "num_trees" in failed["error"]["detail"].replace(" ", "_")
+    assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
+
+
+def data(num_rows, num_features=10) -> TrainingData:
+    return TrainingData(num_rows, num_features, num_features, {"family": "gaussian"})
+
+
+@pytest.mark.parametrize("num_rows", [50, 5_000, 100_000, 2_000_000])
+def test_a_unit_takes_seconds(num_rows):
+    """Units have as many permutations as take about two seconds, at most ten, and together all of them."""
+    planned = selection.plan(SelectionRequest(permutations=57), data(num_rows), slots=4)
+    own, *permuted = planned.fits
+    at_once = planned.request["at_once"]
+    assert (own, sum(permuted), permuted[0]) == (10, 57, at_once)
+    assert set(permuted[:-1]) <= {at_once}
+    each = planned.seconds * 4 / (own + 57)
+    assert at_once == 1 or at_once * each < 3
+    assert at_once == 10 or (at_once + 1) * each > 1
+
+
+def test_what_would_take_too_long_is_refused():
+    """The limit on the duration of a fit holds for a study; so does one on the size of its result."""
+    with acting(Actor("ann", limits=OwnerLimits(fit_seconds=60.0))):
+        selection.plan(SelectionRequest(), data(1000), slots=1)
+        with pytest.raises(TooLongError, match="fewer permutations"):
+            selection.plan(SelectionRequest(permutations=1000), data(100_000), slots=2)
+    with pytest.raises(InvalidRequestError, match="shares"):
+        selection.plan(SelectionRequest(permutations=1000), data(100, 600), slots=2)
+
+
+@only("sqlite")
+def test_datasets_of_studies_stay(client, settings, model):
+    """A dataset stays while a model of it, and with it its study, exists."""
+    start(client, model)
+    problem(client.delete(f"/datasets/{model['dataset_id']}"), 409, "in-use")
+    other = post_csv(client, table(20)).json()
+    assert client.delete(f"/datasets/{other['id']}").status_code == 204
