@@ -168,7 +168,9 @@ class Settings(BaseSettings):
         description="Bytes of datasets, draws and predictions per owner; 20 GiB beyond loopback.",
     )
     quota_queued: int | None = Field(
-        default=None, ge=0, description="Open fits and background predictions per owner; 100 beyond loopback."
+        default=None,
+        ge=0,
+        description="Open fits, background predictions and studies per owner; 100 beyond loopback.",
     )
     quota_predictions: int | None = Field(
         default=None,
@@ -192,7 +194,7 @@ class Settings(BaseSettings):
         default_factory=_cores,
         json_schema_extra={"default_words": "one per core"},
         ge=1,
-        description="Chains run at once; finishes and predictions have one more slot.",
+        description="Chains and studies run at once; finishes and predictions have one more slot.",
     )
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="Memory beyond which a worker's child process is replaced."

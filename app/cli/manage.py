@@ -28,6 +28,7 @@ Examples
   bartserve models extend cars --until converged
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
+  bartserve models select cars
   bartserve models delete mdl_0123456789abcdef0123
 """,
     invoke_without_command=True,
@@ -135,6 +136,40 @@ def write_card(
         text = client.model_card(model, CARD_FORMS[path.suffix.lower()])
     path.write_text(text, encoding="utf-8")
     out.print(f"written   {path}", markup=False)
+
+
+@models.command("select")
+def select_features(
+    model: ModelName,
+    permutations: Annotated[
+        int | None, typer.Option(help="Permutations of the outcomes. Default: 100.")
+    ] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Probability of selecting anything if nothing matters. Default: 0.05."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same result.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Find the features that matter beyond chance, by fits to permuted outcomes."""
+    from app.cli.progress import follow_study
+
+    with asking(url, data_dir, err.print) as client:
+        study = client.select_features(model, permutations=permutations, level=level, seed=seed)
+        found = follow_study(client, study, err)
+    if as_json:
+        print_json(found.document)
+        return
+    features = found.features or []
+    rules = list(features[0]["thresholds"]) if features else []
+    table = _table("feature", "share", *rules, "selected by")
+    for feature in features:
+        shares = [feature["share"], *(feature["thresholds"][rule] for rule in rules)]
+        by = ", ".join(feature["selected_by"]) or "-"
+        table.add_row(feature["name"], *(f"{share:.4f}" for share in shares), by)
+    _print(table, "The model has no features.")
 
 
 @models.command("cancel")

@@ -8,7 +8,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from app.client import Chain, Client, Dataset, Model
+from app.client import Chain, Client, Dataset, Model, Study
 
 COMPILING = "compiling, about a minute, once"
 SAMPLING = "sampling"
@@ -120,6 +120,20 @@ def follow_fit(client: Client, model: Model, console: Console) -> Model:
         console.print(line, markup=False)
     console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv", markup=False)
     return model
+
+
+def follow_study(client: Client, study: Study, console: Console) -> Study:
+    """Show a bar until the study ends; Ctrl-C leaves it running. Returns the study with its result."""
+    columns = (TextColumn("{task.description}"), BarColumn(32), TaskProgressColumn())
+    try:
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("fits".ljust(9), total=study.fits)
+            return client.wait_study(
+                study, progress=lambda now: progress.update(bar, completed=now.fits_done)
+            )
+    except KeyboardInterrupt:
+        console.print(f"left      {study.id} continues while a service runs on its data")
+        raise typer.Exit(130) from None
 
 
 def _about_scores(model: Model) -> list[str]:

@@ -22,7 +22,7 @@ from app.client.errors import (
     ProblemError,
     WaitedTooLongError,
 )
-from app.client.views import Chain, Dataset, Event, Interval, Model, Prediction, PredictionJob
+from app.client.views import Chain, Dataset, Event, Interval, Model, Prediction, PredictionJob, Study
 
 __all__ = [
     "DEFAULT_URL",
@@ -40,5 +40,6 @@ __all__ = [
     "Prediction",
     "PredictionJob",
     "ProblemError",
+    "Study",
     "WaitedTooLongError",
 ]

@@ -39,11 +39,11 @@ class Calls:
     def _get(self, path: str, **query: Any) -> Json:
         return self._json(Call("GET", path, query=without_none(query), repeatable=True))
 
-    def _pages(self, path: str) -> Iterator[Json]:
+    def _pages(self, path: str, **query: Any) -> Iterator[Json]:
         """Yield the items of all pages, requesting each page when it is needed."""
         cursor: str | None = None
         while True:
-            page = self._get(path, limit=200, cursor=cursor)
+            page = self._get(path, limit=200, cursor=cursor, **query)
             yield from page["items"]
             cursor = page["next_cursor"]
             if cursor is None:

@@ -9,12 +9,13 @@ import httpx
 from app.client.datasets import Datasets
 from app.client.models import Models
 from app.client.predictions import Predictions
+from app.client.studies import Studies
 from app.client.transport import TIMEOUT, Transport
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-class Client(Datasets, Models, Predictions):
+class Client(Datasets, Models, Predictions, Studies):
     """Client of a service; usable in a `with` block and from several threads.
 
     Parameters

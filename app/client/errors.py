@@ -24,7 +24,7 @@ class NoHoldoutError(ClientError):
 
 
 class FitError(ClientError):
-    """A model or background prediction failed or was cancelled.
+    """A model, background prediction or study failed or was cancelled.
 
     Parameters
     ----------

@@ -227,6 +227,54 @@ class PredictionJob:
         return self.state in OPEN_STATES
 
 
+@dataclass(frozen=True)
+class Study:
+    """A study of a model; `features` is the result of kind "selection", the largest share first.
+
+    Each feature has a `name`, its `share` of the split rules, `thresholds` and `selected_by`, by rule.
+    """
+
+    id: str
+    model_id: str
+    kind: str
+    state: str
+    fraction: float
+    fits_done: int
+    fits: int
+    features: list[Json] | None
+    error: str | None
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """Make it from the service's document."""
+        selection = document["selection"]
+        return cls(
+            **{name: document[name] for name in ("id", "model_id", "kind", "state")},
+            **{name: document["progress"][name] for name in ("fraction", "fits_done", "fits")},
+            features=None if selection is None else selection["features"],
+            error=None if document["error"] is None else document["error"]["detail"],
+            document=document,
+        )
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is queued or running."""
+        return self.state in OPEN_STATES
+
+    @property
+    def names(self) -> list[str]:
+        """Names of the features, the largest share first; none before the study has succeeded."""
+        return [feature["name"] for feature in self.features or []]
+
+    def selected(self, rule: str = "max") -> list[str]:
+        """Return the names of the features selected by a rule: "max", "se" or "local"."""
+        found = self.features or []
+        if found and rule not in found[0]["thresholds"]:
+            raise ValueError(f"rule must be one of {', '.join(found[0]['thresholds'])}, not {rule!r}")
+        return [feature["name"] for feature in found if rule in feature["selected_by"]]
+
+
 def without_none(values: Mapping[str, Any]) -> Json:
     """Return the given values without None, for which the service has defaults."""
     return {name: value for name, value in values.items() if value is not None}

@@ -29,6 +29,7 @@ SHARED = {
     "Model": "a row of the store, as the client shows it, and in kernels the leaf model",
     "Prediction": "of a posterior, and as the client shows it",
     "Settings": "of a fit, and of the service",
+    "Study": "a row of the store, and as the client shows it",
 }
 
 # Functions of services that return a dict on purpose: its keys are names of columns or settings, or it is a

@@ -1,0 +1,58 @@
+"""Client calls for studies: fits besides a model's own that answer a question about it."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from app.client.base import Calls, address
+from app.client.errors import FitError
+from app.client.transport import Call
+from app.client.views import Model, Study, without_none
+
+
+class Studies(Calls):
+    """Calls that start, follow and end studies."""
+
+    def select_features(self, model: str | Model, **wanted: Any) -> Study:
+        """Start to find the features of a model that matter beyond chance; `wait_study` returns the result.
+
+        Each feature's share of the split rules is compared with its share in fits to permuted outcomes.
+
+        Parameters
+        ----------
+        model
+            A succeeded model, its id, or a name, which means the newest succeeded model of that name.
+        **wanted
+            Fields of POST /models/{id}/studies: permutations, level, seed.
+        """
+        body = {"kind": "selection", **without_none(wanted)}
+        path = address("models", model, "studies")
+        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+
+    def study(self, study: str | Study) -> Study:
+        """Return the present state of a study."""
+        return Study.of(self._get(address("studies", study)))
+
+    def studies(self, model_id: str | None = None) -> Iterator[Study]:
+        """Return an iterator over your studies (of one model, by its id), newest first, without results."""
+        return map(Study.of, self._pages("/studies", model_id=model_id))
+
+    def wait_study(
+        self,
+        study: str | Study,
+        *,
+        progress: Callable[[Study], None] | None = None,
+        seconds: float | None = None,
+    ) -> Study:
+        """Return a study when it has succeeded; raises as `wait`."""
+        found = self._look(lambda: self.study(study), progress, seconds)
+        if found.state != "succeeded":
+            raise FitError(f"Study {found.id}", found.state, found.error)
+        return found
+
+    def cancel_study(self, study: str | Study) -> Study:
+        """Cancel a study; its finished fits are discarded."""
+        return Study.of(self._json(Call("POST", address("studies", study, "cancel"), repeatable=True)))
+
+    def delete_study(self, study: str | Study) -> None:
+        """Delete a study with its result; a running one stops."""
+        self._transport.send(Call("DELETE", address("studies", study), repeatable=True))
