@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from sampler.data.schema import Schema, choose
     from sampler.fitting import fit, load
     from sampler.kernels.jit import is_warm, warm
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.prediction import Prediction
     from sampler.preparation import PreparedFit, prepare
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
@@ -40,7 +41,7 @@ _HOMES = {
     "ColumnSummary": "data.columns",
     "Draws": "storage.draws",
     "Posterior": "posterior.posterior",
-    "Prediction": "posterior.posterior",
+    "Prediction": "posterior.prediction",
     "PreparedFit": "preparation",
     "Schema": "data.schema",
     "Settings": "settings",

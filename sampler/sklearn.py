@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.intervals import Interval
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.prediction import Prediction
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.row_flags import Flag
-    from sampler.posterior.posterior import Prediction
+    from sampler.posterior.prediction import Prediction
     from sampler.posterior.row_diagnostics import Errors
 
     Floats = NDArray[np.float64]

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -32,7 +32,7 @@ FIGURES = {
 
 
 def diagnose(
-    posterior: Posterior, statistics: Sequence[Mapping[str, Any]], max_points: int = MAX_POINTS
+    posterior: PosteriorDraws, statistics: Sequence[Mapping[str, Any]], max_points: int = MAX_POINTS
 ) -> dict[str, Any]:
     """Report the verdict, figures, traces, moves and tree sizes of a posterior.
 

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.prediction import Prediction
     from sampler.posterior.verdict.reasons import Verdict
 
     Floats = NDArray[np.float64]
@@ -43,7 +44,7 @@ class RowsVerdict:
     reasons: list[Reason]
 
 
-def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors:
+def errors(posterior: PosteriorDraws, coded: Coded, prediction: Prediction) -> Errors:
     """Compute Monte Carlo standard errors of a prediction, from as many draws as it used.
 
     The error of a credible bound is that of a sample quantile. That of a predictive bound is the error of the
@@ -87,7 +88,7 @@ def errors(posterior: Posterior, coded: Coded, prediction: Prediction) -> Errors
     return Errors(mean, intervals, quantiles)
 
 
-def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
+def agreement(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Agreement:
     """Compute R-hat, effective sample sizes and Monte Carlo errors of f at each row (and class).
 
     Raises
@@ -102,7 +103,7 @@ def agreement(posterior: Posterior, coded: Coded, num_draws: int) -> Agreement:
     return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> RowsVerdict:
+def verdict(posterior: PosteriorDraws, found: Agreement | None, num_draws: int) -> RowsVerdict:
     """Judge rows with that agreement by the limits and the share of rows of `summary`.
 
     `found` is None where there are too few draws to compute it.
@@ -113,14 +114,14 @@ def verdict(posterior: Posterior, found: Agreement | None, num_draws: int) -> Ro
     return RowsVerdict(best, [replace(reason, rows="rows asked") for reason in reasons])
 
 
-def model_verdict(posterior: Posterior, num_draws: int) -> Verdict:
+def model_verdict(posterior: PosteriorDraws, num_draws: int) -> Verdict:
     """Return the verdict on the model after `num_draws` draws per chain."""
     if not is_known(num_draws):
         return "not_converged"
     return verdict(posterior, agreement(posterior, posterior.reference, num_draws), num_draws).verdict
 
 
-def thinned(posterior: Posterior, coded: Coded, num_draws: int, count: int) -> Floats:
+def thinned(posterior: PosteriorDraws, coded: Coded, num_draws: int, count: int) -> Floats:
     """Choose `count` of the first `num_draws` draws of all chains, evenly spaced, at each row.
 
     Returns
@@ -172,7 +173,7 @@ def _bounds(intervals: list[Interval], quantiles: list[Quantile]) -> Iterator[tu
     yield from quantiles
 
 
-def _blocks(posterior: Posterior, coded: Coded, num_draws: int) -> Iterator[tuple[slice, Floats]]:
+def _blocks(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Iterator[tuple[slice, Floats]]:
     """Yield draws of f [figure, chain, draw] for successive blocks of rows."""
     size = max(16, BLOCK_CELLS // (posterior.num_chains * num_draws))
     for start in range(0, coded.num_rows, size):

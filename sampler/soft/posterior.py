@@ -9,10 +9,10 @@ import numpy as np
 from sampler import interrupt
 from sampler.errors import PackedError, SettingsError
 from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.explainable_posterior import check_part
 from sampler.posterior.explanations.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
-from sampler.posterior.posterior import check_part
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scale_codes
 from sampler.storage.soft_draws import SoftDraws

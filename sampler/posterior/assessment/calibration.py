@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.prediction import Prediction
 
     Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ BATCH_ROWS = 500
 
 
 def row_by_row(
-    posterior: Posterior,
+    posterior: PosteriorDraws,
     rows: LabelledRows,
     numbers: NDArray[np.int64],
     before: Callable[[], None] = lambda: None,

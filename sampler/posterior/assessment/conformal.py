@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.prediction import Prediction
 
     Floats = NDArray[np.float64]
 
@@ -63,11 +64,11 @@ class CalibratedIntervals:
 
     """
 
-    posterior: Posterior
+    posterior: PosteriorDraws
     below: Floats
 
     @classmethod
-    def of(cls, posterior: Posterior, rows: LabelledRows) -> CalibratedIntervals:
+    def of(cls, posterior: PosteriorDraws, rows: LabelledRows) -> CalibratedIntervals:
         """Calibrate by rows that the posterior was not fitted to.
 
         Raises

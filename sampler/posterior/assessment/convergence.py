@@ -13,7 +13,7 @@ from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -22,7 +22,7 @@ ROWS = 50  # of the reference rows, evenly spaced: half a millisecond for each f
 FEWEST_RANKED = 20  # draws of each chain that are kept however strongly they are correlated
 
 
-def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
+def growth(posterior: PosteriorDraws, num_draws: int) -> dict[str, Any]:
     """Compute R-hat and effective sample sizes for growing parts of each chain's first `num_draws` draws.
 
     Weights of draws (smc, dcc-tree) are ignored here: the figures describe the particles, not the posterior,
@@ -55,7 +55,7 @@ def growth(posterior: Posterior, num_draws: int) -> dict[str, Any]:
     }
 
 
-def sigma_of(posterior: Posterior, num_draws: int) -> Floats | None:
+def sigma_of(posterior: PosteriorDraws, num_draws: int) -> Floats | None:
     """Return each chain's first `num_draws` draws of sigma, float64 [chain, draw]; None for two classes."""
     sigma = posterior.sigma
     return None if sigma is None else np.ascontiguousarray(sigma[:, :num_draws])

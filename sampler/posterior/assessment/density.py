@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -23,7 +23,7 @@ FAR = 4.0  # standard deviations of the noise shown beyond the draws
 LEVEL = 0.9
 
 
-def density(posterior: Posterior, coded: Coded, num_draws: int) -> dict[str, Any]:
+def density(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> dict[str, Any]:
     """Compute the densities of the regression function and of a new outcome at one row.
 
     Parameters

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -95,7 +95,9 @@ class Comparison:
         }
 
 
-def interval_verdict(posterior: Posterior, rows: LabelledRows, below: Floats, mean: Floats) -> dict[str, Any]:
+def interval_verdict(
+    posterior: PosteriorDraws, rows: LabelledRows, below: Floats, mean: Floats
+) -> dict[str, Any]:
     """Judge predictive intervals by rows with known outcomes.
 
     Parameters
@@ -154,7 +156,7 @@ def _share(level: float, inside: int, rows: int) -> dict[str, Any]:
     return {"level": level, "rows": rows, "observed": inside / rows, "lower": lower, "upper": upper}
 
 
-def _groupings(posterior: Posterior, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
+def _groupings(posterior: PosteriorDraws, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
     edges = np.unique(np.quantile(mean, [0.25, 0.5, 0.75]))
     yield Groups(None, np.searchsorted(edges, mean), edges.tolist(), "{:.4g}".format)
     schema, grid = posterior.schema, posterior.grid

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.transform import Transform
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class Predictive:
     transform: Transform | None = None
 
     @classmethod
-    def of(cls, posterior: Posterior, X: Coded, weights: Floats | None) -> Predictive:
+    def of(cls, posterior: PosteriorDraws, X: Coded, weights: Floats | None) -> Predictive:
         """Make the distribution of the outcomes of rows X with weights [row], or weight 1 for None."""
         f, noise = posterior.sample_learnt(X)
         degrees = posterior.degrees()

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -52,7 +52,7 @@ class LabelledRows:
     classes: tuple[str, ...] | None = None
 
     @classmethod
-    def read(cls, posterior: Posterior, X: Any, y: Any, weights: Any = None) -> LabelledRows:
+    def read(cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None) -> LabelledRows:
         """Check and encode rows; raise DataError, and SettingsError for weights with classes."""
         if weights is not None and not FAMILIES[posterior.family].weights:
             what = "counts" if posterior.classes is None else "classes"
@@ -77,7 +77,7 @@ class LabelledRows:
 
 
 def score(
-    posterior: Posterior,
+    posterior: PosteriorDraws,
     rows: LabelledRows,
     before: Callable[[], None] = lambda: None,
     *,
@@ -116,7 +116,9 @@ def score(
     return _score_numbers(posterior, rows, before, quick=quick)
 
 
-def _score_classes(posterior: Posterior, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
+def _score_classes(
+    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None]
+) -> dict[str, Any]:
     y = one_hot(rows)
     p = np.zeros(y.shape)
     known = len(posterior.classes or ())
@@ -144,7 +146,7 @@ def log_loss(y: NDArray[np.bool_], p: Floats) -> float:
 
 
 def _score_numbers(
-    posterior: Posterior, rows: LabelledRows, before: Callable[[], None], *, quick: bool
+    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None], *, quick: bool
 ) -> dict[str, Any]:
     count = len(rows.y)
     mean, below, density, crps, zero = (np.zeros(count) for _ in range(5))

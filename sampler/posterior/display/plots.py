@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 
     from sampler.posterior.explanations.inclusion import Inclusion
     from sampler.posterior.explanations.permutation import PermutationImportance
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.prediction import Prediction
 
     Floats = NDArray[np.float64]
 

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from sampler.posterior.explanations.partial_dependence import PartialDependence
     from sampler.posterior.explanations.permutation import PermutationImportance
     from sampler.posterior.explanations.shap_values import ShapValues
-    from sampler.posterior.posterior import Posterior, Prediction
+    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.prediction import Prediction
 
 SHOWN_ROWS = 20  # of a prediction's card
 SHOWN_FEATURES = 30  # of other cards

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ class PermutationImportance:
 
 
 def permutation_importance(
-    posterior: Posterior,
+    posterior: PosteriorDraws,
     rows: LabelledRows,
     losses: Sequence[str] | None = None,
     *,
@@ -195,7 +195,7 @@ def permutation_importance(
     return found
 
 
-def _sizes(posterior: Posterior, most_rows: int, permutations: int) -> tuple[int, int]:
+def _sizes(posterior: PosteriorDraws, most_rows: int, permutations: int) -> tuple[int, int]:
     """Choose the numbers of draws and rows."""
     trees = posterior.leaf_counts.shape[2] + posterior.own_work
     bound = MAX_WORK / (len(posterior.schema.columns) * trees)  # on rows x draws x permutations
@@ -226,7 +226,7 @@ def _check_number(field: str, value: int, low: int, high: int) -> None:
 
 
 def _losses(
-    posterior: Posterior, rows: LabelledRows, coded: Coded, chosen: NDArray[np.int64]
+    posterior: PosteriorDraws, rows: LabelledRows, coded: Coded, chosen: NDArray[np.int64]
 ) -> dict[Loss, Floats]:
     """Compute each loss of each chosen draw on one or several copies of rows, float64 [copy, draw]."""
     copies, shape = coded.num_rows // len(rows.y), (len(chosen), -1, len(rows.y))

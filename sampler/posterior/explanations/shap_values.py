@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from sampler.data.encode import Coded
     from sampler.data.schema import Schema
     from sampler.posterior.kinds.slopes import Slopes
-    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.posterior_draws import PosteriorDraws
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -159,7 +159,7 @@ class RowsToExplain:
 
 
 def explain(
-    posterior: Posterior,
+    posterior: PosteriorDraws,
     X: Any,
     background: Coded,
     draws: NDArray[np.int64],

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.posterior.posterior import MAX_CELLS, Posterior
+from sampler.posterior.posterior import Posterior
+from sampler.posterior.posterior_draws import MAX_CELLS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

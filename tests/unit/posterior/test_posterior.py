@@ -94,7 +94,7 @@ def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
     posterior, _, _ = make_posterior()
     many = {name: column * 20 for name, column in ROWS.items()}
     whole = posterior.predict(many, 0.9, "predictive")
-    monkeypatch.setattr("sampler.posterior.posterior.MAX_CELLS", 1)
+    monkeypatch.setattr("sampler.posterior.posterior_draws.MAX_CELLS", 1)
     parts = posterior.predict(many, 0.9, "predictive")
     for part in ("mean", "sd", "lower", "upper"):
         np.testing.assert_array_equal(getattr(parts, part), getattr(whole, part))

@@ -1,0 +1,157 @@
+"""The methods of a posterior that assess it: diagnostics, scores, calibration."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sampler.posterior.assessment.calibration import row_by_row
+from sampler.posterior.assessment.conformal import CalibratedIntervals
+from sampler.posterior.assessment.convergence import growth
+from sampler.posterior.assessment.density import density
+from sampler.posterior.assessment.scoring import LabelledRows, score
+from sampler.posterior.display.tabular import (
+    Convergence,
+    Scores,
+)
+from sampler.posterior.posterior_draws import PosteriorDraws
+from sampler.posterior.report import diagnose
+
+
+class AssessablePosterior(PosteriorDraws):
+    """Draws of all chains, with diagnostics and with scores on rows of known outcomes."""
+
+    def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
+        """Report on the agreement of the chains, with traces of at most `max_points` points.
+
+        See `sampler.posterior.report.diagnose` for the entries.
+        """
+        return diagnose(self, self._statistics, max_points)
+
+    def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> Scores:
+        """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
+
+        Parameters
+        ----------
+        X
+            A table with the model's columns, in any order; n rows.
+        y
+            n outcomes.
+        weights
+            n positive precision weights, or None: row i has variance sigma^2 / weight.
+        quick
+            Leave out `crps` and `pinball`, which take most of the time.
+
+        Returns
+        -------
+        Scores
+            A dict, which `to_pandas` arranges as a table: ``rows``, n. For numbers: ``rmse`` of the posterior
+            mean, in units of the outcome; ``log_score``, the mean log density of the outcomes under the
+            posterior predictive distribution; ``crps``, the mean continuous ranked probability score, and
+            ``pinball``, the mean loss of its quantiles 0.05, 0.25, 0.5, 0.75 and 0.95, both in units of the
+            outcome, less is better; ``coverage``, a dict for each level (0.5, 0.8, 0.9, 0.95) with the share
+            of outcomes inside predictive intervals and that share's own 95% interval; ``intervals_verdict``,
+            whether those intervals hold all in all and in each quarter of the prediction and of each numeric
+            feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
+            shares. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; a class
+            that the model never saw has probability 0.
+
+        Raises
+        ------
+        DataError
+            For rows or outcomes that don't fit the model, with each cell named.
+        SettingsError
+            For weights with classes.
+
+        """
+        return Scores(score(self, LabelledRows.read(self, X, y, weights), quick=quick))
+
+    def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
+        """Compare levels of intervals with the shares of outcomes inside them.
+
+        At most 2,000 of the rows are used, evenly spaced.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`.
+
+        Returns
+        -------
+        list of dict
+            For numbers: for each ``level`` of predictive intervals (0.05 to 0.95 and 0.99) the share of
+            outcomes inside (``observed``). For two classes: for each tenth of the predicted probability, its
+            mean (``level``) and the share of the second class. For more classes: for each tenth of the
+            largest probability, the share of rows that are of that class. Each with its 95% binomial interval
+            (``lower``, ``upper``) and the number of ``rows`` used.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`.
+
+        """
+        rows = LabelledRows.read(self, X, y, weights)
+        found: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
+        return found
+
+    def calibrate(self, X: Any, y: Any, weights: Any = None) -> CalibratedIntervals:
+        """Calibrate intervals by rows that the posterior was not fitted to (`holdout_rows` chooses such).
+
+        Of new rows like these, the intervals of `predict` of the result cover at least the share asked for,
+        on average, whatever is wrong with the model (split-conformal prediction).
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`, and for classes.
+
+        """
+        return CalibratedIntervals.of(self, LabelledRows.read(self, X, y, weights))
+
+    def convergence(self) -> Convergence:
+        """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.
+
+        Returns
+        -------
+        Convergence
+            A dict, which `to_pandas` arranges as a table: ``draws``, up to 12 numbers of draws per chain;
+            ``chains``, the number of chains; ``sigma`` (None for two classes) with ``rhat, ess_bulk,
+            ess_tail``, each a list over these numbers; ``f`` with their medians over ``rows``, up to 50
+            reference rows, and ``rhat_p95``, which 95% of the rows don't exceed; ``limits``, the largest
+            R-hat that each verdict allows. Weights of draws are ignored here.
+
+        """
+        return Convergence(growth(self, self.num_draws))
+
+    def density(self, row: Any) -> dict[str, Any]:
+        """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.
+
+        Parameters
+        ----------
+        row
+            Values by column name, or a table of one row.
+
+        Returns
+        -------
+        dict
+            ``x``, float64 [240], in units of the outcome; at these points ``mean``, the density of the
+            regression function (for two classes: of the second's probability), None when all draws are equal,
+            and ``outcome``, that of a new outcome, None for two classes; ``centre``, the posterior mean;
+            ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``.
+
+        Raises
+        ------
+        DataError
+            For a row that doesn't fit the model, or several rows.
+        SettingsError
+            For a model of more than two classes.
+
+        """
+        return density(self, self._coded(row), self.num_draws)

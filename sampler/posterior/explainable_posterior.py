@@ -1,0 +1,377 @@
+"""The methods of a posterior that explain it: importance, effects, contrasts, interactions, SHAP values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.errors import SettingsError
+from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.explanations.accumulated_effects import AccumulatedEffects, accumulated_effects
+from sampler.posterior.explanations.contrasts import Contrast, ContrastWish, contrast
+from sampler.posterior.explanations.inclusion import Inclusion, inclusion
+from sampler.posterior.explanations.interactions import Interactions, interactions
+from sampler.posterior.explanations.partial_dependence import (
+    PartialDependence,
+    Wish,
+    partial_dependence,
+    spaced,
+)
+from sampler.posterior.explanations.permutation import PermutationImportance, permutation_importance
+from sampler.posterior.explanations.shap_values import GameKind, ShapValues, explain
+from sampler.posterior.intervals import Request
+from sampler.posterior.posterior_draws import PosteriorDraws
+from sampler.storage.draws import concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+
+    Floats = NDArray[np.float64]
+
+PARTS = ("mean", "noise")  # of a model, that may have trees
+
+
+class ExplainablePosterior(PosteriorDraws):
+    """Draws of all chains, with explanations of what they learnt."""
+
+    def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
+        """Compute the share of split rules that use each feature; a category's indicators are added up.
+
+        Draws without any rule are left out of the mean; their number is reported. `level` is the probability
+        of the interval over draws; `of` is "mean", or "noise" for the trees that make the noise differ by row
+        (raises SettingsError where there are none).
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        names = [column.name for column in self.schema.columns]
+        counts = np.concatenate(self._rule_counts_of(check_part(of)))
+        return inclusion(names, counts[self.draw_weights.spaced(self.num_draws, len(counts))], level)
+
+    def _rule_counts_of(self, part: str) -> list[NDArray[np.int32]]:
+        """Count the rules of each chain's draws by feature, of the trees of that part."""
+        if part == "noise":
+            raise _without_noise_trees()
+        return self._rule_counts
+
+    def importance(
+        self,
+        X: Any,
+        y: Any,
+        weights: Any = None,
+        *,
+        loss: str | None = None,
+        level: float = 0.9,
+        permutations: int = 10,
+        seed: int = 0,
+    ) -> PermutationImportance:
+        """Rank the features by how much a loss grows when one of them is shuffled among the rows.
+
+        Features that carry the same information share it: shuffling one of them costs little while the
+        other remains.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows that the posterior was not fitted to (`holdout_rows` chooses such rows), their outcomes and
+            weights, as for `score`; at most 1,000 are used, evenly spaced.
+        loss
+            "rmse", the root mean square error in units of the outcome (not for classes), or "log_loss", the
+            mean of minus the log density or log probability of the outcomes. None takes `rmse` for numbers
+            with normal noise of the same size everywhere, else `log_loss`, which also sees features that
+            matter to the noise alone.
+        level
+            Probability of the intervals, which are over draws and permutations.
+        permutations
+            Number of permutations.
+        seed
+            Seed of the permutations.
+
+        Raises
+        ------
+        DataError
+            For rows or outcomes that don't fit the model, and fewer than two rows.
+        SettingsError
+            For an invalid loss, level or number, and weights with classes or counts.
+
+        """
+        rows = LabelledRows.read(self, X, y, weights)
+        losses = None if loss is None else [loss]
+        ranked = permutation_importance(self, rows, losses, level=level, permutations=permutations, seed=seed)
+        return ranked[0]
+
+    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+        """Summarise the slopes of the linear part beside the trees; None without one.
+
+        Slopes are on the columns' own scale. They are not effects: trees take any share of the same signal,
+        and predictions add both up.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval over draws.
+
+        Returns
+        -------
+        list of dict
+            For each term ``feature``, ``level`` (of a category; None for other kinds), ``missing`` (whether
+            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        if self._slopes is None:
+            return None
+        return self._slopes.summary(self.schema, self._choose(None)[0], level)
+
+    def partial_dependence(
+        self,
+        features: str | Sequence[str],
+        X: Any = None,
+        grid: Mapping[str, Sequence[Any]] | None = None,
+        level: float | Sequence[float] = 0.9,
+        *,
+        ice: int = 0,
+        num_draws: int | None = None,
+        max_work: float = math.inf,
+        of: str = "mean",
+    ) -> PartialDependence:
+        """Compute the mean prediction over rows as a function of one or two features, with intervals.
+
+        Parameters
+        ----------
+        features
+            One or two names: "weight" or ["weight"].
+        X
+            Rows to average over; None takes the up to 200 reference rows.
+        grid
+            Points by feature; the default is all levels, or up to 19 values that divide the training rows
+            evenly.
+        level
+            Probability of the interval, one or several.
+        ice
+            Number of single rows whose curves are computed too (individual conditional expectation).
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+        max_work
+            Bound on rows x points x draws x trees; rows are left out, evenly, to respect it.
+        of
+            "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
+            outcome uncertain.
+
+        Raises
+        ------
+        DataError
+            For rows or points that don't fit the model.
+        SettingsError
+            For invalid features, levels or numbers, and for too much work.
+
+        """
+        levels = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
+
+        if check_part(of) == "noise" and not self.noise_differs:
+            raise _without_noise_trees()
+
+        def f(changed: Coded) -> Floats:
+            if of == "noise":
+                return self.sample_sigma(changed, num_draws).reshape(len(chosen), changed.num_rows)
+            return self._mean_of(changed, chosen, num_draws)
+
+        forests = self.leaf_counts.shape[2] / self.num_trees
+        wish = Wish(features, grid or {}, levels, ice, max_work / forests)
+        found = partial_dependence(self._header, f, coded, len(chosen), wish)
+        return replace(found, classes=self.classes)
+
+    def shap(
+        self,
+        X: Any,
+        background: Any = None,
+        level: float = 0.9,
+        *,
+        game: GameKind = "interventional",
+        max_draws: int = 200,
+    ) -> ShapValues:
+        """Compute SHAP values: how much each column moves the prediction of each row, with intervals.
+
+        They are exact on every draw, and add up to f less its average over the background rows. For two
+        classes f is on the probit scale; see `scale` of the answer.
+
+        Parameters
+        ----------
+        X
+            A table with the model's columns, in any order; n rows.
+        background
+            Rows that stand for "not knowing" a column; None takes 100 of the reference rows.
+        level
+            Probability of the intervals.
+        game
+            "interventional": an unknown column takes its values from the background rows. "path-dependent":
+            it goes both ways at its splits, by the shares of background rows there, so that columns that
+            go together share what is due to either.
+        max_draws
+            Most draws used, evenly spaced over all chains.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, with each cell named.
+        SettingsError
+            For an invalid level, game or number of draws, and for soft trees, which have no exact values.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        rows = self.reference if background is None else self._coded(background)
+        return explain(self, X, rows, self._alike(None), level, game, max_draws)
+
+    def accumulated_effects(
+        self,
+        feature: str,
+        X: Any = None,
+        level: float | Sequence[float] = 0.9,
+        *,
+        num_draws: int | None = None,
+    ) -> AccumulatedEffects:
+        """Compute accumulated local effects of a column of numbers or dates, with intervals over draws.
+
+        Unlike `partial_dependence` they never set a column far from its value in a row, so that columns that
+        go together don't lead to rows which the data have nothing like.
+
+        Parameters
+        ----------
+        feature
+            Name of the column.
+        X
+            Rows; None takes the up to 200 reference rows.
+        level
+            Probability of the interval, one or several.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For a column that is unknown or has no order, and invalid levels and numbers.
+
+        """
+        levels = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
+
+        def f(changed: Coded) -> Floats:
+            return self._mean_of(changed, chosen, num_draws)
+
+        return accumulated_effects(self._header, f, coded, feature, levels)
+
+    def contrast(
+        self,
+        X: Any,
+        first: Mapping[str, Any],
+        second: Mapping[str, Any],
+        *,
+        by: str | None = None,
+        level: float = 0.9,
+        num_draws: int | None = None,
+    ) -> Contrast:
+        """Compute how predictions differ between two settings of some columns, by row and on average.
+
+        It is E[f(x with the first setting) - f(x with the second)], for two classes of the probability of the
+        second, for more of each.
+
+        Parameters
+        ----------
+        X
+            Rows whose other columns stay as they are; None takes the up to 200 reference rows.
+        first, second
+            Values by column, of the same columns: ``{"dose": 2}``, ``{"dose": 1}``.
+        by
+            A column by which averages are given too: by its levels, or a number or date by quarters.
+        level
+            Probability of the intervals.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+
+        Raises
+        ------
+        DataError
+            For rows or values that don't fit the model.
+        SettingsError
+            For unknown columns, settings of different columns, and invalid levels and numbers.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        coded = self.reference if X is None else self._coded(X)
+        chosen = self._alike(num_draws)
+
+        def f(changed: Coded) -> Floats:
+            return self._mean_of(changed, chosen, num_draws)
+
+        request = ContrastWish(first, second, by, level)
+        return contrast(self._header, f, coded, self.inclusion().mean, request)
+
+    def interactions(
+        self,
+        features: Sequence[str] | None = None,
+        X: Any = None,
+        level: float = 0.9,
+        *,
+        max_draws: int = 200,
+    ) -> Interactions:
+        """Compute how strongly each two columns act together, with intervals over draws.
+
+        Parameters
+        ----------
+        features
+            At least two columns; None takes the ten that most rules use.
+        X
+            Rows over which effects are averaged and compared, at most 50, evenly spaced; None takes reference
+            rows.
+        level
+            Probability of the intervals.
+        max_draws
+            Most draws used for H, evenly spaced over all chains; inclusion takes all.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For unknown columns, fewer than two, more than two classes, and soft trees.
+
+        """
+        (level,) = Request.check(level, "credible", None).levels
+        self.forests_to_explain()
+        if self.classes is not None and len(self.classes) > 2:
+            raise SettingsError(
+                "interactions are of numbers and of two classes only", field=None, code="not_applicable"
+            )
+        drawn = self._alike(None)
+        chosen = drawn[spaced(len(drawn), max_draws)]
+
+        def f(changed: Coded) -> Floats:
+            return self._f_of(changed, chosen)
+
+        coded = self.reference if X is None else self._coded(X)
+        return interactions(self._header, concatenate(self.chains()), f, coded, features, level)
+
+
+def check_part(of: str) -> str:
+    """Check the name of a part of the model that has trees; raise SettingsError."""
+    if of not in PARTS:
+        raise SettingsError(f"of must be mean or noise, not {of!r}", field="of", code="not_accepted")
+    return of
+
+
+def _without_noise_trees() -> SettingsError:
+    return SettingsError(
+        "of noise: this model's noise has no trees, since it doesn't differ by row (noise=forest does)",
+        field="of",
+        code="not_applicable",
+    )
