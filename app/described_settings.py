@@ -41,7 +41,7 @@ def describe_settings() -> list[Described]:
 
 def _default(field: FieldInfo) -> str:
     extra = field.json_schema_extra
-    return str(extra["default_words"]) if isinstance(extra, dict) else _shown(field.default)
+    return str(extra["default_words"]) if isinstance(extra, dict) else _as_text(field.default)
 
 
 def shown_value(settings: Settings, name: str) -> str:
@@ -49,7 +49,7 @@ def shown_value(settings: Settings, name: str) -> str:
     value = getattr(settings, name)
     if name in SECRETS:
         return MASK if value else "none"
-    return _masked(value) if isinstance(value, str) and "://" in value else _shown(value)
+    return _masked(value) if isinstance(value, str) and "://" in value else _as_text(value)
 
 
 def _masked(url: str) -> str:
@@ -73,5 +73,5 @@ def _kind(annotation: Any) -> str:
     return ", ".join(option if isinstance(option, str) else _kind(option) for option in options)
 
 
-def _shown(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return "none" if value is None or value == "" else str(value)

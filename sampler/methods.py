@@ -79,14 +79,14 @@ class Method:
         family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
         of_noise = self.engine.noise_posteriors.get(str(settings.get("noise", "constant")))
         of_family = family.posterior if self.engine.forests else ""
-        found: type[Posterior] = load_code(of_noise or of_family or self.engine.posterior)
-        return found
+        posterior: type[Posterior] = load_code(of_noise or of_family or self.engine.posterior)
+        return posterior
 
     def constants_of(self, family: str) -> type[Constants]:
         """Class of its prior's constants for a family."""
         of_family = FAMILIES[family].constants if self.engine.forests else ""
-        found: type[Constants] = load_code(of_family or self.engine.constants)
-        return found
+        constants: type[Constants] = load_code(of_family or self.engine.constants)
+        return constants
 
     def num_trees_of(self, family: str) -> int:
         """Give the default number of trees for a family."""
@@ -143,15 +143,15 @@ class Method:
 
         """
         beside = {} if line is None else {"line": line}
-        found: Constants = load_code(self.engine.calibrate)(
+        constants: Constants = load_code(self.engine.calibrate)(
             y, design, weights, settings, prior, codes, **beside
         )
-        return found
+        return constants
 
     def check_prior(self, prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
         """Check the given prior entries and add the defaults of the others; raise SettingsError."""
-        found: dict[str, Any] = load_code(self.engine.check_prior)(prior, settings)
-        return found
+        entries: dict[str, Any] = load_code(self.engine.check_prior)(prior, settings)
+        return entries
 
     def check_size(self, draws: int, rows: int) -> None:
         """Raise SettingsError where a run can't hold that many draws of that many rows."""
@@ -171,15 +171,15 @@ class Method:
         """List the additional kernel groups that the fit's prior and weights need."""
         if self.engine.training_kernels is None:
             return ()
-        found: tuple[str, ...] = load_code(self.engine.training_kernels)(training)
-        return found
+        groups: tuple[str, ...] = load_code(self.engine.training_kernels)(training)
+        return groups
 
     def warnings(self, training: Training, schema: Schema) -> list[str]:
         """Return warnings about data that the method treats specially."""
         if self.engine.warnings is None:
             return []
-        found: list[str] = load_code(self.engine.warnings)(training, schema)
-        return found
+        messages: list[str] = load_code(self.engine.warnings)(training, schema)
+        return messages
 
 
 NO_SEARCH = {"search": "doesn't search over topologies"}

@@ -42,7 +42,7 @@ def check_absent(values: Mapping[str, Any], method: Method, defaults: Mapping[st
             default = method.most_burnin if name == "num_burnin" else getattr(method, name)
         if values[name] != default:
             raise SettingsError(
-                f"{name} must be {_shown(default)}, or left out: method {values['method']} {why}",
+                f"{name} must be {_as_text(default)}, or left out: method {values['method']} {why}",
                 field=name,
                 code="not_applicable",
             )
@@ -55,7 +55,7 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
             continue
         if values["family"] != "gaussian":
             raise SettingsError(
-                f"{name} must be {_shown(defaults[name])}, or left out: {why}",
+                f"{name} must be {_as_text(defaults[name])}, or left out: {why}",
                 field=name,
                 code="contradiction",
             )
@@ -70,7 +70,7 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
             )
 
 
-def _shown(default: Any) -> Any:
+def _as_text(default: Any) -> Any:
     return "false" if default is False else default
 
 

@@ -252,7 +252,7 @@ class Settings:
     )
 
     @classmethod
-    def resolve(cls, **given: Any) -> Settings:
+    def resolve(cls, **arguments: Any) -> Settings:
         """Resolve given settings; None stands for the method's default (`sampler.methods`).
 
         The default of `num_burnin` is the number of sampling iterations, at least 100 and at most the
@@ -266,13 +266,13 @@ class Settings:
             For a keyword that is not a setting.
 
         """
-        unknown = sorted(given.keys() - SETTINGS.keys())
+        unknown = sorted(arguments.keys() - SETTINGS.keys())
         if unknown:
             raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {', '.join(SETTINGS)}")
-        method = given.get("method", SETTINGS["method"].default)
+        method = arguments.get("method", SETTINGS["method"].default)
         kind = find_method(method)
         defaults = {name: setting.default for name, setting in SETTINGS.items()}
-        values = {name: given.get(name, default) for name, default in defaults.items()}
+        values = {name: arguments.get(name, default) for name, default in defaults.items()}
         values |= {
             name: kind.num_trees_of(str(values["family"])) if name == "num_trees" else getattr(kind, name)
             for name, value in values.items()

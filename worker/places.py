@@ -58,13 +58,13 @@ class WorkPlaces:
 
     def busy(self) -> list[str]:
         """Return the ids of the units that living processes of this worker are working on."""
-        return [unit_id for unit_id, _ in self._taken()]
+        return [unit_id for unit_id, _ in self._busy_places()]
 
     def free_slots(self) -> int:
         """Return the number of further chains and units of studies that this worker may run."""
-        return max(0, self.slots - sum(is_long for _, is_long in self._taken()))
+        return max(0, self.slots - sum(is_long for _, is_long in self._busy_places()))
 
-    def _taken(self) -> list[tuple[str, bool]]:
+    def _busy_places(self) -> list[tuple[str, bool]]:
         records = [_RECORD.unpack_from(self._memory, k * _RECORD.size) for k in range(self._count)]
         return [
             (unit_id.rstrip(b"\0").decode(), is_long)

@@ -58,7 +58,7 @@ def amend_dataset(
     transactions: TheTransactions,
     owner: Owner,
     settings: TheSettings,
-    asked: TheIdempotentRequest,
+    idempotent: TheIdempotentRequest,
 ) -> Response:
     """Copy a dataset with other kinds of columns, or with values read as missing; no second upload is needed.
 
@@ -86,7 +86,7 @@ def amend_dataset(
             dataset = datasets.save(session, owner, parsed, called or old.name)
             view = ProfiledDatasetView.of(dataset).model_dump_json().encode()
             answer = StoredResponse(201, {"Location": f"/datasets/{dataset.id}"}, view)
-            asked.remember(session, answer)
+            idempotent.remember(session, answer)
             return answer
 
-    return render(once(engine, asked, make))
+    return render(once(engine, idempotent, make))

@@ -36,8 +36,8 @@ Commands that print a table or a report print JSON instead with --json; messages
 )
 
 
-def _show_version(wanted: bool) -> None:
-    if wanted:
+def _show_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"bartserve {version()}")
         raise typer.Exit
 

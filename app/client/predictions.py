@@ -26,7 +26,7 @@ class Predictions(Calls):
         level: float | Sequence[float] = 0.9,
         interval: IntervalKind | None = None,
         quantiles: Sequence[float] | None = None,
-        **wanted: Any,
+        **options: Any,
     ) -> Prediction:
         """Predict new rows with intervals.
 
@@ -44,17 +44,17 @@ class Predictions(Calls):
             numbers, and for classes credible, of their probabilities.
         quantiles
             Further quantiles of the same distribution.
-        **wanted
+        **options
             Fields of POST /models/{id}/predict: draws, mcse, rhat, require, samples, target; and for a file
             the reading options of `upload`: separator, decimal, encoding, header, ...
         """
         path = address("models", model, "predict")
         levels = [level] if isinstance(level, (int, float)) else list(level)
-        asked = {"level": levels, "interval": interval, "quantiles": quantiles, **wanted}
+        query = {"level": levels, "interval": interval, "quantiles": quantiles, **options}
         if is_row(rows) or not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
-            body = without_none(asked | rows_json(rows))
+            body = without_none(query | rows_json(rows))
             return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
-        with self._file_call(path, rows, asked) as call:
+        with self._file_call(path, rows, query) as call:
             return Prediction.of(self._json(call))
 
     def predict_table(
@@ -66,7 +66,7 @@ class Predictions(Calls):
         level: float | Sequence[float] = 0.9,
         interval: IntervalKind | None = None,
         quantiles: Sequence[float] | None = None,
-        **wanted: Any,
+        **options: Any,
     ) -> Any:
         """Predict the rows of a file or data frame as a pyarrow table: columns of the rows, then the figures.
 
@@ -75,26 +75,26 @@ class Predictions(Calls):
         model_id, draws, interval, verdict, classes and warnings.
         """
         levels = [level] if isinstance(level, (int, float)) else list(level)
-        asked = {"level": levels, "interval": interval, "quantiles": quantiles, "keep": list(keep), **wanted}
-        with self._file_call(address("models", model, "predict"), rows, asked) as call:
+        query = {"level": levels, "interval": interval, "quantiles": quantiles, "keep": list(keep), **options}
+        with self._file_call(address("models", model, "predict"), rows, query) as call:
             return self._table(call)
 
     @contextmanager
-    def _file_call(self, path: str, rows: Any, asked: Json) -> Iterator[Call]:
+    def _file_call(self, path: str, rows: Any, query: Json) -> Iterator[Call]:
         """Make the request that sends rows as a file; the file is open in the block."""
         with open_body(rows) as body:
             yield Call(
                 "POST",
                 path,
-                query=without_none(asked),
+                query=without_none(query),
                 content=body.content,
                 content_type=body.content_type,
                 repeatable=True,
             )
 
-    def predict_dataset(self, model: str | Model, dataset: str | Dataset, **wanted: Any) -> PredictionJob:
-        """Start to predict every row of a stored dataset; `wanted` as in POST /models/{id}/predictions."""
-        body = {"dataset_id": id_of(dataset), **without_none(wanted)}
+    def predict_dataset(self, model: str | Model, dataset: str | Dataset, **options: Any) -> PredictionJob:
+        """Start to predict every row of a stored dataset; `options` as in POST /models/{id}/predictions."""
+        body = {"dataset_id": id_of(dataset), **without_none(options)}
         return PredictionJob.of(self._json(Call("POST", address("models", model, "predictions"), json=body)))
 
     def wait_prediction(
@@ -114,13 +114,13 @@ class Predictions(Calls):
             raise FitError(f"Prediction {found.id}", found.state, found.error)
         return self._arrow(f"{path}/result")
 
-    def diagnostics(self, model: str | Model, **wanted: Any) -> Json:
+    def diagnostics(self, model: str | Model, **options: Any) -> Json:
         """Return R-hat, effective sample sizes, traces, moves, tree sizes and the verdict."""
-        return self._get(address("models", model, "diagnostics"), **wanted)
+        return self._get(address("models", model, "diagnostics"), **options)
 
-    def growth(self, model: str | Model, **wanted: Any) -> Json:
+    def growth(self, model: str | Model, **options: Any) -> Json:
         """Return R-hat and effective sample sizes by number of draws, also during the fit."""
-        return self._get(f"{address('models', model, 'diagnostics')}/growth", **wanted)
+        return self._get(f"{address('models', model, 'diagnostics')}/growth", **options)
 
     def importance(self, model: str | Model, *, loss: str | None = None) -> Json:
         """Return the increase of a loss on the held-out rows when one feature at a time is shuffled.
@@ -166,29 +166,30 @@ class Predictions(Calls):
         found: list[Json] = self._get(path, feature=features, level=level)["pairs"]
         return found
 
-    def partial_dependence(self, model: str | Model, features: Sequence[str], **wanted: Any) -> Json:
-        """Return how predictions change with features; `wanted` as in POST .../partial-dependence."""
+    def partial_dependence(self, model: str | Model, features: Sequence[str], **options: Any) -> Json:
+        """Return how predictions change with features; `options` as in POST .../partial-dependence."""
         path = address("models", model, "partial-dependence")
-        body = {"features": list(features), **without_none(wanted)}
+        body = {"features": list(features), **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
-    def accumulated_effects(self, model: str | Model, feature: str, rows: Any = None, **wanted: Any) -> Json:
+    def accumulated_effects(self, model: str | Model, feature: str, rows: Any = None, **options: Any) -> Json:
         """Return how predictions change with a feature among rows like the data's.
 
-        `rows` is as in `shap`, None for up to 200 training rows; `wanted` as in POST .../accumulated-effects.
+        `rows` is as in `shap`, None for up to 200 training rows; `options` are those of
+        POST .../accumulated-effects.
         """
         path = address("models", model, "accumulated-effects")
         given = {} if rows is None else rows_json(rows)
-        body = {"feature": feature, **given, **without_none(wanted)}
+        body = {"feature": feature, **given, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
-    def shap(self, model: str | Model, rows: Any, **wanted: Any) -> Json:
-        """Return how much each feature moves the prediction of each row; `wanted` as in POST .../shap.
+    def shap(self, model: str | Model, rows: Any, **options: Any) -> Json:
+        """Return how much each feature moves the prediction of each row; `options` as in POST .../shap.
 
         `rows` is a list of dicts, a dict of lists or arrays, or a data frame.
         """
         path = address("models", model, "shap")
-        body = {**rows_json(rows), **without_none(wanted)}
+        body = {**rows_json(rows), **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def contrast(
@@ -197,16 +198,16 @@ class Predictions(Calls):
         first: Mapping[str, Any],
         second: Mapping[str, Any],
         rows: Any = None,
-        **wanted: Any,
+        **options: Any,
     ) -> Json:
-        """Return how predictions differ between two settings; `wanted` as in POST .../contrast.
+        """Return how predictions differ between two settings; `options` as in POST .../contrast.
 
         `rows` is a list of dicts, a dict of lists or arrays, or a data frame; None takes up to 200 training
         rows.
         """
         path = address("models", model, "contrast")
         given = {} if rows is None else rows_json(rows)
-        body = {"first": dict(first), "second": dict(second), **given, **without_none(wanted)}
+        body = {"first": dict(first), "second": dict(second), **given, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def model_card(self, model: str | Model, form: Literal["html", "markdown"] = "html") -> str:

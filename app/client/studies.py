@@ -12,7 +12,7 @@ from app.client.views import Model, Study, without_none
 class Studies(Calls):
     """Calls that start, follow and end studies."""
 
-    def select_features(self, model: str | Model, **wanted: Any) -> Study:
+    def select_features(self, model: str | Model, **options: Any) -> Study:
         """Start to find the features of a model that matter beyond chance; `wait_study` returns the result.
 
         Each feature's share of the split rules is compared with its share in fits to permuted outcomes.
@@ -21,10 +21,10 @@ class Studies(Calls):
         ----------
         model
             A succeeded model, its id, or a name, which means the newest succeeded model of that name.
-        **wanted
+        **options
             Fields of POST /models/{id}/studies: permutations, level, seed.
         """
-        body = {"kind": "selection", **without_none(wanted)}
+        body = {"kind": "selection", **without_none(options)}
         path = address("models", model, "studies")
         return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
 

@@ -89,10 +89,10 @@ def ordered(rows: Iterable[ModelFigures], by: str, *, reverse: bool) -> list[Mod
     return sorted(known, key=key, reverse=reverse) + unknown
 
 
-def found(models: Iterable[FittedModel], words: str) -> list[FittedModel]:
+def matching(models: Iterable[FittedModel], words: str) -> list[FittedModel]:
     """Return the models in whose label, target, method, state or verdict all the words occur."""
-    wanted = words.casefold().split()
-    return [model for model in models if all(word in _text(model) for word in wanted)]
+    parts = words.casefold().split()
+    return [model for model in models if all(word in _text(model) for word in parts)]
 
 
 def _text(model: FittedModel) -> str:

@@ -43,16 +43,16 @@ def after(cursor: str | None) -> After | None:
     """
     if cursor is None:
         return None
-    seen: After | None
+    position: After | None
     try:
         moment, item_id = json.loads(base64.b64decode(cursor.encode(), altchars=b"-_", validate=True))
-        seen = datetime.fromisoformat(moment), str(item_id)
+        position = datetime.fromisoformat(moment), str(item_id)
     except (ValueError, TypeError, RecursionError, binascii.Error):
-        seen = None
-    if seen is None or seen[0].tzinfo is None or not is_id(seen[1]):
+        position = None
+    if position is None or position[0].tzinfo is None or not is_id(position[1]):
         message = "this is no valid cursor: send next_cursor of the previous page unchanged"
         raise InvalidRequestError(errors=[Fault("cursor", None, message)])
-    return seen
+    return position
 
 
 def is_id(text: str) -> bool:

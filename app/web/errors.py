@@ -126,9 +126,9 @@ def render(
         scope[PROBLEM] = slug
     page = getattr(getattr(scope.get("app"), "state", None), "problem_page", None)
     if page is not None:
-        shown: Response | None = page(scope, body, dict(headers or {}))
-        if shown is not None:
-            return shown
+        rendered: Response | None = page(scope, body, dict(headers or {}))
+        if rendered is not None:
+            return rendered
     # ASCII only: a name with half a surrogate pair must not break the error response.
     content = json.dumps(body, allow_nan=False).encode("ascii")
     return Response(content, status, dict(headers or {}), media_type=MEDIA_TYPE)

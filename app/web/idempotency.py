@@ -21,7 +21,9 @@ IdempotencyKey = Annotated[
 ]
 
 
-async def _asked(request: Request, owner: Owner, key: IdempotencyKey = None) -> IdempotentRequest:
+async def _idempotent_request(
+    request: Request, owner: Owner, key: IdempotencyKey = None
+) -> IdempotentRequest:
     if key is None:
         return IdempotentRequest(owner, "", None, "")
     route = f"{request.method} {request.url.path}"
@@ -30,7 +32,7 @@ async def _asked(request: Request, owner: Owner, key: IdempotencyKey = None) -> 
 
 
 # For routes that read the whole body anyway.
-TheIdempotentRequest = Annotated[IdempotentRequest, Depends(_asked)]
+TheIdempotentRequest = Annotated[IdempotentRequest, Depends(_idempotent_request)]
 
 
 def of_file(

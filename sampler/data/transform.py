@@ -88,13 +88,15 @@ class Transform:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any]) -> Transform:
+    def from_json(cls, values: Mapping[str, Any]) -> Transform:
         """Read a transform; raise ValueError, KeyError or TypeError."""
-        found = cls(given["kind"], *(float(given[name]) for name in ("centre", "scale", "power")))
-        numbers = np.isfinite([found.centre, found.scale, found.power]).all() and found.scale > 0
-        if found.kind not in ("log", "yeo-johnson") or not numbers or not 0 <= found.power <= 2:
+        transform = cls(values["kind"], *(float(values[name]) for name in ("centre", "scale", "power")))
+        numbers = (
+            np.isfinite([transform.centre, transform.scale, transform.power]).all() and transform.scale > 0
+        )
+        if transform.kind not in ("log", "yeo-johnson") or not numbers or not 0 <= transform.power <= 2:
             raise ValueError("its transform is none that a fit makes")
-        return found
+        return transform
 
 
 def _powered(log: Floats, power: float) -> Floats:

@@ -99,25 +99,25 @@ class Setting:
             For a value that is not accepted.
 
         """
-        shown = name.replace(".", " ")
+        label = name.replace(".", " ")
         if self.kind == "word" and self.choices:
             if not isinstance(value, str) or value not in self.choices:
                 accepted = ", ".join((*self.choices, *self.also))
                 raise SettingsError(
-                    f"{shown} must be one of {accepted}, not {value!r}{suggestion(value, self.choices)}",
+                    f"{label} must be one of {accepted}, not {value!r}{suggestion(value, self.choices)}",
                     field=name,
                     code="not_accepted",
                 )
         elif self.kind == "yes":
             if not isinstance(value, bool):
                 raise SettingsError(
-                    f"{shown} must be true or false, not {value!r}", field=name, code="not_accepted"
+                    f"{label} must be true or false, not {value!r}", field=name, code="not_accepted"
                 )
         elif self.limits is not None:
-            return self._check_number(name, shown, value)
+            return self._check_number(name, label, value)
         return value
 
-    def _check_number(self, name: str, shown: str, value: Any) -> float:
+    def _check_number(self, name: str, label: str, value: Any) -> float:
         assert self.limits is not None
         low, high = self.limits
         whole = self.kind == "whole"
@@ -131,7 +131,7 @@ class Setting:
         else:
             between = f"from {low} up" if high == math.inf else f"from {low} to {high}"
         raise SettingsError(
-            f"{shown} must be a {'whole ' * whole}number {between}, not {value!r}",
+            f"{label} must be a {'whole ' * whole}number {between}, not {value!r}",
             field=name,
             code="out_of_range",
         )

@@ -103,14 +103,14 @@ def agreement(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Agreem
     return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
 
 
-def verdict(posterior: PosteriorDraws, found: Agreement | None, num_draws: int) -> RowsVerdict:
+def verdict(posterior: PosteriorDraws, rows_agreement: Agreement | None, num_draws: int) -> RowsVerdict:
     """Judge rows with that agreement by the limits and the share of rows of `summary`.
 
-    `found` is None where there are too few draws to compute it.
+    `rows_agreement` is None where there are too few draws to compute it.
     """
-    if found is None:
+    if rows_agreement is None:
         return RowsVerdict("not_converged", [Reason("too_few_draws", {"draws": num_draws})])
-    best, reasons = posterior.draw_weights.judge(found, posterior.sigma, num_draws)
+    best, reasons = posterior.draw_weights.judge(rows_agreement, posterior.sigma, num_draws)
     return RowsVerdict(best, [replace(reason, rows="rows asked") for reason in reasons])
 
 

@@ -128,7 +128,7 @@ class SoftChain(MarkovChain):
 
     def take(self) -> SoftDraws | None:
         """Return the draws kept since the last call, or None, and release them."""
-        return self._kept.taken()
+        return self._kept.take()
 
     def checkpoint(self) -> bytes:
         """Encode the state between iterations, without draws not yet taken."""

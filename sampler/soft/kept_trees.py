@@ -50,7 +50,7 @@ class KeptSoftTrees:
         self._parts.append(parameters.taken_apart(tree))
         self._values.append(values)
 
-    def taken(self, log_weight: NDArray[np.float64] | None = None) -> SoftDraws | None:
+    def take(self, log_weight: NDArray[np.float64] | None = None) -> SoftDraws | None:
         """Convert all kept trees to draws and release them; None if there are none."""
         if not self._trees:
             return None

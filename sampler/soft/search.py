@@ -147,7 +147,7 @@ class DivideRun:
         if self._kept is None:
             return None
         kept, self._kept = self._kept, None
-        return kept.taken(self._log_weights)
+        return kept.take(self._log_weights)
 
     def checkpoint(self) -> bytes:
         """Encode the state between units of work."""

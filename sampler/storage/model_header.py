@@ -168,17 +168,17 @@ def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:
 
 
 def _default_grid(grid: Any) -> list[list[float]]:
-    found: list[list[float]] = [[float(value) for value in points] for points in grid]
-    if any(len(points) > GRID_POINTS or not all(map(math.isfinite, points)) for points in found):
+    grids: list[list[float]] = [[float(value) for value in points] for points in grid]
+    if any(len(points) > GRID_POINTS or not all(map(math.isfinite, points)) for points in grids):
         raise ValueError("its default grid has too many points, or infinite ones")
-    return found
+    return grids
 
 
 def _num_rows(number: Any) -> int | None:
     if number is not None and (type(number) is not int or not 0 < number < 2**63):
         raise ValueError("its number of rows is none")
-    found: int | None = number
-    return found
+    num_rows: int | None = number
+    return num_rows
 
 
 def _is_finite(value: Any) -> bool:

@@ -39,7 +39,7 @@ DICTS = {
     "app.services.datasets.preview": "rows of a dataset",
     "app.services.errors.Fault.to_json": "a document",
     "app.services.fits.creation.FitPlan.at_most": "settings",
-    "app.services.fits.creation.FitPlan.shown": "settings",
+    "app.services.fits.creation.FitPlan.stored_settings": "settings",
     "app.services.fits.request_checks.resolve": "settings",
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",

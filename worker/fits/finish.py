@@ -65,11 +65,11 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
 
 
-def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, seen: StopCheck) -> None:
+def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_check: StopCheck) -> None:
     more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = with_counts(header, num_draws=more, num_chains=settings["num_chains"])
     with session_scope(context.engine) as session:
-        units.go_on(session, claim, more, header, json_safe(seen.to_json()))
+        units.go_on(session, claim, more, header, json_safe(stop_check.to_json()))
 
 
 def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:

@@ -10,12 +10,12 @@ from sampler.posterior.assessment.stop_rules import StopCheck
 RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 
 
-def what_ends(seen: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
+def what_ends(stop_check: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
     """Return what ends the fit now, None if it continues; `cut`: a chain has fewer draws than planned."""
     if cut:
         return TIME
-    if seen.satisfied:
+    if stop_check.satisfied:
         return RULES
-    if seen.draws >= settings["stop"]["max_draws"]:
+    if stop_check.draws >= settings["stop"]["max_draws"]:
         return DRAWS
     return TIME if time_up else None

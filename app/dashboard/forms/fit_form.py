@@ -54,25 +54,25 @@ def field_of(fault: Fault) -> str:
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 
-def _put(body: dict[str, Any], knob: Knob, said: str, faults: list[Fault]) -> None:
+def _put(body: dict[str, Any], knob: Knob, text: str, faults: list[Fault]) -> None:
     outer, _, inner = knob.name.rpartition(".")
     try:
-        value = _read(knob, said)
+        value = _read(knob, text)
     except ValueError:
-        message = f"{said[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
+        message = f"{text[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
         faults.append(Fault(knob.name, None, message))
         return
     (body.setdefault(outer, {}) if outer else body)[inner] = value
 
 
-def _read(knob: Knob, said: str) -> Any:
+def _read(knob: Knob, text: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
     if knob.choices:
-        return True if knob.kind == "yes" else said
-    number = float(said)
-    if not math.isfinite(number) or (knob.kind == "whole" and len(said) > LONGEST):
+        return True if knob.kind == "yes" else text
+    number = float(text)
+    if not math.isfinite(number) or (knob.kind == "whole" and len(text) > LONGEST):
         raise ValueError
-    return int(said) if knob.kind == "whole" else number
+    return int(text) if knob.kind == "whole" else number
 
 
 def _percent(text: str | None, faults: list[Fault]) -> float:

@@ -93,7 +93,7 @@ def show(
         request.scope,
         "dataset.html",
         dataset=dataset,
-        columns=[_shown(column, profile, dataset.num_rows) for column, profile in columns],
+        columns=[_column_figures(column, profile, dataset.num_rows) for column, profile in columns],
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
@@ -171,7 +171,7 @@ def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     return shown + ([("Read as missing", ", ".join(missing))] if missing else [])
 
 
-def _shown(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:
+def _column_figures(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:
     histogram = profile.get("histogram")
     top = profile.get("top") or []
     return {

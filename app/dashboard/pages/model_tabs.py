@@ -194,7 +194,7 @@ async def predict_page(
 ) -> Response:
     """Render the page of predictions; `of_file` is the preview of a file, or why there is none."""
     asked = "f0" in request.query_params
-    found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, asked=asked))
+    found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, submitted=asked))
     error = of_file if isinstance(of_file, ServiceError) else found["error"]
     body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
     of_row = snippets.call(
@@ -216,7 +216,7 @@ async def predict_page(
 
 
 def _predicted(
-    predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, asked: bool
+    predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, submitted: bool
 ) -> dict[str, Any]:
     model, dataset = frame["model"], frame["dataset"]
     interval = "credible" if model.settings.get("family") in ("probit", "categorical") else "predictive"
@@ -237,11 +237,11 @@ def _predicted(
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = densities.features(predictor, owner, model_id, profiles)
     typed = row_values(request, len(columns))
-    given = typed if asked else [_typed(column.typical) for column in columns]
+    given = typed if submitted else [_typed(column.typical) for column in columns]
     found = nothing | {"columns": columns, "given": given}
     try:
         found["row"] = densities.row_of(columns, given)
-        if asked:
+        if submitted:
             wanted = PredictRequest(
                 rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
             )

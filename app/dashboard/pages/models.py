@@ -60,7 +60,7 @@ def list_models(
     """Show your models with their figures: newest first, page by page; or the newest searched and sorted."""
     everything = bool(q.strip()) or sort is not None
     page = models.list_page(session, owner, SEARCHED if everything else ON_A_PAGE, cursor)
-    rows = [comparison.figures_of(model) for model in comparison.found(page.items, q)]
+    rows = [comparison.figures_of(model) for model in comparison.matching(page.items, q)]
     if sort is not None:
         reverse = order == "down" if order else sort in comparison.LARGEST_FIRST
         rows = comparison.ordered(rows, sort, reverse=reverse)
@@ -111,7 +111,7 @@ def compare(
         "model_compare.html",
         rows=[comparison.figures_of(each) for each in chosen],
         differing=[
-            (fit_fields.LABELS.get(name, name.replace("_", " ")), [_told(value) for value in values])
+            (fit_fields.LABELS.get(name, name.replace("_", " ")), [_as_text(value) for value in values])
             for name, values in comparison.differing(chosen)
         ],
         charts=[(each, version_of(each)) for each in chosen if held_out_of(session, owner, each)],
@@ -119,7 +119,7 @@ def compare(
     )
 
 
-def _told(value: Any) -> str:
+def _as_text(value: Any) -> str:
     """Return a setting as text, shortened."""
     if value is None:
         return formatting.NOTHING

@@ -90,25 +90,25 @@ def _page(
     request: Request,
     session: Session,
     owner: str,
-    given: Mapping[str, Any],
+    entries: Mapping[str, Any],
     error: ServiceError | None,
     estimated: creation.Estimate | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items
-    chosen = given.get("dataset_id")
+    chosen = entries.get("dataset_id")
     dataset = (
         datasets.get(session, owner, str(chosen)) if chosen else (listed[0] if len(listed) == 1 else None)
     )
     columns: Sequence[dict[str, Any]] = [] if dataset is None else dataset.columns
     usable = [column for column in columns if column["kind"] in USABLE]
     ticked = (
-        set(given.getlist("features"))
-        if isinstance(given, FormData) and "sent" in given
+        set(entries.getlist("features"))
+        if isinstance(entries, FormData) and "sent" in entries
         else {column["name"] for column in usable if column["distinct"] > 1}
     )
     wrong: dict[str, list[str]] = {}
-    chosen_target = given.get("target")
+    chosen_target = entries.get("target")
     by_field: dict[str, list[Fault]] = {}
     for fault in error.errors if error is not None else ():
         field = field_of(fault) or ("target" if fault.column == chosen_target else "")
@@ -117,12 +117,14 @@ def _page(
         for column, told in formatting.grouped(faults):
             wrong.setdefault(field, []).append(told if field or not column else f"{column}: {told}")
     opened = {
-        group.title for group in fit_fields.FOLDED if any(_told(k.name, given, wrong) for k in group.knobs)
+        group.title
+        for group in fit_fields.FOLDED
+        if any(_is_open(k.name, entries, wrong) for k in group.knobs)
     }
-    if any(name.startswith(KIND) and given.get(name) for name in given):
+    if any(name.startswith(KIND) and entries.get(name) for name in entries):
         opened.add("kinds")
     if body is None and dataset is not None:
-        body = {"dataset_id": dataset.id, "target": given.get("target") or "TARGET", "holdout": 0.2}
+        body = {"dataset_id": dataset.id, "target": entries.get("target") or "TARGET", "holdout": 0.2}
     return render.render(
         request.scope,
         "new_model.html",
@@ -138,13 +140,13 @@ def _page(
         shown=fit_fields.SHOWN,
         folded=fit_fields.FOLDED,
         opened=opened,
-        given=given,
+        given=entries,
         target=chosen_target,
         without_target=next((c["missing"] for c in columns if c["name"] == chosen_target), 0),
         error=error,
         estimated=estimated,
         wrong=wrong,
-        once=given.get("once") or secrets.token_urlsafe(16),
+        once=entries.get("once") or secrets.token_urlsafe(16),
         families=requests.FAMILY_LABELS,
         methods=requests.CHOICES["method"],
         method_words=formatting.METHODS,
@@ -152,9 +154,9 @@ def _page(
     )
 
 
-def _told(name: str, given: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
+def _is_open(name: str, entries: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
     """Return whether a field has a value or a fault."""
-    return name in wrong or bool(given.get(name))
+    return name in wrong or bool(entries.get(name))
 
 
 def _fit_call(body: Mapping[str, Any]) -> str:

@@ -79,18 +79,18 @@ async def predict_file(
         return preview_of(answer, received.filename, level)
 
     try:
-        found: FilePreview | Response | ServiceError = await gate.run(work)
+        outcome: FilePreview | Response | ServiceError = await gate.run(work)
     except ServiceError as error:
         if error.status not in {409, 413, 422}:
             raise
-        found = error
-    if isinstance(found, Response):
-        return found
+        outcome = error
+    if isinstance(outcome, Response):
+        return outcome
     path = f"/models/{model_id}/predict"
     call = snippets.call("predict", model_id, received.filename or "new.csv")
     of_file = snippets.file(request, path, call, query={"keep": EVERY, "level": "0.9"})
     return await predict_page(
-        request, predictor, gate, owner, model_id, frame, of_file=found, file_snippets=of_file
+        request, predictor, gate, owner, model_id, frame, of_file=outcome, file_snippets=of_file
     )
 
 
@@ -134,8 +134,8 @@ def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tup
     ]
 
 
-def _download(answer: PredictionAnswer, filename: str, wanted: str) -> Response:
-    write, media_type, ending = DOWNLOADS[wanted]
+def _download(answer: PredictionAnswer, filename: str, kind: str) -> Response:
+    write, media_type, ending = DOWNLOADS[kind]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePath(filename.replace("\\", "/")).stem)[:100] or "rows"
     headers = {
         "Content-Disposition": f'attachment; filename="{stem}-predicted.{ending}"',
@@ -144,9 +144,9 @@ def _download(answer: PredictionAnswer, filename: str, wanted: str) -> Response:
     return Response(write(answer.to_table()), media_type=media_type, headers=headers)
 
 
-def _level(given: str | None) -> float:
+def _level(percent: str | None) -> float:
     try:
-        level = float(given or 90) / 100
+        level = float(percent or 90) / 100
     except ValueError:
         level = 0.0
     if not 0.01 <= level <= 0.999:

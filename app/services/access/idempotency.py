@@ -62,10 +62,10 @@ class IdempotentRequest:
         """Store the response in the session of the change that it reports."""
         if self.key is None:
             return
-        kept: dict[str, Any] = {"status": answer.status, "headers": answer.headers, "body": answer.body}
+        answered: dict[str, Any] = {"status": answer.status, "headers": answer.headers, "body": answer.body}
         mine = {"owner": self.owner, "route": self.route, "key": self.key, "fingerprint": self.fingerprint}
         try:
-            store.remember(session, IdempotentAnswer(**mine, **kept))
+            store.remember(session, IdempotentAnswer(**mine, **answered))
         except IntegrityError:
             raise _TakenError from None
 

@@ -46,7 +46,7 @@ class FitPlan:
         return self.spec if self.stop is None else self.spec | {"num_draws": self.stop["max_draws"]}
 
     @property
-    def shown(self) -> dict[str, Any]:
+    def stored_settings(self) -> dict[str, Any]:
         """The settings as the model will show them."""
         return self.spec | ({} if self.stop is None else {"stop": self.stop})
 
@@ -98,7 +98,7 @@ def accept(session: Session, owner: str, plan: FitPlan) -> models.FittedModel:
         The owner's quota of queued work or stored bytes is exhausted.
     """
     quotas.check_queued(session, owner)
-    quotas.check_stored(session, owner, quotas.expected_bytes(plan.shown))
+    quotas.check_stored(session, owner, quotas.expected_bytes(plan.stored_settings))
     with _dataset_kept():
         model = store.create(
             session,
@@ -106,7 +106,7 @@ def accept(session: Session, owner: str, plan: FitPlan) -> models.FittedModel:
             name=plan.name,
             dataset_id=plan.dataset.id,
             target=plan.target,
-            settings=plan.shown,
+            settings=plan.stored_settings,
             num_chains=plan.settings.num_chains,
             iterations=plan.settings.iterations,
             warnings=plan.choice.warnings,
@@ -154,7 +154,7 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
         slots,
         limits.fit_memory,
         limits.fit_seconds,
-        found.shown,
+        found.stored_settings,
         found.choice.warnings,
     )
 

@@ -68,13 +68,13 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         each, of_cell = FILTERED
         return BEGIN + draws * (each + of_cell * rows * columns)
     if search := settings.get("search"):
-        taken: float = search["iterations"] * search["chains"] * (search["draws"] + TUNED)
-        return BEGIN + taken * SEARCH_ROW * rows
+        steps: float = search["iterations"] * search["chains"] * (search["draws"] + TUNED)
+        return BEGIN + steps * SEARCH_ROW * rows
     burnin, kept = int(settings["num_burnin"]), draws * int(settings["thin"])
     if settings["method"] in SOFT_ROW:
         growth = max(rows / SOFT_ROWS, 1.0) ** SOFT_GROWTH[settings["method"]]
-        taken = (SOFT_SEARCH * burnin + kept) * growth
-        return BEGIN + KEEP * draws + taken * SOFT_ROW[settings["method"]] * rows
+        steps = (SOFT_SEARCH * burnin + kept) * growth
+        return BEGIN + KEEP * draws + steps * SOFT_ROW[settings["method"]] * rows
     if METHODS[settings["method"]].engine.update_seconds is None:
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]

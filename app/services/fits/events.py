@@ -61,14 +61,14 @@ def _logged(events: Iterable[ModelEvent]) -> list[LoggedEvent]:
     return [LoggedEvent(event.sequence, event.kind, event.at, event.detail) for event in events]
 
 
-def seen_to_the_end(session: Session, owner: str, model_id: str, seen: int) -> tuple[str, bool]:
+def seen_to_the_end(session: Session, owner: str, model_id: str, last_seen: int) -> tuple[str, bool]:
     """Return the model's id, and whether it has ended and its last event was seen.
 
     Raises NotFoundError.
     """
     model = models.get(session, owner, model_id)
     ended = model.state not in OPEN_STATES
-    return model.id, ended and 0 < seen >= store.last(session, model.id)
+    return model.id, ended and 0 < last_seen >= store.last(session, model.id)
 
 
 def after(number: str | None, field: str) -> int:

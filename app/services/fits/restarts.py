@@ -54,7 +54,7 @@ def retry(session: Session, owner: str, model_id: str) -> FittedModel:
     quotas.check_queued(session, owner)
     queue.retry(session, model)
     audit.record(session, owner, "model.retried", model.id)
-    return _seen(session, owner, model.id)
+    return _view(session, owner, model.id)
 
 
 @dataclass(frozen=True)
@@ -130,7 +130,7 @@ def extend(
         session, model, plan.num_draws, with_counts(header, num_draws=total, num_chains=chains), plan.stop
     )
     audit.record(session, owner, "model.extended", model.id)
-    return _seen(session, owner, model.id)
+    return _view(session, owner, model.id)
 
 
 def plan_extension(
@@ -241,7 +241,7 @@ def _locked(session: Session, owner: str, model_id: str) -> Model:
     return model
 
 
-def _seen(session: Session, owner: str, model_id: str) -> FittedModel:
+def _view(session: Session, owner: str, model_id: str) -> FittedModel:
     session.flush()
     session.expire_all()  # the updates bypassed the session's copies
     return models.view(session, owner, model_id)

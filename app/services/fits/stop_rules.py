@@ -41,5 +41,5 @@ def resolve(
     return {**dict.fromkeys(RULES), **given, "first_look": num_draws}
 
 
-def _refusal(field: str, told: str, code: str) -> InvalidRequestError:
-    return InvalidRequestError(errors=[Fault(field, None, told, code)])
+def _refusal(field: str, message: str, code: str) -> InvalidRequestError:
+    return InvalidRequestError(errors=[Fault(field, None, message, code)])

@@ -48,11 +48,11 @@ def extend(session: Session, model: Model, num_draws: int, header: bytes, stop: 
     """
     assert model.state == SUCCEEDED, model.state
     draw_on(session, model, int(model.settings["num_draws"]) + num_draws, header)
-    told: Json = {"num_draws": num_draws}
+    details: Json = {"num_draws": num_draws}
     if stop is not None:
         model.settings, model.stopped = model.settings | {"stop": stop}, None
-        told |= {name: value for name, value in stop.items() if value is not None and name != "first_look"}
-    events.append(session, model.id, "extended", told)
+        details |= {name: value for name, value in stop.items() if value is not None and name != "first_look"}
+    events.append(session, model.id, "extended", details)
     _reopen(session, model)
 
 

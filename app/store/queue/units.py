@@ -99,7 +99,7 @@ def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) 
     LeaseLostError
         The unit no longer belongs to this worker.
     """
-    shown = {} if progress is None else _shown(progress)
+    shown = {} if progress is None else _counts(progress)
     _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **shown)
     return _directive(session, claim)
 
@@ -273,7 +273,7 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
     _fenced(
         session,
         claim,
-        **_shown(slice_.progress),
+        **_counts(slice_.progress),
         stalled_attempts=0,
         error=None,  # clears the record of an earlier lost lease
         checkpoint=slice_.checkpoint,
@@ -286,14 +286,14 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
         rows_changed(session, first.values(header=slice_.header, warnings=list(slice_.warnings)))
 
 
-def _shown(progress: Progress) -> dict[str, Any]:
-    shown = {
+def _counts(progress: Progress) -> dict[str, Any]:
+    counts = {
         "phase": progress.phase,
         "iteration": progress.iteration,
         "iterations": progress.iterations,
         "rate": progress.rate,
     }
-    return shown | ({"num_draws": progress.num_draws} if progress.phase != "compiling" else {})
+    return counts | ({"num_draws": progress.num_draws} if progress.phase != "compiling" else {})
 
 
 def _directive(session: Session, claim: Claim) -> Directive:

@@ -88,5 +88,5 @@ class Likelihood(ABC):
 
 def likelihood_of(family: str) -> type[Likelihood]:
     """Find the class of a family's likelihoods."""
-    found: type[Likelihood] = resolve_name(f"sampler.{FAMILIES[family].likelihood}")
-    return found
+    likelihood: type[Likelihood] = resolve_name(f"sampler.{FAMILIES[family].likelihood}")
+    return likelihood

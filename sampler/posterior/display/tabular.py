@@ -54,37 +54,40 @@ def ranked_columns(ranked: PermutationImportance | Inclusion, order: Sequence[in
     }
 
 
-def curve_columns(found: AccumulatedEffects) -> dict[str, Any]:
+def curve_columns(effects: AccumulatedEffects) -> dict[str, Any]:
     """Arrange accumulated effects as one row per value; of several classes columns for each."""
-    return {found.feature: found.grid} | by_class(
-        {"mean": found.mean} | _ends(found.intervals), found.classes
+    return {effects.feature: effects.grid} | by_class(
+        {"mean": effects.mean} | _ends(effects.intervals), effects.classes
     )
 
 
-def contrast_columns(found: Contrast) -> dict[str, Any]:
+def contrast_columns(contrast: Contrast) -> dict[str, Any]:
     """Arrange a contrast as columns [row] by name; of several classes columns for each."""
-    figures = {"mean": found.mean} | _ends([Interval(found.level, found.lower, found.upper)])
-    return by_class(figures, found.classes) | dict(
-        zip(("unlike_first", "unlike_second"), found.unlike, strict=True)
+    figures = {"mean": contrast.mean} | _ends([Interval(contrast.level, contrast.lower, contrast.upper)])
+    return by_class(figures, contrast.classes) | dict(
+        zip(("unlike_first", "unlike_second"), contrast.unlike, strict=True)
     )
 
 
-def pair_columns(found: Interactions) -> dict[str, Any]:
+def pair_columns(interactions: Interactions) -> dict[str, Any]:
     """Arrange interactions as one row per pair."""
-    named: dict[str, Any] = {"first": [a for a, _ in found.pairs], "second": [b for _, b in found.pairs]}
+    named: dict[str, Any] = {
+        "first": [a for a, _ in interactions.pairs],
+        "second": [b for _, b in interactions.pairs],
+    }
     for name in ("strength", "h", "inclusion"):
-        named[name] = getattr(found, name)
+        named[name] = getattr(interactions, name)
         named |= {
-            f"{name}_{end}_{percent(found.level)}": getattr(found, f"{name}_{end}")
+            f"{name}_{end}_{percent(interactions.level)}": getattr(interactions, f"{name}_{end}")
             for end in ("lower", "upper")
         }
-    return named | {"expected": found.expected}
+    return named | {"expected": interactions.expected}
 
 
-def shap_columns(found: ShapValues) -> dict[str, Any]:
+def shap_columns(shap: ShapValues) -> dict[str, Any]:
     """Arrange SHAP values [row] with a column for each feature, of several classes for each class of it."""
-    by_feature = {name: found.values[:, j] for j, name in enumerate(found.names)}
-    return by_class(by_feature, found.classes)
+    by_feature = {name: shap.values[:, j] for j, name in enumerate(shap.names)}
+    return by_class(by_feature, shap.classes)
 
 
 def _ends(intervals: Sequence[Interval]) -> dict[str, Any]:
@@ -95,14 +98,14 @@ def _ends(intervals: Sequence[Interval]) -> dict[str, Any]:
     }
 
 
-def dependence_columns(found: PartialDependence, classes: Sequence[str] | None) -> dict[str, Any]:
+def dependence_columns(dependence: PartialDependence, classes: Sequence[str] | None) -> dict[str, Any]:
     """Arrange partial dependence as one row per point of the grid; of several classes columns for each."""
-    mesh = np.meshgrid(*(np.arange(len(points)) for points in found.grid), indexing="ij")
+    mesh = np.meshgrid(*(np.arange(len(points)) for points in dependence.grid), indexing="ij")
     named: dict[str, Any] = {
         name: [points[i] for i in index.ravel()]
-        for name, points, index in zip(found.features, found.grid, mesh, strict=True)
+        for name, points, index in zip(dependence.features, dependence.grid, mesh, strict=True)
     }
-    figures = {"mean": found.mean} | _ends(found.intervals)
+    figures = {"mean": dependence.mean} | _ends(dependence.intervals)
     points = mesh[0].size
     flat = {name: values.reshape(points, *values.shape[mesh[0].ndim :]) for name, values in figures.items()}
     return named | by_class(flat, classes)
