@@ -26,6 +26,7 @@ Examples
   bartserve models show cars
   bartserve models extend cars 250
   bartserve models extend cars --until converged
+  bartserve models refit cars
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
   bartserve models select cars
@@ -42,6 +43,7 @@ Examples
   bartserve datasets upload cars.csv
   bartserve datasets upload cars.csv --read separator=comma --kind origin=category
   bartserve datasets show cars
+  bartserve datasets amend cars --kind origin=category --missing-in horsepower=-999
 """,
     invoke_without_command=True,
 )
@@ -222,6 +224,28 @@ def extend_model(
         print_json(found.document)
 
 
+@models.command("refit")
+def refit_model(
+    model: ModelName,
+    holdout: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the rows that are held out; 0: fit on all.")
+    ] = 0.0,
+    name: Annotated[str | None, typer.Option(help="Name of the new model; default: the old one's.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit a new model with the settings of another, on all rows unless --holdout leaves some out."""
+    from app.cli.progress import follow_fit
+
+    with asking(url, data_dir, err.print) as client:
+        found = follow_fit(client, client.refit(model, holdout=holdout, name=name), err)
+    if as_json:
+        print_json(found.document)
+    else:
+        out.print(f"model     {found.id}", markup=False)
+
+
 @models.command("delete")
 def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
     """Delete a model with its draws; requires its id if several models share the name."""
@@ -269,6 +293,32 @@ def upload_dataset(
     with asking(url, data_dir, err.print) as client:
         dataset = client.upload(path, name=name, kinds=dict(texts(kind)), **how_read(read))
     _show_dataset(dataset, as_json=as_json)
+
+
+@datasets.command("amend")
+def amend_dataset(
+    dataset: DatasetName,
+    kind: Kinds = None,
+    missing: Annotated[
+        list[str] | None,
+        typer.Option(metavar="VALUE", help="A value that means missing, in every column; repeatable."),
+    ] = None,
+    missing_in: Annotated[
+        list[str] | None,
+        typer.Option(metavar="COLUMN=VALUE", help="A value that means missing in a column; repeatable."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="Name of the copy; default: that of the dataset.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Copy a dataset with other kinds of columns, or with values read as missing, without an upload."""
+    changes: dict[str, Json] = {column: {"kind": each} for column, each in texts(kind)}
+    for column, value in texts(missing_in):
+        changes.setdefault(column, {}).setdefault("missing", []).append(value)
+    with asking(url, data_dir, err.print) as client:
+        found = client.amend(_dataset(client, dataset), changes, missing=missing or (), name=name)
+    _show_dataset(found, as_json=as_json)
 
 
 @datasets.command("show")

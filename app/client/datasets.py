@@ -1,6 +1,6 @@
 """Client calls for datasets."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -55,7 +55,12 @@ class Datasets(Calls):
             return Dataset.of(self._json(call))
 
     def amend(
-        self, dataset: str | Dataset, columns: Mapping[str, Mapping[str, Any]], *, name: str | None = None
+        self,
+        dataset: str | Dataset,
+        columns: Mapping[str, Mapping[str, Any]] | None = None,
+        *,
+        missing: Sequence[str | float] = (),
+        name: str | None = None,
     ) -> Dataset:
         """Copy a dataset with other kinds of columns, or with values read as missing.
 
@@ -65,11 +70,14 @@ class Datasets(Calls):
             A dataset, or an id.
         columns
             Changes by column name, such as ``{"rent": {"kind": "number", "missing": ["n.a."]}}``.
+        missing
+            Values that mean missing in every column of text or numbers.
         name
             Name of the new dataset; defaults to that of the old one.
 
         """
-        body = without_none({"columns": {key: dict(each) for key, each in columns.items()}, "name": name})
+        changes = {key: dict(each) for key, each in (columns or {}).items()}
+        body = without_none({"columns": changes, "missing": list(missing), "name": name})
         path = address("datasets", dataset, "amend")
         return Dataset.of(self._json(Call("POST", path, json=body, keyed=True)))
 

@@ -204,6 +204,18 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     assert re.search(r"horsepower +number +5", uploaded.stdout)
     assert "spare" in asked("bartserve datasets").stdout
     assert "horsepower" in asked(f"bartserve datasets show {dataset}").stdout
+    command = (
+        f"bartserve datasets amend {dataset} --kind origin=category --missing-in horsepower=165 --missing 97"
+    )
+    amended = json.loads(asked(f"{command} --name amended --json").stdout)
+    columns = {column["name"]: column for column in amended["columns"]}
+    assert amended["name"] == "amended"
+    assert columns["origin"]["kind"] == "category"
+    assert (columns["horsepower"]["missing"] > 5, columns["displacement"]["missing"] > 0) == (True, True)
+    assert columns["weight"]["missing"] == 0
+    refused = asked(f"bartserve datasets amend {dataset}")
+    assert (refused.returncode, "nothing changes" in refused.stderr) == (1, True)
+    assert asked(f"bartserve datasets delete {amended['id']}").returncode == 0
     assert dataset in asked("bartserve datasets show spare").stdout
     assert asked(f"bartserve datasets delete {dataset}").returncode == 0
     assert dataset not in asked("bartserve datasets").stdout
@@ -213,8 +225,11 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     model = next(
         line.split()[0] for line in asked("bartserve models").stdout.splitlines() if " again " in line
     )
-    assert asked(f"bartserve models delete {model}").returncode == 0
-    assert model not in asked("bartserve models").stdout
+    refitted = json.loads(asked(f"bartserve models refit {model} --name whole --json").stdout)
+    assert (refitted["name"], refitted["settings"]["num_trees"], refitted["holdout"]) == ("whole", 20, None)
+    for done in (model, refitted["id"]):
+        assert asked(f"bartserve models delete {done}").returncode == 0
+        assert done not in asked("bartserve models").stdout
 
 
 def test_json_is_the_services_document(asked, service):
