@@ -28,6 +28,7 @@ from sampler.kernels.arrays import (
     u1,
     void,
 )
+from sampler.kernels.by_slot import add_at, add_to, load, repeat, value_at
 from sampler.kernels.function_pointers import call_pass
 from sampler.kernels.jit import kernel, pointer_kernel
 
@@ -53,6 +54,7 @@ def make_fused(before: Int, now: Int) -> Callable[..., None]:
     in every tree, so they take the last leaf's change and enter only the total; the caller corrects for
     them.
     """
+    last = now - 1
 
     def fused(
         residual: Ints, previous: Bytes, delta: Ints, current: Bytes,
@@ -60,54 +62,27 @@ def make_fused(before: Int, now: Int) -> Callable[..., None]:
     ) -> None:  # fmt: skip
         zero: Int = np.int32(0)
         one: Int = np.int32(1)
-        d0, d1, d2, d3, d4, d5, d6 = delta[0], delta[1], delta[2], delta[3], delta[4], delta[5], delta[6]
-        last = delta[before - 1]
-        s0: Int = 0
-        s1 = s2 = s3 = s4 = s5 = s6 = everything = left = count = s0
+        changes = load(delta, before)
+        for k in range(MOST_LEAVES):
+            sums[TRIAL + k] = 0
+        left: Int = 0
+        count = left
         for start in range(0, rows, block):
-            a0 = a1 = a2 = a3 = a4 = a5 = a6 = total = a_left = a_count = zero
+            by_leaf = repeat(zero, now)  # of the last leaf, everything
+            a_left = a_count = zero
             for i in range(start, min(start + block, rows)):
-                p = previous[i]
-                d = d0 if p == 0 else last
-                if before > 2:
-                    d = d1 if p == 1 else d
-                if before > 3:
-                    d = d2 if p == 2 else d
-                if before > 4:
-                    d = d3 if p == 3 else d
-                if before > 5:
-                    d = d4 if p == 4 else d
-                if before > 6:
-                    d = d5 if p == 5 else d
-                if before > 7:
-                    d = d6 if p == 6 else d
-                r = np.int32(residual[i] + d)
+                r = np.int32(residual[i] + value_at(changes, previous[i]))
                 residual[i] = r
                 s = current[i]
-                total = np.int32(total + r)
-                a0 = np.int32(a0 + (r if s == 0 else zero))
-                if now > 2:
-                    a1 = np.int32(a1 + (r if s == 1 else zero))
-                if now > 3:
-                    a2 = np.int32(a2 + (r if s == 2 else zero))
-                if now > 4:
-                    a3 = np.int32(a3 + (r if s == 3 else zero))
-                if now > 5:
-                    a4 = np.int32(a4 + (r if s == 4 else zero))
-                if now > 6:
-                    a5 = np.int32(a5 + (r if s == 5 else zero))
-                if now > 7:
-                    a6 = np.int32(a6 + (r if s == 6 else zero))
+                by_leaf = add_at(by_leaf, s, r)
                 inside = (s == leaf) & (np.uint8(column[i] + side) <= cut)
                 a_left = np.int32(a_left + (r if inside else zero))
                 a_count = np.int32(a_count + (one if inside else zero))
-            s0, s1, s2, s3 = s0 + a0, s1 + a1, s2 + a2, s3 + a3
-            s4, s5, s6 = s4 + a4, s5 + a5, s6 + a6
-            everything, left, count = everything + total, left + a_left, count + a_count
+            add_to(sums, TRIAL, by_leaf)
+            left, count = left + a_left, count + a_count
         sums[0], sums[1] = left, count
-        sums[2], sums[3], sums[4], sums[5] = s0, s1, s2, s3
-        sums[6], sums[7], sums[8], sums[9] = s4, s5, s6, 0
-        sums[2 + now - 1] = everything - s0 - s1 - s2 - s3 - s4 - s5 - s6
+        for k in range(last):
+            sums[TRIAL + last] -= sums[TRIAL + k]
 
     fused.__qualname__ = f"fused_{before}_{now}"
     return fused
