@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
+from numba.core.compiler import Compiler
 
 from sampler.kernels import jit_cache
 from sampler.kernels.arrays import signature_of
+from sampler.kernels.inner_kernels import InnerCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -105,6 +107,7 @@ def kernel(
                 forceinline=inline,
                 fastmath={"reassoc", "nsz"} if any_order else False,
                 _nrt=allocates,
+                pipeline_class=Compiler if entry else InnerCompiler,
             )(function)
         if not entry:
             _keep_from_python(compiled)
