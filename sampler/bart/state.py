@@ -59,6 +59,7 @@ def can_split(data: Data) -> bool:
 def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
     """Make the prior of a forest's trees, with its moves compiled for its leaf model."""
     from sampler.bart.kernels.tree_prior import TreePrior  # noqa: PLC0415
+    from sampler.bart.kernels.tree_update import UPDATE_TREES  # noqa: PLC0415
     from sampler.kernels.groups import MOVES as COMPILED  # noqa: PLC0415
 
     split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
@@ -77,6 +78,7 @@ def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
         shares=np.zeros((0, 0)),
         moves=moves,
         steps=steps,
+        update=address(UPDATE_TREES, type(model)),
     )
 
 

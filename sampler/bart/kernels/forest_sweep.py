@@ -16,13 +16,14 @@ from sampler.bart.kernels.state import (
     PREVIOUS,
     Forest,
     KeptDraws,
+    Places,
     Schedule,
     Work,
 )
 from sampler.bart.kernels.tree_tables import slots_of, write_tree
-from sampler.bart.kernels.tree_update import finish_prune, update_tree
+from sampler.bart.kernels.tree_update import finish_prune
 from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Model
-from sampler.kernels.function_pointers import places_of
+from sampler.kernels.function_pointers import call_step, places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import route
 
@@ -68,6 +69,12 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> N
 
 
 @kernel(inline=True, allocates=False)
+def update_forest(forest: Forest, places: Places) -> None:
+    """Update every tree once. `places`: of data, forest, model and work."""
+    call_step(forest.prior.update, (places[0], places[1], places[2], places[3], np.int64(0)))
+
+
+@kernel(inline=True, allocates=False)
 def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
     """Apply the change of the last tree; return the residual's weighted sum of squares (`settle`)."""
     state = work.pending.state
@@ -84,10 +91,8 @@ def sweep_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
 
     There must be room (`room_for_iteration`).
     """
-    places = places_of((data, forest, model, work))
     work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
-    for tree in range(len(forest.num_leaves)):
-        update_tree(data, forest, model, work, places, tree)
+    update_forest(forest, places_of((data, forest, model, work)))
     return settle_forest(data, forest, model, work)
 
 

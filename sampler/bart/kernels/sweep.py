@@ -7,7 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sampler.bart.kernels.forest_sweep import is_kept, keep_draw, room_for_iteration, settle_forest
+from sampler.bart.kernels.forest_sweep import (
+    is_kept,
+    keep_draw,
+    room_for_iteration,
+    settle_forest,
+    update_forest,
+)
 from sampler.bart.kernels.leaf_models.normal import K_DF, K_SCALE2, LIKELIHOOD, SIGMA2, TAU2, UNIT2, Normal
 from sampler.bart.kernels.leaf_models.operations import measure
 from sampler.bart.kernels.probit import draw_latent
@@ -24,7 +30,6 @@ from sampler.bart.kernels.state import (
     Schedule,
     Work,
 )
-from sampler.bart.kernels.tree_update import update_tree
 from sampler.kernels.arrays import Data, Float, Floats, Int, Words
 from sampler.kernels.function_pointers import places_of
 from sampler.kernels.jit import kernel
@@ -98,8 +103,7 @@ def sweep(
         if need != DONE:
             return iteration, need
         begin_iteration(outcome, model, work)
-        for tree in range(len(forest.num_leaves)):
-            update_tree(data, forest, model, work, places, tree)
+        update_forest(forest, places)
         end_iteration(data, forest, model, outcome, work)
         iteration += 1
         if work.pending.state[BROKEN] != 0:

@@ -18,6 +18,7 @@ class TreePrior(NamedTuple):
     shares: Floats2  # [2, p], the columns' shares and their running sums; [0, 0]: all alike
     moves: Floats  # [NUM_MOVES], probabilities
     steps: Longs  # [NUM_MOVES], addresses of the moves' kernels; 0: never made, or made in place
+    update: Int  # address of the kernel that updates every tree once (`tree_update.UPDATE_TREES`)
 
 
 @kernel(inline=True, allocates=False)

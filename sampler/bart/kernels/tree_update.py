@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -36,6 +37,7 @@ from sampler.bart.kernels.state import (
     Places,
     Trial,
     Work,
+    step_signature,
 )
 from sampler.bart.kernels.tree_prior import log_split, log_stay
 from sampler.bart.kernels.tree_tables import (
@@ -62,8 +64,8 @@ from sampler.kernels.arrays import (
     Model,
     Words,
 )
-from sampler.kernels.function_pointers import call_step
-from sampler.kernels.jit import kernel
+from sampler.kernels.function_pointers import call_step, places_of
+from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import (
     mark_leaf,
@@ -326,3 +328,21 @@ def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Pl
         counters[RULE, 0] += 1
         counters[RULE, 1] += call_move(forest, places, tree, RULE)
     draw_leaves(forest, model, work, tree)
+
+
+def update_trees(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, _tree: Int) -> Int:
+    """Update every tree of a forest once, but for the last one's change of the rows (`settle_forest`).
+
+    There must be room. Called by its address, as a move is: the sweeps of one forest and of several share it.
+    """
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
+    places = places_of((data, forest, model, work))
+    for tree in range(len(forest.num_leaves)):
+        update_tree(data, forest, model, work, places, tree)
+    return 0
+
+
+UPDATE_TREES = pointer_kernel(__name__, step_signature, update_trees)
