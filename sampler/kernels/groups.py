@@ -69,6 +69,7 @@ GROUPS = {
             "posterior.kernels.mixture",
             "posterior.kernels.moments",
             "posterior.kernels.student",
+            "posterior.kernels.count_quantiles",
             "posterior.kernels.depths",
             "posterior.kernels.shapley",
             "soft.kernels.predict",

@@ -266,7 +266,7 @@ def _with(header: Header, coded: Coded, setting: Mapping[str, Any]) -> Coded:
         changed[positions] = codes
         if values is not None:
             values[positions] = own
-    return Coded(changed, [], values=values)
+    return Coded(changed, [], values=values, exposure=coded.exposure)
 
 
 def _index(header: Header, name: str) -> int:
@@ -324,18 +324,20 @@ def _unlike(
     The distance adds up the differences in ranks of the other columns, by the columns' shares of the split
     rules. Where fewer than `FEWEST_ALIKE` rows have the setting all are marked.
     """
+    from scipy.spatial.distance import cdist  # noqa: PLC0415  # slow to import
+
     if near.sum() < FEWEST_ALIKE:
         return np.ones(codes.shape[1], bool)
     others = [i for i in range(len(codes)) if i not in set(chosen)]
     scale = np.array([shares[header.schema.coded[i][0]] / max(len(header.grid.cuts[i]), 1) for i in others])
-    like = (header.reference[others][:, near].T * scale).astype(np.float64)
-    among = np.abs(like[:, None] - like[None]).sum(axis=2)
+    like = header.reference[others][:, near].T * scale
+    among = cdist(like, like, "cityblock")
     np.fill_diagonal(among, np.inf)
     limit = np.quantile(among.min(axis=1), 1 - USUAL_SHARE)
     strange = np.empty(codes.shape[1], bool)
     for start in range(0, codes.shape[1], 256):
         rows = codes[others, start : start + 256].T * scale
-        strange[start : start + 256] = np.abs(rows[:, None] - like[None]).sum(axis=2).min(axis=1) > limit
+        strange[start : start + 256] = cdist(rows, like, "cityblock").min(axis=1) > limit
     return strange
 
 

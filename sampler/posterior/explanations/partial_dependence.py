@@ -236,7 +236,8 @@ def _evaluated(
                 changed[positions, own] = codes[:, at, None]
                 if after is not None:
                     after[positions, own] = values[:, at, None]
-        found = f(Coded(changed, [], values=after))
+        exposure = None if coded.exposure is None else np.tile(coded.exposure, len(some))
+        found = f(Coded(changed, [], values=after, exposure=exposure))
         yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
 
 

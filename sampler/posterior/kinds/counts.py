@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betainc, gammaincc, gammaln, ndtr
 
+from sampler import interrupt
 from sampler.data.table import read_rows
 from sampler.data.target import read_exposure
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.explanations.shap_values import ForestToExplain
+from sampler.posterior.kernels.count_quantiles import UNKNOWN, count_quantiles
 from sampler.posterior.kinds.by_figure import FiguresPosterior
 from sampler.storage.draws import concatenate
 
@@ -31,6 +34,10 @@ if TYPE_CHECKING:
 ZEROS = "zeros"  # the forest of structural zeros
 LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))
 MOST_TERMS = 2000  # of a score's sum over counts
+LARGEST_RATE = 1e150
+# Cost of a bound, in trees: of small counts, whose probabilities are added up, and of large ones, searched.
+SMALL_MEAN, SMALL_BOUND, LARGE_BOUND = 50.0, 400, 25_000
+SOME_ROWS = 200
 
 
 @dataclass(frozen=True)
@@ -103,27 +110,47 @@ class CountLaw:
 
     def quantiles(self, levels: Floats) -> Floats:
         """Compute quantiles [level, row]."""
-        found = np.zeros((len(levels), len(self.mean)))
-        for number, level in enumerate(levels):
-            found[number] = self._smallest(float(level))
-        return found
+        order = np.argsort(levels, kind="stable")
+        found = np.empty((len(levels), len(self.mean)))
+        count_quantiles(
+            np.ascontiguousarray(self.mean),
+            np.zeros(0) if self.dispersion is None else np.ascontiguousarray(self.dispersion),
+            np.zeros((0, 0)) if self.structural is None else np.ascontiguousarray(self.structural),
+            np.ascontiguousarray(levels[order]),
+            np.empty((2, self.mean.shape[1])),
+            found,
+        )
+        for level, own in zip(levels[order].tolist(), found, strict=True):
+            large = np.flatnonzero(own == UNKNOWN)
+            own[large] = self._large_quantile(level, large)
+        return np.asarray(found[np.argsort(order)])
 
-    def _smallest(self, level: float) -> Floats:
-        """Find each row's smallest count whose distribution function reaches a level, by bisection."""
-        low, high = np.full(len(self.mean), -1.0), np.zeros(len(self.mean))
-        rows = np.arange(len(high))
-        while len(rows):
-            rows = rows[self._cdf(high[rows], rows) < level]
-            low[rows] = high[rows]
-            high[rows] = 2 * high[rows] + 1
+    def _large_quantile(self, level: float, rows: NDArray[np.int64]) -> Floats:
+        """Find the smallest counts of some rows whose distribution functions reach a level, by search.
+
+        Each step takes the secant's point between counts below and above, or near the end it is next to.
+        """
+        low, at_low = np.full(len(rows), -1.0), np.zeros(len(rows))
+        high: Floats = np.floor(self.mean[rows].mean(axis=1))
+        at_high = self._cdf(high, rows)
+        while len(short := np.flatnonzero(at_high < level)):
+            interrupt.look()
+            low[short], at_low[short] = high[short], at_high[short]
+            high[short] = 2 * high[short] + 1
+            at_high[short] = self._cdf(high[short], rows[short])
         while True:
-            rows = np.flatnonzero(high - low > 1)
-            if not len(rows):
+            share = np.clip((level - at_low) / (at_high - at_low), 0.1, 0.9)
+            middle = np.floor(low + share * (high - low))
+            middle = np.minimum(np.maximum(middle, low + 1), high - 1)
+            # Beyond 2^53 there may be no float between two that are further apart than 1.
+            left = np.flatnonzero((low < middle) & (middle < high))
+            if not len(left):
                 return high
-            middle = np.floor((low[rows] + high[rows]) / 2)
-            reached = self._cdf(middle, rows) >= level
-            high[rows[reached]] = middle[reached]
-            low[rows[~reached]] = middle[~reached]
+            interrupt.look()
+            found, at = self._cdf(middle[left], rows[left]), middle[left]
+            reached = found >= level
+            high[left[reached]], at_high[left[reached]] = at[reached], found[reached]
+            low[left[~reached]], at_low[left[~reached]] = at[~reached], found[~reached]
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Compute the ends of each row's interval: equal-tailed, as far as counts can be."""
@@ -187,12 +214,14 @@ class CountsPosterior(FiguresPosterior):
             self._zeros = Ensemble([draws.forests[ZEROS] for draws in chains], len(header.grid.cuts))
         self._rate = float(header.constants["rate"])
         self._zero_offset = float(header.constants["zero_offset"])
+        if not 0 < self._rate < LARGEST_RATE:
+            raise PackedError("the rate of counts is out of range")
         self._dispersion = None
         if dispersed:
             self._dispersion = np.concatenate([draws.scalars["dispersion"] for draws in chains])
             if not np.all(np.isfinite(self._dispersion) & (self._dispersion > 0)):
                 raise PackedError("the draws of the dispersion are not all positive numbers")
-        self.own_work = 400  # of the distribution functions of counts
+        self.own_work = 300  # of exponentials, and of probabilities of structural zeros
 
     @property
     def sigma(self) -> None:
@@ -229,8 +258,9 @@ class CountsPosterior(FiguresPosterior):
 
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
-        mean = self._rate * np.exp(self._step * self._ensemble.sums(coded.codes, chosen))
-        return np.asarray(mean if coded.exposure is None else mean * coded.exposure)
+        with np.errstate(over="ignore"):
+            mean = self._rate * np.exp(self._step * self._ensemble.sums(coded.codes, chosen))
+            return np.asarray(mean if coded.exposure is None else mean * coded.exposure)
 
     def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:
         """Compute probabilities of structural zeros, float64 [draw, row]."""
@@ -291,6 +321,18 @@ class CountsPosterior(FiguresPosterior):
         but = "" if self._zeros is None else ", structural zeros left out"
         scale = f"the logarithm of the expected {self.schema.target.name}{but}"
         return scale, [ForestToExplain(draws, leaf, float(np.log(self._rate)))]
+
+    def bound_work(self, coded: Coded | None = None) -> float:
+        """Return the cost of a predictive bound by row and draw, in trees: more where counts are large.
+
+        Unless the rows are known, those of a model with exposures count as large.
+        """
+        if coded is None and self.exposure is not None:
+            return LARGE_BOUND
+        rows = self.reference if coded is None else coded
+        some = rows.part(spaced(rows.num_rows, SOME_ROWS))
+        means = self._means(some, self._choose(1)[0]).mean(axis=0)
+        return float(np.mean(np.where(means > SMALL_MEAN, LARGE_BOUND, SMALL_BOUND)))
 
     def pmf(self, X: Any, largest: int = 20) -> Floats:
         """Compute the probabilities of the counts 0 to `largest` at each row of X, float64 [row, count]."""

@@ -147,6 +147,46 @@ def test_the_law_of_a_count_is_that_of_scipy():
     assert CountLaw(rows[:1], np.array([size]), None).crps(np.array([5.0]))[0] == pytest.approx(crps)
 
 
+@pytest.mark.parametrize("size", [None, 0.4, 30.0])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_quantiles_of_counts_of_any_size(size, zeros):
+    """Each is the smallest count whose distribution function reaches the level: means 1e-3 to 1e15."""
+    rng = np.random.default_rng(0)
+    mean = np.array([1e-3, 3, 40, 400, 3e3, 1e9, 1e15])[:, None] * rng.uniform(0.5, 2, (7, 20))
+    mean[3, ::2] /= 30  # draws that differ
+    dispersion = None if size is None else size * rng.uniform(1, 2, 20)
+    law = CountLaw(mean, dispersion, rng.uniform(0, 0.4, mean.shape) if zeros else None)
+    levels = np.array([0.95, 0.025, 0.5])
+    for level, found in zip(levels, law.quantiles(levels), strict=True):
+        assert np.all(found == np.floor(found))
+        assert np.all(law.below_by_draw(found, slice(None)).mean(axis=1) > level - 1e-12)
+        some = np.flatnonzero(found > 0)
+        assert np.all(law.below_by_draw(found[some] - 1, some).mean(axis=1) < level + 1e-12)
+
+
+@pytest.mark.parametrize("size", [None, 2.0])
+def test_quantiles_end_where_counts_are_no_longer_exact(size):
+    """Beyond 2^53, where floats are further apart than counts, the search for a quantile ends too."""
+    mean = np.array([[1e17], [1e30], [1e100]])
+    law = CountLaw(mean, None if size is None else np.array([size]), None)
+    (median,) = law.quantiles(np.array([0.5]))
+    expected = mean[:, 0] * (1 if size is None else stats.gamma(size, scale=1 / size).median())
+    np.testing.assert_allclose(median, expected, rtol=1e-6)
+
+
+def test_explanations_take_the_rows_exposures():
+    """Partial dependence and contrasts over rows of ten times the exposure are ten times as large."""
+    X, y, exposure = simulated(120)
+    table = {"a": X[:, 0], "b": X[:, 1]}
+    posterior = fit(table, y, exposure=exposure, family="poisson", **FAST)
+    ten = table | {"exposure": np.full(120, 10.0)}
+    few, many = (posterior.contrast(rows, {"a": 0.5}, {"a": -0.5}) for rows in (table, ten))
+    np.testing.assert_allclose(many.mean, 10 * few.mean)
+    assert many.average.upper == pytest.approx(10 * few.average.upper)
+    few, many = (posterior.partial_dependence(["a"], rows) for rows in (table, ten))
+    np.testing.assert_allclose(many.mean, 10 * few.mean)
+
+
 def test_a_very_large_dispersion_is_poisson():
     """The negative binomial family with a dispersion of 1e9 predicts as the Poisson family."""
     X, y, _ = simulated(300, size=0)
