@@ -13,6 +13,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES
 from sampler.posterior.posterior import Posterior
@@ -92,6 +94,10 @@ def _read(data: bytes) -> Contents:
             raise _wrong("its draws of sigma are out of range")
     if posterior.num_trees != known.settings.get("num_trees"):
         raise _wrong("its blocks of draws don't fit its settings")
+    with np.errstate(over="ignore", invalid="ignore"):
+        f = posterior.draws_by_figure(posterior.reference)
+    if not float(np.abs(f).max()) <= LARGEST:
+        raise _wrong("its predictions are out of range")
     chains = [
         [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
         for of_chain, chain in zip(heads, blocks, strict=True)
@@ -121,7 +127,7 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
 
 def _check_header(header: Header) -> None:
     schema = header.schema
-    _check_plain([header.settings, header.constants, schema.to_json(), header.warnings])
+    _check_plain([header.settings, header.constants, schema.to_json(), header.warnings, header.exposure])
     if not schema.columns:
         raise _wrong("it has no column")
     try:
@@ -139,11 +145,24 @@ def _check_header(header: Header) -> None:
         raise _wrong("its target doesn't have two classes")
     if family.has_classes != (len(schema.target.levels) > 1):
         raise _wrong("the levels of its target don't fit its family")
+    _check_parts(header, settings)
     offset, step = float(header.constants["offset"]), float(header.constants["step"])
     if step <= 0 or abs(offset) + step * 2**40 > LARGEST:
         raise _wrong("its offset and step are out of range")
     if not header.reference.shape[1]:
         raise _wrong("it has no reference rows")
+
+
+def _check_parts(header: Header, settings: Settings) -> None:
+    """Check that the header has no parts that its settings have no place for."""
+    counts = FAMILIES[settings.family].target == "counts"
+    for name, there, may_be in (
+        ("linear", header.linear is not None, settings.linear),
+        ("transform", header.transform is not None, settings.transform != "none"),
+        ("exposure", header.exposure is not None, counts),
+    ):
+        if there and not may_be:
+            raise _wrong(f"its {name} doesn't fit its settings")
 
 
 def _check_texts(header: Header) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.predictions.explanations import MAX_WORK, classes_of, finished
+from app.services.predictions.explanations import MAX_WORK, TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.contrasts import ContrastEstimate
@@ -72,7 +72,8 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     found, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if given is None else len(next(iter(given.values())))
-    if 2 * count * draws * posterior.num_chains * posterior.leaf_counts.shape[2] > MAX_WORK:
+    each = posterior.leaf_counts.shape[2] + posterior.own_work
+    if 2 * count * draws * posterior.num_chains * each > MAX_WORK:
         raise TooLargeError(
             f"The contrast of {count} rows is too much work for one request: send fewer rows, or ask for "
             "fewer draws."
@@ -87,7 +88,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
             num_draws=request.draws,
         )
     if not all(np.isfinite(part).all() for part in (answer.mean, answer.lower, answer.upper)):
-        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+        raise UnusableDataError(TOO_LARGE)
     classes = classes_of(posterior)
     return ContrastOfRows(
         found.id,

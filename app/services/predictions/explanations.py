@@ -36,6 +36,7 @@ RUG = 200  # values of a feature shown below its effect
 MOST_FEATURES = 12  # of which all pairs are compared: about a second of a core
 MAX_POINTS = 10_000  # grid points in one response
 ICE_ROWS = 50  # rows with individual curves
+TOO_LARGE = "The result exceeds the largest float: rescale the target."
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
 
 
@@ -411,7 +412,7 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
 def _check_finite(result: PartialDependence) -> None:
     figures = [result.mean, *(end for interval in result.intervals for end in interval[1:])]
     if not all(np.isfinite(values).all() for values in figures):
-        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+        raise UnusableDataError(TOO_LARGE)
 
 
 def _intervals(intervals: Sequence[Interval]) -> list[CurveBounds]:
@@ -434,7 +435,9 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
     found, posterior = finished(predictor, owner, model)
     used = posterior.num_draws if draws is None else draws
     reference = posterior.reference
-    if f and posterior.num_chains * used * reference.num_rows > MAX_CELLS:
+    classes = classes_of(posterior)
+    figures = reference.num_rows * (len(classes) if classes and len(classes) > 2 else 1)
+    if f and posterior.num_chains * used * figures > MAX_CELLS:
         raise TooLargeError("These draws of f are too many for one response: ask for fewer draws.")
     if not 1 <= used <= posterior.num_draws:
         told = f"draws must be from 1 to {posterior.num_draws}, not {used}"
@@ -444,13 +447,13 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
     if posterior.sigma is not None:
         named["sigma"] = pa.array(np.ascontiguousarray(posterior.sigma[:, :used]).reshape(-1))
     if f:
-        values = posterior.sample(reference, used)
-        named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), reference.num_rows)
+        values = posterior.sample(reference, used).reshape(len(chain), -1)
+        named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
     facts = {
         "model_id": found.id,
         "chains": posterior.num_chains,
         "draws": used,
-        "classes": classes_of(posterior),
+        "classes": classes,
         "verdict": predictor.verdict(found, posterior, used),
     }
     return with_facts(pa.table(named), facts)

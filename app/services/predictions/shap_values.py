@@ -6,13 +6,14 @@ from typing import Any
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.predictions.explanations import classes_of, finished
+from app.services.predictions.explanations import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.shap_values import GameKind
 
 MAX_WORK = 5e8  # leaves of all draws times rows: about a second of a core
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
+MAX_DRAWN = 20_000_000  # draws times features (times classes) of one row, which are in memory at once
 
 
 @dataclass(frozen=True)
@@ -64,8 +65,8 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     draws = min(request.draws, posterior.num_chains * posterior.num_draws)
     leaves = draws * float(posterior.leaf_counts.sum(axis=2).mean())
     most = int(MAX_WORK / leaves)
-    cells = count * len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
-    if count > max(most, 1) or cells > MAX_CELLS:
+    each = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
+    if count > max(most, 1) or count * each > MAX_CELLS or draws * each > MAX_DRAWN:
         raise TooLargeError(
             f"SHAP values of {count} rows are too much work for one request: send fewer rows at once, or ask "
             "for fewer draws."
@@ -73,7 +74,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     with understood():
         answer = posterior.shap(rows, level=request.level, game=request.game, max_draws=request.draws)
     if not all(np.isfinite(part).all() for part in (answer.values, answer.lower, answer.upper)):
-        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+        raise UnusableDataError(TOO_LARGE)
     return ExplainedRows(
         found.id,
         answer.draws,

@@ -133,11 +133,11 @@ def interactions(
     some = ends.sum(axis=1) > 0
     total = np.maximum(ends.sum(axis=1), 1)[:, None] / 2
     shares = (counts / total)[some] if some.any() else np.zeros((1, len(pairs)))
-    marginal = ends / (2 * total)
-    apart = 1 - (marginal**2).sum(axis=1)  # probability that two independent ends differ
-    expected = np.array(
-        [np.sum(2 * marginal[some, j] * marginal[some, k] / apart[some]) for j, k in pairs]
-    ) / max(int(some.sum()), 1)
+    apart = 1 - np.einsum("dj,dj->d", ends, ends) / (2 * total[:, 0]) ** 2  # that independent ends differ
+    marginal = {j: ends[some, j] / (2 * total[some, 0]) for j in columns}
+    expected = np.array([np.sum(2 * marginal[j] * marginal[k] / apart[some]) for j, k in pairs]) / max(
+        int(some.sum()), 1
+    )
     (h_lower, h_upper), (lower, upper) = equal_tailed(h, level), equal_tailed(shares, level)
     weakest, strongest = equal_tailed(strength, level)
     order = np.argsort(-strength.mean(axis=0), kind="stable")
@@ -190,16 +190,17 @@ def _neighbours(draws: Draws, header: Header) -> _Neighbours:
 
 def _parents(draws: Draws) -> NDArray[np.int64]:
     """Return each node's parent, int64 [node], -1 for a root; nodes are in pre-order."""
-    parent: list[int] = []
-    waiting = [-1]  # the parent of each child still to come; a tree's root has none
-    for feature in draws.feature.tolist():
-        node = len(parent)
-        parent.append(waiting.pop())
-        if feature >= 0:
-            waiting += [node, node]
-        elif not waiting:
-            waiting = [-1]
-    return np.array(parent)
+    split = draws.feature >= 0
+    nodes = np.arange(len(split))
+    parent = np.full(len(split), -1)
+    parent[1:] = np.where(split[:-1], nodes[:-1], -1)
+    # Subtrees still to come, after each node. When a left subtree ends there are as many as before its
+    # parent: of the splits and right children of one such number the first belong together, and so on.
+    waiting = np.cumsum(np.where(split, 1, -1))
+    right = np.setdiff1d(np.flatnonzero(~split[:-1]) + 1, draws.tree_start)
+    before, ended = nodes[split], waiting[right - 1] + 1
+    parent[right[np.argsort(ended, kind="stable")]] = before[np.argsort(waiting[split], kind="stable")]
+    return parent
 
 
 def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.int64]) -> list[int]:

@@ -17,8 +17,12 @@ import numpy as np
 from app.services import errors
 from app.services.readers.process.tasks import model
 from sampler import Posterior, pack, prepare, warm
+from sampler.data.linear_terms import slope_names
 from sampler.errors import SamplerError
+from sampler.posterior.explanations.partial_dependence import default_grid
+from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
+from sampler.storage.model_header import Header
 from sampler.storage.soft_draws import SoftDraws
 from tests.support.models.random_forests import random_draws
 
@@ -241,6 +245,9 @@ def _ask(found: dict, parts: bytes) -> None:
         posterior.inclusion,
         lambda: posterior.partial_dependence(names[:1]),
         lambda: posterior.shap(rows),
+        lambda: posterior.contrast(None, *_settings(posterior)),
+        lambda: posterior.interactions(names[:3]),
+        posterior.linear_part,
         posterior.diagnostics,
         lambda: json.dumps(posterior.summary().to_json()),
         lambda: posterior.sample_sigma(rows),
@@ -249,6 +256,13 @@ def _ask(found: dict, parts: bytes) -> None:
             ask()
         except SamplerError:
             continue
+
+
+def _settings(posterior: Posterior) -> list[dict]:
+    """Return two settings of the first column: its first usual value and its last, or a missing one."""
+    header = Header.from_bytes(read_parts(posterior.to_bytes())[0])
+    points = [*default_grid(header, 0), None]
+    return [{posterior.schema.columns[0].name: value} for value in (points[0], points[-1])]
 
 
 def _columns(seed: int = 0) -> tuple[dict, np.ndarray]:
@@ -263,6 +277,35 @@ def _file(method: str, draws: list, y: object = None, **settings: object) -> byt
     problem = prepare(x, numbers if y is None else y, target_name="y", method=method, num_draws=4, **settings)
     statistics = [{"moves": {"grow": {"proposed": 4, "accepted": 1}}}] * len(draws)
     return write_model(problem.header(), [[pack(each[:2]), pack(each[2:])] for each in draws], statistics)
+
+
+def _beside(each: Draws, *forests: str, **scalars: float) -> Draws:
+    """Add further forests, the same again, and scalars that are the same in all draws."""
+    named = {name: np.full(each.num_draws, value) for name, value in scalars.items()}
+    return replace(each, scalars=named, forests=dict.fromkeys(forests, each))
+
+
+def _of_every_kind(forests: list[Draws]) -> list[bytes]:
+    """Return files of sums of trees with more parts: noise, a linear part, transforms, classes and counts."""
+    exposure = np.linspace(0.5, 3.0, 30)
+    linear = prepare(*_columns(), linear=True, num_draws=4).training.linear
+    assert linear is not None
+    slopes = dict.fromkeys(slope_names(len(linear.terms.column)), 0.3)
+    counts = [0, 1, 5] * 10
+    kinds = [
+        (None, {"noise": "t"}, (), {"degrees": 4.0}),
+        (None, {"noise": "t-forest"}, ("precision",), {"degrees": 2.5}),
+        (None, {"linear": True}, (), slopes),
+        (None, {"transform": "yeo-johnson"}, (), {}),
+        (np.linspace(1.0, 9.0, 30), {"transform": "log"}, (), {}),
+        (["a", "b", "d"] * 10, {"family": "categorical"}, ("class 1", "class 2"), {}),
+        (counts, {"family": "poisson", "exposure": exposure}, (), {}),
+        (counts, {"family": "zero-inflated-negative-binomial"}, ("zeros",), {"dispersion": 1.5}),
+    ]
+    return [
+        _file("bart", [_beside(each, *more, **scalars) for each in forests], y, num_trees=3, **settings)
+        for y, settings, more, scalars in kinds
+    ]
 
 
 def _with_values(seed: int, width: int) -> object:
@@ -299,4 +342,5 @@ def seeds() -> list[bytes]:
         _file("bcart", [_with_values(seed, 1) for seed in range(2)]),
         _file("bcart-mean-variance", [_with_values(seed, 2) for seed in range(2)]),
         _file("rjhmc-df", [_soft(seed) for seed in range(2)]),
+        *_of_every_kind(forests),
     ]

@@ -10,7 +10,7 @@ from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, r
 from sampler.storage.block_format import SOFT_TREES
 from sampler.storage.draw_codec import HEAD
 from sampler.storage.model_header import REFERENCE_ROWS
-from tests.support.fuzzing.model_files import File, sealed, sealed_block, taken_apart
+from tests.support.fuzzing.model_files import File, sealed, sealed_block, seeds, taken_apart
 from tests.support.models.random_posteriors import make_posterior
 
 
@@ -148,3 +148,33 @@ def test_any_exception_of_a_reader_is_a_refusal(file, monkeypatch):
 
         monkeypatch.setattr(Posterior, "from_blocks", fail)
         refused(file, "don't fit each other")
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "word"),
+    [
+        ("exposure", "days", "exposure doesn't fit"),
+        ("exposure", "a\0", "can't be stored"),
+        ("exposure", "\ud800", "can't be stored"),
+        ("transform", {"kind": "log", "centre": 0, "scale": 1, "power": 0}, "transform doesn't fit"),
+    ],
+)
+def test_parts_that_the_settings_do_not_name(file, field, value, word):
+    """A part that the model's settings have no place for is refused."""
+    file.text[field] = value
+    refused(file, word)
+
+
+def test_files_of_every_kind_are_read():
+    """The corpus of the fuzzer is of valid files, of each kind of noise, outcome and transform."""
+    assert {read_contents(data).posterior.family for data in seeds()} == {
+        "gaussian", "probit", "categorical", "poisson", "zero-inflated-negative-binomial",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("rate", [0, -1, 1e300, None])
+def test_rates_of_counts_are_positive(rate):
+    """A rate that is not positive, or whose multiples are too large for a float, is refused."""
+    file = next(each for each in map(taken_apart, seeds()) if each.text["settings"]["family"] == "poisson")
+    file.text["constants"]["rate"] = rate
+    refused(file, "rate|fit each other")

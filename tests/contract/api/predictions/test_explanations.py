@@ -1,6 +1,7 @@
 """Explanations of a fitted model over HTTP."""
 
 import json
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from sampler.storage.model_file import MEDIA_TYPE
 from tests.support.api_calls import places, post_json, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.fuzzing.json_values import FUZZ, VALUES, send
+from tests.support.fuzzing.model_files import seeds, taken_apart
 from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.models.random_posteriors import make_posterior
@@ -293,6 +295,43 @@ def test_fewer_draws_and_no_f(client, model):
 
 
 @only("sqlite")
+def test_draws_of_classes_have_a_figure_for_each(client):
+    """With three classes f has their probabilities at each row, adjacent."""
+    data = next(each for each in seeds() if Posterior.from_bytes(each).family == "categorical")
+    sent = client.post("/models", content=data, headers={"Content-Type": MEDIA_TYPE})
+    table, posterior = draws_of(client, sent.json(), f=True), Posterior.from_bytes(data)
+    assert json.loads(table.schema.metadata[b"bartserve"])["classes"] == ["a", "b", "d"]
+    f = table["f"].combine_chunks().flatten().to_numpy().reshape(2, 4, -1, 3)
+    np.testing.assert_array_equal(f, posterior.sample(posterior.reference))
+
+
+@only("sqlite")
+@pytest.mark.parametrize(("rate", "status"), [(1e149, 422), (1e100, 201)])
+def test_figures_beyond_the_largest_float_are_refused(client, rate, status):
+    """A model of counts whose rates overflow is refused; one whose squares do gives no NaN or infinity."""
+    data = next(each for each in seeds() if Posterior.from_bytes(each).family == "poisson")
+    file = taken_apart(data)
+    file.text["constants"] |= {"rate": rate, "step": 1e-3}
+    sent = client.post("/models", content=file.to_bytes(), headers={"Content-Type": MEDIA_TYPE})
+    assert sent.status_code == status, sent.text
+    if status == 422:
+        assert "predictions are out of range" in sent.json()["detail"]
+        return
+    path, rows = f"/models/{sent.json()['id']}", [{"x1": 0.5, "x2": 1, "c": "a", "exposure": 1e90}]
+    for answer in (
+        client.get(f"{path}/interactions"),
+        client.post(f"{path}/partial-dependence", json={"features": ["x1"], "rows": rows, "ice": True}),
+        client.post(f"{path}/contrast", json={"first": {"x1": 1}, "second": {"x1": -1}, "rows": rows}),
+        client.post(f"{path}/shap", json={"rows": rows}),
+        client.post(f"{path}/predict", json={"rows": rows, "rhat": True, "mcse": True}),
+        client.get(f"{path}/diagnostics"),
+        client.get(f"{path}/diagnostics/growth"),
+    ):
+        assert answer.status_code in (200, 422), answer.text
+        assert not {"NaN", "Infinity"} & set(re.findall(r"\w+", answer.text))
+
+
+@only("sqlite")
 def test_too_many_draws_for_one_answer(client, model, monkeypatch):
     """Too many draws for one response are a 413 with advice."""
     monkeypatch.setattr("app.services.predictions.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
@@ -404,6 +443,16 @@ def test_accumulated_effects_are_those_of_the_notebook(client, model):
         told = problem(client.post(path, json={"feature": feature}), 422)
         assert told["errors"][0]["column"] == "feature"
     problem(client.post(path, json={"feature": "size", "draws": 10**9}), 422)
+
+
+@only("sqlite")
+def test_shap_values_of_a_row_fit_in_memory(client, model, monkeypatch):
+    """Draws times features of one row are bounded, however few rows there are."""
+    monkeypatch.setattr("app.services.predictions.shap_values.MAX_DRAWN", 100)
+    asked = {"rows": [{"size": 1, "colour": "red"}], "draws": 50}
+    assert client.post(f"/models/{model['id']}/shap", json=asked).status_code == 200
+    told = problem(client.post(f"/models/{model['id']}/shap", json=asked | {"draws": 51}), 413)
+    assert "fewer draws" in told["detail"]
 
 
 def test_contrasts_are_those_of_the_notebook(client, model):
