@@ -52,6 +52,7 @@ MORE = [
 ]
 # rows, columns, holdout, and settings: the factors of the time, varied one by one
 ONE = {"num_chains": 1}
+FEW = ONE | {"num_burnin": 1_000, "num_draws": 20}
 TIMED = [
     (400, 7, 0.25, {}),
     (1_000, 10, 0.0, {}),
@@ -71,6 +72,22 @@ TIMED = [
     (10_000, 10, 0.0, ONE | {"weights": "w", "num_burnin": 200, "num_draws": 50}),
     (10_000, 10, 0.0, ONE | {"weights": "w", "moves": "growprune", "num_burnin": 600, "num_draws": 150}),
     (10_000, 10, 0.0, ONE | {"family": "probit", "num_burnin": 200, "num_draws": 50}),
+    (1_000, 10, 0.0, FEW | {"linear": True}),
+    (20_000, 10, 0.0, FEW | {"linear": True, "num_burnin": 100}),
+    (20_000, 100, 0.0, FEW | {"linear": True, "num_burnin": 50, "num_trees": 20}),
+    (1_000, 10, 0.0, FEW | {"noise": "t"}),
+    (20_000, 10, 0.0, FEW | {"noise": "t", "num_burnin": 100}),
+    (20_000, 10, 0.0, FEW | {"noise": "t", "num_burnin": 100, "num_trees": 20}),
+    (1_000, 10, 0.0, FEW | {"noise": "forest"}),
+    (20_000, 10, 0.0, FEW | {"noise": "forest", "num_burnin": 100}),
+    (1_000, 10, 0.0, FEW | {"noise": "t-forest"}),
+    (20_000, 10, 0.0, FEW | {"noise": "t-forest", "num_burnin": 100}),
+    (1_000, 10, 0.0, FEW | {"family": "categorical"}),
+    (20_000, 10, 0.0, FEW | {"family": "categorical", "num_burnin": 100}),
+    (1_000, 10, 0.0, FEW | {"family": "poisson"}),
+    (20_000, 10, 0.0, FEW | {"family": "poisson", "num_burnin": 100}),
+    (1_000, 10, 0.0, FEW | {"family": "zero-inflated-negative-binomial"}),
+    (20_000, 10, 0.0, FEW | {"family": "zero-inflated-negative-binomial", "num_burnin": 100}),
     (3_000, 10, 0.0, {"method": "bcart", "num_chains": 4}),
     (3_000, 10, 0.0, ONE | {"method": "bcart-wu", "num_burnin": 2_000, "num_draws": 50}),
     (3_000, 10, 0.0, ONE | {"method": "smc", "num_draws": 300}),
@@ -101,22 +118,26 @@ def work(count, *urls):
     print(json.dumps([peak(), taken]))
 
 
-def friedman(rows, columns, classes=False):
+def friedman(rows, columns, family="gaussian"):
     generator = np.random.default_rng(0)
     x = generator.uniform(size=(rows, columns))
     f = 10 * np.sin(np.pi * x[:, 0] * x[:, 1]) + 20 * (x[:, 2] - 0.5) ** 2 + 10 * x[:, 3] + 5 * x[:, 4]
     y = f + generator.normal(size=rows)
+    if family == "probit":
+        y = 1.0 * (y > 14)
+    elif family == "categorical":
+        y = np.digitize(y, [12.0, 17.0]).astype(float)
+    elif family != "gaussian":
+        y = generator.poisson(np.exp((y - 14) / 5)).astype(float)
     weighing = {"w": generator.uniform(0.5, 2.0, rows)}
-    return pa.table(
-        {f"x{j}": x[:, j] for j in range(columns)} | weighing | {"y": 1.0 * (y > 14) if classes else y}
-    )
+    return pa.table({f"x{j}": x[:, j] for j in range(columns)} | weighing | {"y": y})
 
 
 def prepare(url, rows, columns, holdout, given):
     """Create a database with a queued fit; return it with the resolved settings."""
     schema.migrate(url)
     engine = make_engine(url)
-    table = friedman(rows, columns, given.get("family") == "probit")
+    table = friedman(rows, columns, given.get("family", "gaussian"))
     settings, weights = dict(given), given.get("weights")
     settings.pop("weights", None)
     features = [f"x{j}" for j in range(columns)]
