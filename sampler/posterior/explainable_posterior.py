@@ -183,8 +183,8 @@ class ExplainablePosterior(PosteriorDraws):
                 return self.sample_sigma(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return self._mean_of(changed, chosen, num_draws)
 
-        forests = self.leaf_counts.shape[2] / self.num_trees
-        wish = Wish(features, grid or {}, levels, ice, max_work / forests)
+        each = (self.leaf_counts.shape[2] + self.own_work) / self.num_trees
+        wish = Wish(features, grid or {}, levels, ice, max_work / each)
         found = partial_dependence(self._header, f, coded, len(chosen), wish)
         return replace(found, classes=self.classes)
 

@@ -53,8 +53,8 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     found, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if given is None else len(next(iter(given.values()), ()))
-    evaluated = posterior.num_chains * min(draws, posterior.num_draws) * posterior.leaf_counts.shape[2]
-    if 2 * count * evaluated > MAX_WORK:
+    each = posterior.leaf_counts.shape[2] + posterior.own_work
+    if 2 * count * posterior.num_chains * min(draws, posterior.num_draws) * each > MAX_WORK:
         raise TooLargeError(
             "These rows are too much work for one request: send fewer, or ask for fewer draws."
         )

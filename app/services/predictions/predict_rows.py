@@ -31,9 +31,9 @@ from sampler.posterior.verdict.reasons import VERDICTS
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
 MAX_SAMPLES = 1_000_000  # rows times draws in one response
-# Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of
-# draws, each bound of a predictive mixture, Monte Carlo errors and R-hat.
-QUANTILES, BOUND, EXAMINED = 100, 70, 5000
+# Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,
+# Monte Carlo errors and R-hat.
+QUANTILES, EXAMINED = 100, 5000
 NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
 
 
@@ -116,7 +116,7 @@ class Predictor(Posteriors):
     ) -> PredictionAnswer:
         only_mean = request.target == "mean"
         _check_sizes(coded.num_rows, request)
-        self._check_work(posterior, coded.num_rows, request)
+        self._check_work(posterior, coded, request)
         prediction = posterior.predict(
             coded,
             level=None if only_mean else list(request.levels),
@@ -146,9 +146,9 @@ class Predictor(Posteriors):
             classes=posterior.classes,
         )
 
-    def _check_work(self, posterior: Posterior, num_rows: int, request: PredictRequest) -> None:
+    def _check_work(self, posterior: Posterior, coded: Coded, request: PredictRequest) -> None:
         """Refuse a request with too much work: rows times draws times trees, and the extra figures."""
-        work = work_of_row(posterior, request)
+        num_rows, work = coded.num_rows, work_of_row(posterior, request, coded)
         if num_rows * work > self.max_work:
             trees = int(posterior.leaf_counts.shape[2])
             draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
@@ -160,18 +160,21 @@ class Predictor(Posteriors):
             )
 
 
-def work_of_row(posterior: Posterior, request: PredictRequest) -> int:
-    """Count draws times trees of one row and what comes besides, each a tenth of a nanosecond of a core."""
+def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | None = None) -> int:
+    """Count draws times trees of one row and what comes besides, each a tenth of a nanosecond of a core.
+
+    `coded` are the rows, if they are known.
+    """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
     draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
-    each = int(posterior.leaf_counts.shape[2]) + posterior.own_work
+    each = float(posterior.leaf_counts.shape[2] + posterior.own_work)
     if request.target != "mean":
         bounds = 2 * len(request.levels) + len(request.quantiles or ())
         kind = request.interval or posterior.usual_interval
-        each += QUANTILES + (BOUND * bounds if kind == "predictive" else 0)
+        each += QUANTILES + (posterior.bound_work(coded) * bounds if kind == "predictive" else 0)
     if request.mcse or request.rhat or request.require is not None:
         each += EXAMINED
-    return draws * each
+    return int(draws * each)
 
 
 def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:

@@ -50,7 +50,7 @@ class ClassesPosterior(FiguresPosterior):
         features = len(header.grid.cuts)
         others = [Ensemble([draws.forests[name] for draws in chains], features) for name in names]
         self._of_classes = [self._ensemble, *others]
-        self.own_work = 20 * self.width  # of exponentials
+        self.own_work = 500 * self.width  # of exponentials
 
     def _forests(self, draws: Draws) -> list[Draws]:
         """Return the forests of all classes."""

@@ -13,6 +13,7 @@ from sampler.posterior import topology
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.kinds.by_figure import FiguresPosterior
+from sampler.posterior.posterior_draws import BOUND_BY_ROW
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import noise_mixture
 from sampler.storage.draws import LEAF, concatenate
@@ -112,6 +113,10 @@ class TreePosterior(FiguresPosterior):
     def usual_loss(self) -> Loss:
         """The loss by which `importance` ranks unless asked for another."""
         return "log_loss" if self.width > 1 else super().usual_loss
+
+    def bound_work(self, coded: Coded | None = None) -> float:  # noqa: ARG002
+        """Return the cost of a predictive bound by row and draw, in trees: that of a mixture by row."""
+        return BOUND_BY_ROW
 
     def _outcomes(self, part: Coded, f: Floats, tails: Floats, used: int) -> tuple[Floats, Floats]:
         """Return the mean variance of a new outcome given a draw [row], and its quantiles [tail, row]."""
