@@ -235,7 +235,7 @@ class PairView(BaseModel):
     features: list[str]
     strength: float = Field(
         description="Standard deviation over rows of what the joint effect has beyond the two separate ones, "
-        "in the unit of the target (of probabilities for classes)."
+        "in the unit of the target, or of its transform (of probabilities for classes)."
     )
     strength_lower: float
     strength_upper: float

@@ -262,7 +262,8 @@ class PosteriorDraws:
         coded, several = self._coded(X), self.classes is not None and len(self.classes) > 2
         shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
         figures = IntervalFigures(shape, request)
-        used = self._fill(figures, coded, num_draws)
+        with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite
+            used = self._fill(figures, coded, num_draws)
         return Prediction(
             figures.mean,
             figures.sd,

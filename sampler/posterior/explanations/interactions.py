@@ -43,7 +43,7 @@ class Interactions:
         Names of the two columns.
     strength, strength_lower, strength_upper
         float64 [pair]: standard deviation over rows of what the joint effect has beyond the two separate
-        ones, in the unit of the outcome (of probabilities for classes).
+        ones, in the unit of the outcome, or of its transform (of probabilities for classes).
     h, h_lower, h_upper
         float64 [pair]: Friedman's H, that standard deviation divided by the joint effect's; 0 for no
         interaction, 1 for nothing else. It is large by chance where two columns have hardly any effect.
