@@ -15,6 +15,7 @@ from app.dashboard.pages import (
     models,
     new_model,
     predict_file,
+    selection,
     service,
     sign_in,
 )
@@ -25,6 +26,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     new_model.router,
     models.router,
     model_tabs.router,
+    selection.router,
     predict_file.router,
     charts.router,
     service.router,

@@ -114,6 +114,21 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     assert len(one.stdout.splitlines()) == 2
 
 
+def test_features_are_selected(asked):
+    """`models select` shows progress and a table of features, or JSON; what is out of range is refused."""
+    shown = asked("bartserve models select cars --permutations 20 --seed 1")
+    assert shown.returncode == 0, shown.stderr
+    assert re.search(r"fits .*100%", shown.stderr)
+    head, *rows = shown.stdout.splitlines()
+    assert head.split() == ["feature", "share", "max", "se", "local", "selected", "by"]
+    assert {row.split()[0] for row in rows} >= {"weight", "year"}
+    as_json = asked("bartserve models select cars --permutations 20 --seed 1 --json")
+    (first, *_) = json.loads(as_json.stdout)["selection"]["features"]
+    assert rows[0].split()[:2] == [first["name"], f"{first['share']:.4f}"]
+    wrong = asked("bartserve models select cars --permutations 5")
+    assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
+
+
 def test_ambiguities_of_a_file_are_settled_by_options(asked):
     """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
     lines = (asked.folder / "new.csv").read_text().splitlines()

@@ -296,3 +296,28 @@ def test_unusable_arguments_are_refused_without_a_request(client, fitted):
         client.upload(3)
     with pytest.raises(ClientError, match="list of dicts"):
         client.predict(fitted, 3)
+
+
+def test_features_are_selected(client, fitted):
+    """A selection shows its progress; a cancelled one raises, a deleted one is gone."""
+    told = []
+    study = client.select_features(fitted, permutations=20, seed=1)
+    found = client.wait_study(study, progress=lambda now: told.append(now.fits_done), seconds=120)
+    assert (found.state, found.fits_done, found.fits) == ("succeeded", 30, 30)
+    assert told == sorted(told)
+    assert set(found.names) >= set(NEW)
+    assert set(found.selected("max")) <= set(found.selected("local"))
+    with pytest.raises(ValueError, match="max, se"):
+        found.selected("most")
+    assert client.study(study).document == found.document
+    assert study.id in {other.id for other in client.studies(fitted.id)}
+    assert list(client.studies("mdl_other")) == []
+    again = client.select_features("client-cars", permutations=1000)
+    assert client.cancel_study(again).state in {"running", "cancelled"}
+    with pytest.raises(FitError, match="cancelled"):
+        client.wait_study(again, seconds=60)
+    for each in (study, again):
+        client.delete_study(each)
+    with pytest.raises(ProblemError) as gone:
+        client.study(study)
+    assert gone.value.status == 404

@@ -17,6 +17,7 @@ from app.dashboard.charts import row_values
 from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.pages.models import framed
+from app.dashboard.pages.selection import NewestStudy
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFinishedError, ServiceError, TooLargeError
 from app.services.fits import models
@@ -89,8 +90,9 @@ async def features(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
+    study: NewestStudy,
 ) -> Response:
-    """Show how much each feature matters for held-out rows, and its share of the split rules."""
+    """Show how much each feature matters for held-out rows, its share of the rules, and selected ones."""
     model_id = frame["model"].id
     found = None
     if frame["model"].state == "succeeded":
@@ -101,6 +103,7 @@ async def features(
         "model_features.html",
         **frame,
         importance=found,
+        study=study,
         snippets=snippets.ask(request, path, snippets.call("importance", model_id)),
     )
 

@@ -432,6 +432,24 @@ function enliveList(table) {
   }, ["end"], () => location.reload(), (trouble) => table.classList.toggle("stale", trouble));
 }
 
+// A study: its part of the page is fetched until it has ended.
+function enliveStudy(section) {
+  const part = "[data-progress]";
+  async function look() {
+    try {
+      const answer = await fetch(section.dataset.study, { headers: { Accept: "text/html" } });
+      const now = new DOMParser().parseFromString(await answer.text(), "text/html").querySelector("[data-study]");
+      if (!now) {
+        location.reload();
+        return;
+      }
+      section.querySelector(part).replaceWith(now.querySelector(part));
+    } catch { /* the next look asks again */ }
+    setTimeout(look, 1000);
+  }
+  setTimeout(look, 1000);
+}
+
 for (const form of document.querySelectorAll("form[data-upload]")) enliveUpload(form);
 for (const form of document.querySelectorAll("form[data-predict-file]")) enlivePredictFile(form);
 for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
@@ -447,3 +465,5 @@ const charts = document.querySelector("[data-live-charts]");
 if (charts?.dataset.liveCharts) enliveCharts(charts);
 const list = document.querySelector("[data-live-list]");
 if (list) enliveList(list);
+const study = document.querySelector("[data-study]");
+if (study) enliveStudy(study);

@@ -135,6 +135,12 @@ def list_page(
     return Page([_shown(session, item, with_result=False) for item in page.items], page.next_cursor)
 
 
+def newest(session: Session, owner: str, model_id: str) -> ModelStudy | None:
+    """Return the newest study of a model, with its result; None without one."""
+    found = store.list_page(session, owner, 1, None, model_id)
+    return _shown(session, found[0]) if found else None
+
+
 def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
     """Cancel a study; cancelling it again has no effect.
 

@@ -68,7 +68,7 @@ def test_keys_and_settings_as_json(tmp_path, monkeypatch):
 def test_every_command_with_a_table_has_json():
     """Commands that print a table or a report name --json in their help."""
     reports = [["fit"], ["predict"], ["config"], ["keys", "list"], ["models"], ["datasets"]]
-    reports += [["models", name] for name in ("show", "cancel", "retry", "extend")]
+    reports += [["models", name] for name in ("show", "cancel", "retry", "extend", "select")]
     reports += [["datasets", name] for name in ("show", "upload")]
     assert [words for words in reports if "--json" not in run(*words, "-h").stdout] == []
 
