@@ -40,7 +40,7 @@ def test_a_feature_that_is_never_used_is_never_selected():
 
 
 def test_the_five_of_friedman_and_none_of_the_noise():
-    """Of Friedman's five columns and 35 of noise, the five are selected; progress counts every fit."""
+    """Friedman's five columns are selected among 35 of noise; progress counts every fit."""
     X, _, y = friedman(400, 4, 40)
     told = []
     found = select_features(
@@ -106,7 +106,7 @@ def test_counts_with_exposures():
 
 
 def test_a_report_ends_the_fit():
-    """What a report raises ends the fit, which has not reached its end."""
+    """An exception raised by the report of progress ends the fit early."""
     X, _, y = friedman(60, 4, 5)
     told = []
 

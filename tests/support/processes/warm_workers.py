@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -149,19 +150,24 @@ def be_worker(environment: dict[str, str], log: int, lifeline: int, leads_sessio
         os._exit(code)
 
 
+MODULES = (  # of a worker
+    "celery.concurrency.prefork",
+    "celery.worker.worker",
+    "kombu.transport.redis",
+    "kombu.transport.virtual",
+    "worker.celery_app",
+    "worker.dispatcher",
+    "worker.main",
+    "worker.pool",
+)
+
+
 def main() -> None:
     """Import a worker's modules, load the kernels, fit a model to load everything else, and serve."""
-    import celery.concurrency.prefork
-    import celery.worker.worker  # noqa: F401
-    import kombu.transport.redis
-    import kombu.transport.virtual  # noqa: F401
-
-    import worker.celery_app
-    import worker.dispatcher
-    import worker.main
-    import worker.pool  # noqa: F401
     from sampler.kernels.jit import load_ready
 
+    for module in MODULES:
+        import_module(module)
     load_ready()
     with tempfile.TemporaryDirectory() as place:
         fit_a_model(f"sqlite:///{place}/bartserve.db")

@@ -36,7 +36,7 @@ def test_which_prior_draws_k():
 
 
 def test_weak_signals_shrink():
-    """Of pure noise f is nearly constant by default, and several times as far off with k = 2."""
+    """Fitted to pure noise, f is nearly constant by default, and several times as far off with k = 2."""
     X, y = noise()
     default, fixed = (fit(X, y, prior=prior, **SHORT).predict(X).mean for prior in (None, {"k": 2.0}))
     assert default.std() < 0.5 * fixed.std()
