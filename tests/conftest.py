@@ -1,5 +1,6 @@
 """Fixtures for all tests: databases, fresh for each test, and a broker."""
 
+import gc
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -24,9 +25,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the cost of each test, and make property tests independent of the machine's load."""
     timeless = [HealthCheck.too_slow, HealthCheck.data_too_large]
-    hypothesis.settings.register_profile("timeless", deadline=None, suppress_health_check=timeless)
+    hypothesis.settings.register_profile(
+        "timeless", max_examples=50, deadline=None, suppress_health_check=timeless
+    )
     hypothesis.settings.load_profile("timeless")
     config.pluginmanager.register(CpuTime(config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Collect no garbage while modules are imported, nor look at these objects later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)
