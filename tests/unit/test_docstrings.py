@@ -2,7 +2,10 @@
 
 import ast
 import re
+from functools import cache
 from pathlib import Path
+
+from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "bartserve", "benchmarks", "sampler", "worker")
@@ -10,16 +13,19 @@ RIDDLES = re.compile(r"(What|Who|Which|How|Where|Why|As|Of|So many|The same)\b")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
+@cache
 def documented():
     """Return the place, node and docstring of every documented module, class and function."""
+    found = []
     for package in PACKAGES:
         for file in sorted((ROOT / package).rglob("*.py")):
             name = str(file.relative_to(ROOT))
-            for node in ast.walk(ast.parse(file.read_text())):
+            for node in ast.walk(parsed(file)):
                 if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
                     text = ast.get_docstring(node)
                     if text:
-                        yield f"{name}:{getattr(node, 'name', '')}", node, text
+                        found.append((f"{name}:{getattr(node, 'name', '')}", node, text))
+    return found
 
 
 def section(text, title):

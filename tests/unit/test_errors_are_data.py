@@ -18,6 +18,7 @@ from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance import judge_weighted
 from sampler.preparation import checked_prior
+from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
 
@@ -89,7 +90,7 @@ def test_a_refused_setting_is_a_field_and_a_code(given, field, code):
 def test_every_refusal_of_a_setting_names_field_and_code():
     """Every refusal of a setting in the sampler gives field and code explicitly."""
     for path in (ROOT / "sampler").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SettingsError":
                 given = {keyword.arg: keyword.value for keyword in node.keywords}
                 assert set(given) == {"field", "code"}, f"{path}:{node.lineno}"

@@ -6,6 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.source import parsed
+
 ROOT = Path(__file__).parents[2]
 NOT_QUICK = {"slow", "long"}
 ONLY_LONG = "`make statistical` alone"  # the word for a claim without a quick test, followed by the reason
@@ -44,7 +46,7 @@ def check_tests_exist(text):
 
 def is_quick(file, name):
     """Return whether neither a test nor its file, which must exist, is marked slow or long."""
-    tree = ast.parse((ROOT / file).read_text())
+    tree = parsed(ROOT / file)
     tests = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
     assert name in tests, f"{file} has no {name}"
     marks = [node.value for node in tree.body if isinstance(node, ast.Assign) and names(node) == "pytestmark"]

@@ -3,8 +3,11 @@
 import ast
 import re
 from collections import defaultdict
+from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
+
+from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "worker", "sampler", "migrations")
@@ -77,10 +80,11 @@ def imported(tree, known):
     return found & known.keys()
 
 
+@cache
 def graph():
     """Return each module's imports within the source."""
     known = modules()
-    return {name: imported(ast.parse(file.read_text()), known) - {name} for name, file in known.items()}
+    return {name: imported(parsed(file), known) - {name} for name, file in known.items()}
 
 
 def circle(arrows):
@@ -130,7 +134,7 @@ def test_a_public_class_or_type_has_one_meaning():
     """No two modules define a public class or type of the same name, but for those that say why."""
     homes = defaultdict(list)
     for name, file in modules().items():
-        for node in ast.parse(file.read_text()).body:
+        for node in parsed(file).body:
             for defined in defined_types(node):
                 homes[defined].append(name)
     assert {name for name, where in homes.items() if len(where) > 1} == SHARED.keys()
@@ -141,7 +145,7 @@ def test_only_the_store_speaks_sql():
     for name, path in modules().items():
         if name.startswith(("app.store", "migrations")):
             continue
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("sqlalchemy") for alias in node.names), name
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sqlalchemy"):
@@ -164,7 +168,7 @@ def test_services_return_dataclasses():
         place
         for name, path in modules().items()
         if name.startswith("app.services") and not name.startswith("app.services.readers")
-        for place, node in public_functions(ast.parse(path.read_text()), name)
+        for place, node in public_functions(parsed(path), name)
         if node.returns and re.search(r"\bdict\[|\bJson\b|\bMapping\[", ast.unparse(node.returns))
     }
     assert returned <= DICTS.keys()
