@@ -9,7 +9,9 @@ from tests.support.reports.p_values import ALARM, chi_square
 from tests.support.toy_problems import gapped, golden, missing
 
 
-@pytest.mark.parametrize("make", [golden, gapped, missing])
+@pytest.mark.parametrize(
+    "make", [golden, *(pytest.param(toy, marks=pytest.mark.slow) for toy in (gapped, missing))]
+)
 def test_leaf_law(make):
     """Leaf counts of simulated trees have the exact law, with gaps and missing values."""
     toy, rng = make(), np.random.default_rng(1)
@@ -28,6 +30,7 @@ def test_unbounded_law():
     assert chi_square(counts, [0.0500, 0.5523, 0.2753, 0.0918, 0.0306]).p > ALARM
 
 
+@pytest.mark.slow
 def test_variance_of_f():
     """f at a row is normal around the offset with variance m leaf_sd^2; sigma^2 has its median."""
     rng = np.random.default_rng(3)
