@@ -13,7 +13,6 @@ from typing import Any
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
-WHEN = ("before", "after")  # relative to the commit
 TABLE = {"before": "before_commit", "after": "after_commit"}
 
 
