@@ -1,7 +1,7 @@
 """Log-linear leaves by definition: evidence, and the law of trees of a tiny problem."""
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 
 import numpy as np
@@ -14,6 +14,13 @@ def log_evidence(size, total, shape, rate):
     """Log evidence of a leaf value ~ Gamma(shape, rate) with likelihood value^size e^(-total value)."""
     prior = gammaln(shape) - shape * np.log(rate)
     return gammaln(shape + size) - (shape + size) * np.log(rate + total) - prior
+
+
+@cache
+def quadrature(points):
+    """Nodes and weights on (0, 1)."""
+    x, w = np.polynomial.legendre.leggauss(points)
+    return (x + 1) / 2, w / 2
 
 
 @dataclass(eq=False)
@@ -44,10 +51,9 @@ class ClassTrees:
     def __init__(self, y, classes, shape=2.0, rate=1.5):
         self.y, self.classes, self.shape, self.rate = np.asarray(y), classes, shape, rate
         self.toy = Toy([[0, 1, 2]], np.zeros(3))
-        x, w = np.polynomial.legendre.leggauss(48)
-        x = (x + 1) / 2
+        x, w = quadrature(48)
         self.nodes = np.meshgrid(*[x / (1 - x)] * 3, indexing="ij")
-        each = w / 2 / (1 - x) ** 2
+        each = w / (1 - x) ** 2
         self.measure = each[:, None, None] * each[:, None] * each
 
     @cached_property
@@ -99,8 +105,7 @@ class CountTrees(Toy):
     def ell(self, rows):
         """The log evidence of a leaf."""
         if rows not in self._ell:
-            x, w = np.polynomial.legendre.leggauss(400)
-            x, w = (x + 1) / 2, w / 2
+            x, w = quadrature(400)
             value = (x / (1 - x))[:, None]
             i = self.members(rows)
             y, mean = self.y[i], value * np.array(self.exposure, float)[i]

@@ -1,6 +1,7 @@
 """Counts by log-linear forests: golden values, the law of trees, dispersion, zeros, answers, refusals."""
 
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -24,6 +25,12 @@ Y = (0, 3, 1, 5, 0)
 EXPOSURE = (1, 2, 0.5, 1.5, 1)
 
 
+@cache
+def trees_of(dispersion):
+    """Enumerate the trees of the published rows with their posterior."""
+    return CountTrees(GOLDEN_X.T, Y, exposure=EXPOSURE, dispersion=dispersion)
+
+
 @pytest.mark.parametrize(
     ("dispersion", "evidence", "law"),
     [
@@ -33,16 +40,16 @@ EXPOSURE = (1, 2, 0.5, 1.5, 1)
 )
 def test_the_evidence_is_the_golden_one(dispersion, evidence, law):
     """One tree of rates on the published rows: evidence and law of its leaves."""
-    toy = CountTrees(GOLDEN_X.T, Y, exposure=EXPOSURE, dispersion=dispersion)
+    toy = trees_of(dispersion)
     assert toy.log_density == pytest.approx(evidence, abs=2e-6)
     np.testing.assert_allclose(leaf_law(toy, toy.posterior), law, atol=2e-6)
 
 
-@pytest.mark.parametrize("dispersion", [None, 1.7])
+@pytest.mark.parametrize("dispersion", [None, pytest.param(1.7, marks=pytest.mark.slow)])
 def test_trees_of_rates_have_their_posterior_law(monkeypatch, dispersion):
     """The engine's tree has 1 to 5 leaves as often as enumerated."""
     monkeypatch.setattr(counts, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
-    toy = CountTrees(GOLDEN_X.T, Y, exposure=EXPOSURE, dispersion=dispersion)
+    toy = trees_of(dispersion)
     family = "negative-binomial" if dispersion else "poisson"
     settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 8}
     data = training(toy.codes, Y, prior={"alpha": 0.95, "beta": 1.0}, family=family, **settings)
