@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
 from scipy import stats
 
 from sampler.bart.chain import Chain
@@ -35,6 +34,8 @@ def chains_of(model, y, draws):
 
 def check_agreement(family, draws, bound):
     """Check R-hat over the chains of all move sets, and each set's means against the others'."""
+    from arviz_stats.base import array_stats
+
     first = Model("easy", **EASY, family=family)
     rng = np.random.default_rng(4)
     forest, sigma2 = first.draw(rng)

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from arviz_stats.base import array_stats
 
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.agreement import Agreement, judge, times_to_converge
@@ -25,24 +24,23 @@ def chains(shape, seed=0):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(
-    ("ours", "theirs"),
+    ("ours", "theirs", "options"),
     [
-        (rhat_ess.rhat, lambda x: array_stats.rhat(x, method="rank")),
-        (rhat_ess.ess_bulk, lambda x: array_stats.ess(x, method="bulk")),
-        (rhat_ess.ess_tail, lambda x: array_stats.ess(x, method="tail", prob=(0.05, 0.95))),
-        (rhat_ess.ess_mean, lambda x: array_stats.ess(x, method="mean")),
-        (rhat_ess.mcse_mean, lambda x: array_stats.mcse(x, method="mean")),
-        (
-            lambda x: rhat_ess.mcse_quantile(x, 0.05),
-            lambda x: array_stats.mcse(x, method="quantile", prob=0.05),
-        ),
+        (rhat_ess.rhat, "rhat", {"method": "rank"}),
+        (rhat_ess.ess_bulk, "ess", {"method": "bulk"}),
+        (rhat_ess.ess_tail, "ess", {"method": "tail", "prob": (0.05, 0.95)}),
+        (rhat_ess.ess_mean, "ess", {"method": "mean"}),
+        (rhat_ess.mcse_mean, "mcse", {"method": "mean"}),
+        (lambda x: rhat_ess.mcse_quantile(x, 0.05), "mcse", {"method": "quantile", "prob": 0.05}),
     ],
     ids=["rhat", "ess_bulk", "ess_tail", "ess_mean", "mcse_mean", "mcse_quantile"],
 )
-def test_equals_arviz(shape, ours, theirs):
+def test_equals_arviz(shape, ours, theirs, options):
     """Figures equal those of arviz-stats for every kind of chain; R-hat needs two chains there."""
+    from arviz_stats.base import array_stats  # half a second in every test process
+
     x = chains(shape)
-    expected = np.array([theirs(quantity) for quantity in x])
+    expected = np.array([getattr(array_stats, theirs)(quantity, **options) for quantity in x])
     seen = np.isfinite(expected)
     assert seen.any() or shape[0] == 1
     np.testing.assert_allclose(ours(x)[seen], expected[seen], rtol=1e-10)
