@@ -28,7 +28,7 @@ _NAMED = (
     rf"^{_MONTH} (?P<d>\d{{1,2}}),? (?P<y>\d{{4}}){_REST}",
 )
 _SHORT = r"^\d{1,2}[/. -](\d{1,2}|[A-Za-z]{3,9})[/. -]\d{2}$"
-_MONTHS = pa.array(["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"])
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
 
 
 def iso(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -104,7 +104,9 @@ def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
     parts = pa.chunked_array([pc.extract_regex(chunk, pattern) for chunk in text.chunks])
     year, month, day, time = (pc.struct_field(parts, part) for part in "ymdt")
     if not all_match(month, r"^\d"):
-        month = pc.cast(pc.add(pc.index_in(pc.utf8_lower(month), value_set=_MONTHS), 1), pa.string())
+        # No array at import: pyarrow imports pandas, where it is installed, for the first one.
+        months = pa.array(_MONTHS)
+        month = pc.cast(pc.add(pc.index_in(pc.utf8_lower(month), value_set=months), 1), pa.string())
     date = pc.binary_join_element_wise(year, pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(day, 2, "0"), "-")
     return _cast(pc.binary_join_element_wise(date, time, ""), pa.timestamp("us"))
 
