@@ -9,14 +9,15 @@ from functools import partial
 
 import numpy as np
 import pytest
+from numba import njit
 
 from sampler.bart.chain import Chain
+from sampler.bart.kernels import change_and_swap, change_bottom, tree_tables, tree_update
 from tests.reference import moves
 from tests.reference.enumerator import LEAF, nodes, replaced
 from tests.reference.prior import Sampled, SampledForest
 from tests.support import toy_problems as toys
 from tests.support.chain_driver import of_toy, plant
-from tests.support.open_kernels import change_and_swap, change_bottom, tree_tables, tree_update
 
 MIX = {"grow": 0.3, "prune": 0.7}
 CGM = {"grow": 0.25, "prune": 0.25, "change": 0.4, "swap": 0.1}
@@ -30,55 +31,79 @@ class Planted:
         self.toy = toy
         self.chain = Chain.start(of_toy(toy, num_trees=1, num_draws=1, moves=mix), 0)
         self.rng = np.random.default_rng(0)
+        self.sampled = {}  # by tree
 
     def put(self, tree, u):
         """Plant a tree with some leaf values; return the engine's arrays."""
-        toy, places = self.toy, [n for n in nodes(self.toy, tree) if n.tree == LEAF]
-        growable = [bool(toy.rules(n.rows)) for n in places]
-        sampled = Sampled(tree, None, [n.depth for n in places], growable)
-        values = self.rng.normal(0, 0.25, len(places))
-        plant(self.chain, SampledForest(None, [sampled], [values]), toy.sigma2)
+        if tree not in self.sampled:
+            places = [n for n in nodes(self.toy, tree) if n.tree == LEAF]
+            growable = [bool(self.toy.rules(n.rows)) for n in places]
+            self.sampled[tree] = Sampled(tree, None, [n.depth for n in places], growable)
+        sampled = self.sampled[tree]
+        values = self.rng.normal(0, 0.25, sampled.num_leaves)
+        plant(self.chain, SampledForest(None, [sampled], [values]), self.toy.sigma2)
         word = np.uint64(int(u * 2**52) << 12)
         self.chain._work.random[:] = 0, 5, 7, (word >> np.uint64(23)) | (word << np.uint64(41))
         return self.chain._data, self.chain._forests[0], self.chain._models[0], self.chain._work
 
     def grows(self, tree, slot, rule, u):
         """Return whether the engine accepts splitting the leaf numbered `slot` in pre-order."""
-        data, forest, model, work = self.put(tree, u)
-        work.proposal.rule[:3] = rule
-        tree_update.pass_rows(data, forest, model, work, 0, slot)
-        tree_update.load_leaves(forest, model, work, 0)
-        return tree_update.decide_grow(data, forest, model, work, 0, slot)
+        state = self.put(tree, u)
+        state[-1].proposal.rule[:3] = rule
+        return decide_grow(*state, slot)
 
     def prunes(self, tree, at, u):
         """Return whether the engine accepts pruning the split numbered `at` in pre-order."""
-        data, forest, model, work = self.put(tree, u)
-        tree_update.pass_rows(data, forest, model, work, 0, -1)
-        tree_update.load_leaves(forest, model, work, 0)
-        return tree_update.decide_prune(forest, model, work, 0, at)
+        return decide_prune(*self.put(tree, u), at)
 
     def changes(self, tree, at, rule, u):
         """Return whether the engine accepts a new rule for the split numbered `at` in pre-order."""
-        data, forest, model, work = self.ready(tree, u)
-        work.proposal.rule[:3] = rule
-        if tree_tables.is_bottom(forest.node[0], at):
-            change_bottom.mark_split(data, forest, work, 0, at)
-            return change_bottom.decide_change(data, forest, model, work, 0, at)
-        labels = change_and_swap.look_below(forest, work, 0, at)
-        change_and_swap.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
-        return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
+        return decide_change(*self.put(tree, u), at, np.array(rule))
 
     def swaps(self, tree, child, u):
         """Return whether the engine accepts exchanging the rules of a split and its parent."""
-        data, forest, model, work = self.ready(tree, u)
-        return change_and_swap.swap_at(data, forest, model, work, 0, child)
+        return decide_swap(*self.put(tree, u), child)
 
-    def ready(self, tree, u):
-        """Plant a tree and compute its sums."""
-        data, forest, model, work = self.put(tree, u)
-        tree_update.pass_rows(data, forest, model, work, 0, -1)
-        tree_update.load_leaves(forest, model, work, 0)
-        return data, forest, model, work
+
+# Compiled whole: each function that Python calls with this much state takes a second to compile.
+
+
+@njit
+def decide_grow(data, forest, model, work, slot):
+    """Sum over the rows and decide on the proposed split of a leaf."""
+    tree_update.pass_rows(data, forest, model, work, 0, slot)
+    tree_update.load_leaves(forest, model, work, 0)
+    return tree_update.decide_grow(data, forest, model, work, 0, slot)
+
+
+@njit
+def decide_prune(data, forest, model, work, at):
+    """Sum over the rows and decide on a prune."""
+    tree_update.pass_rows(data, forest, model, work, 0, -1)
+    tree_update.load_leaves(forest, model, work, 0)
+    return tree_update.decide_prune(forest, model, work, 0, at)
+
+
+@njit
+def decide_change(data, forest, model, work, at, rule):
+    """Sum over the rows and decide on a new rule of a split."""
+    tree_update.pass_rows(data, forest, model, work, 0, -1)
+    tree_update.load_leaves(forest, model, work, 0)
+    work.proposal.rule[:3] = rule
+    if tree_tables.is_bottom(forest.node[0], at):
+        change_bottom.mark_split(data, forest, work, 0, at)
+        return change_bottom.decide_change(data, forest, model, work, 0, at)
+    labels = change_and_swap.look_below(forest, work, 0, at)
+    change_and_swap.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
+    return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
+
+
+@njit
+def decide_swap(data, forest, model, work, child):
+    """Sum over the rows and decide on a swap of a split and its parent."""
+    tree_update.pass_rows(data, forest, model, work, 0, -1)
+    tree_update.load_leaves(forest, model, work, 0)
+    return change_and_swap.swap_at(data, forest, model, work, 0, child)
 
 
 def check_pinned(decide, log_ratio):
