@@ -25,8 +25,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Measure the cost of each test, and make property tests independent of the machine's load."""
     timeless = [HealthCheck.too_slow, HealthCheck.data_too_large]
+    examples = 50 if config.option.markexpr == tiers.QUICK else 100
     hypothesis.settings.register_profile(
-        "timeless", max_examples=50, deadline=None, suppress_health_check=timeless
+        "timeless", max_examples=examples, deadline=None, suppress_health_check=timeless
     )
     hypothesis.settings.load_profile("timeless")
     config.pluginmanager.register(CpuTime(config))
