@@ -43,7 +43,7 @@ def select(
     planned = stored.plan(engine, owner, model_id, SelectionRequest(), slots=slots)
     with transactions() as session:
         stored.accept(session, owner, planned)
-    after.add_task(bell.ring, len(planned.plan.fits))
+    after.add_task(bell.ring)
     return _back(planned.model_id)
 
 

@@ -1,5 +1,6 @@
 """Studies of models over HTTP: selection of features by a permutation null."""
 
+import numpy as np
 import pytest
 
 from app.services.errors import InvalidRequestError
@@ -12,7 +13,7 @@ from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.claims import Claim
-from sampler import select_features
+from sampler import holdout_rows, select_features
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
@@ -69,6 +70,66 @@ def test_features_are_selected_in_the_background(client, settings, model):
         assert by == expected.selected(rule)
         thresholds = {row["name"]: row["thresholds"][rule] for row in found["features"]}
         assert [thresholds[name] for name in expected.names] == expected.threshold(rule).tolist()
+
+
+def rows(num_rows=90) -> dict[str, list]:
+    """Columns of a table with every kind of outcome, two missing ones among them."""
+    rng = np.random.default_rng(8)
+    x, z, days = rng.uniform(size=num_rows), rng.uniform(size=num_rows), rng.integers(1, 9, num_rows)
+    number = [float(value) for value in (3 * x + 0.3 * rng.normal(size=num_rows)).round(3)]
+    return {
+        "number": [None if row in {4, 50} else value for row, value in enumerate(number)],
+        "answer": ["yes" if value > 0.5 else "no" for value in x],
+        "count": rng.poisson(days * np.exp(x)).tolist(),
+        "days": days.tolist(),
+        "weight": rng.integers(1, 4, num_rows).tolist(),
+        "x": x.round(4).tolist(),
+        "z": z.round(4).tolist(),
+        "unused": [row % 5 for row in range(num_rows)],
+    }
+
+
+@only("sqlite")
+@pytest.mark.parametrize(
+    ("target", "settings_of_fit", "roles"),
+    [
+        ("number", {"weights": "weight", "missing_target": "leave_out", "holdout": 0.2}, ["weights"]),
+        ("answer", {"family": "probit"}, []),
+        ("count", {"family": "negative-binomial", "exposure": "days"}, ["exposure"]),
+    ],
+)
+def test_rows_and_roles_are_those_of_the_model(client, settings, target, settings_of_fit, roles):
+    """A study takes the model's training rows, features, family, weights and exposures."""
+    columns = rows()
+    lines = zip(*columns.values(), strict=True)
+    text = "\n".join(
+        [",".join(columns), *(",".join("" if v is None else str(v) for v in row) for row in lines)]
+    )
+    features = ["x", "z"]
+    model = fitted(client, settings, text=text, target=target, features=features, seed=5, **settings_of_fit)
+    made = start(client, model, seed=7).json()
+    run_units(settings)
+    done = client.get(f"/studies/{made['id']}").json()
+    assert done["state"] == "succeeded", done["error"]
+
+    seen = np.ones(len(columns["x"]), bool)
+    seen[holdout_rows(len(seen), settings_of_fit.get("holdout"), 5)] = False
+    seen &= [value is not None for value in columns[target]]
+    taken = {
+        name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
+        for name, v in columns.items()
+    }
+    expected = select_features(
+        {name: taken[name] for name in features},
+        taken[target],
+        family=model["settings"]["family"],
+        num_permutations=FEWEST,
+        seed=7,
+        target_name=target,
+        **{role: [float(v) for v in taken[settings_of_fit[role]]] for role in roles},
+    )
+    found = {row["name"]: row["share"] for row in done["selection"]["features"]}
+    assert found == dict(zip(expected.names, expected.share, strict=True))
 
 
 @only("sqlite")
