@@ -132,11 +132,14 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
         yield values
 
 
-def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False) -> Coded:
+def encode(
+    table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False, ignore_extra: bool = False
+) -> Coded:
     """Encode the rows of a table, or single rows (`sampler.data.table.read_rows`), by column name.
 
     Unseen levels, values outside the range of training, and missing values in columns that had none in
-    training, are reported as warnings. `keep_values` as `Coded.values`.
+    training, are reported as warnings. `keep_values` as `Coded.values`;
+    `ignore_extra` leaves out unknown columns, with a warning.
 
     Raises
     ------
@@ -146,7 +149,7 @@ def encode(table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False)
     """
     _check_named(table, schema)
     table = read_rows(table)
-    warnings = schema.match(table.names)
+    warnings = schema.match(table.names, ignore_extra=ignore_extra)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
     marks = np.zeros((len(schema.columns), table.num_rows), dtype=np.uint8)

@@ -85,8 +85,10 @@ class Schema:
         """(index into `columns`, level or None) of each coded column."""
         return tuple((j, level) for j, column in enumerate(self.columns) for level in column.indicators)
 
-    def match(self, names: Sequence[str]) -> list[str]:
+    def match(self, names: Sequence[str], *, ignore_extra: bool = False) -> list[str]:
         """Check the column names of new data, in any order, and return warnings.
+
+        Columns that the training data left out, and with `ignore_extra` all unknown ones, are left out.
 
         Raises
         ------
@@ -110,7 +112,7 @@ class Schema:
                 name, None, f"there was no such column in the training data{suggestion(name, absent)}"
             )
             for name in unused
-            if name not in self.ignored
+            if name not in self.ignored and not ignore_extra
         ]
         if problems:
             raise DataError(problems)

@@ -220,9 +220,13 @@ class PosteriorDraws:
         """Decode the draws of every chain that was started; None for one without draws."""
         return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self._blocks]
 
-    def encode(self, X: Any) -> Coded:
-        """Encode the rows of a table by column name; raise DataError as `sampler.data.encode.encode`."""
-        return encode(X, self._header.schema, self._header.grid, keep_values=self._slopes is not None)
+    def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
+        """Encode the rows of a table by column name; raise DataError as `sampler.data.encode.encode`.
+
+        `ignore_extra` leaves out columns that the model doesn't know, with a warning.
+        """
+        header, keep = self._header, self._slopes is not None
+        return encode(X, header.schema, header.grid, keep_values=keep, ignore_extra=ignore_extra)
 
     def predict(
         self,
@@ -231,6 +235,8 @@ class PosteriorDraws:
         interval: str | None = None,
         quantiles: float | Sequence[float] | None = None,
         num_draws: int | None = None,
+        *,
+        ignore_extra: bool = False,
     ) -> Prediction:
         """Predict means, standard deviations and intervals at each row of X.
 
@@ -249,6 +255,8 @@ class PosteriorDraws:
         num_draws
             Use the first `num_draws` draws of each chain, which reproduces an earlier answer after `extend`;
             None uses all.
+        ignore_extra
+            Whether columns that the model doesn't know are left out with a warning; else they are refused.
 
         Raises
         ------
@@ -259,7 +267,8 @@ class PosteriorDraws:
 
         """
         request = Request.check(level, interval or self.usual_interval, quantiles, self.classes)
-        coded, several = self._coded(X), self.classes is not None and len(self.classes) > 2
+        coded = X if isinstance(X, Coded) else self.encode(X, ignore_extra=ignore_extra)
+        several = self.classes is not None and len(self.classes) > 2
         shape = (coded.num_rows, len(self.classes or ())) if several else (coded.num_rows,)
         figures = IntervalFigures(shape, request)
         with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite

@@ -61,7 +61,7 @@ class Prediction:
         return len(self.mean)
 
     def to_pandas(self) -> Any:
-        """Return a data frame [row] with ``mean``, ``sd``, ``lower_90``, ``upper_90`` and so on.
+        """Return a data frame [row] with ``mean``, ``sd``, ``lower_90``, ``upper_90`` .. and ``interval``.
 
         Of more than two classes there are columns for each: ``mean_setosa``.
         """

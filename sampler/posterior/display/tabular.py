@@ -40,8 +40,12 @@ def to_pandas(named: Mapping[str, Any]) -> Any:
 
 
 def prediction_columns(prediction: Prediction) -> dict[str, Any]:
-    """Arrange a prediction as columns [row] by name, as in CSV answers; of several classes one for each."""
-    return by_class(columns(prediction), prediction.classes)
+    """Arrange a prediction as columns [row] by name, as in CSV answers; of several classes one for each.
+
+    The last, ``interval``, has the kind of ``sd``, intervals and quantiles: predictive or credible.
+    """
+    kind = [prediction.interval] * len(prediction.mean)
+    return by_class(columns(prediction), prediction.classes) | {"interval": kind}
 
 
 def ranked_columns(ranked: PermutationImportance | Inclusion, order: Sequence[int]) -> dict[str, Any]:
@@ -174,7 +178,7 @@ def posterior_card(posterior: Posterior) -> str:
 
 def prediction_card(prediction: Prediction) -> str:
     """Show the first rows of a prediction in HTML, with the kind of its intervals and its warnings."""
-    named = prediction_columns(prediction)
+    named = by_class(columns(prediction), prediction.classes)
     count = len(prediction.mean)
     flagged = any(prediction.flags)
     heads = ["row", *named, *(["flags"] if flagged else [])]

@@ -241,12 +241,12 @@ class CountsPosterior(FiguresPosterior):
         """Memory held, in bytes, roughly."""
         return super().nbytes + (0 if self._zeros is None else self._zeros.nbytes)
 
-    def encode(self, X: Any) -> Coded:
+    def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
         """Encode the rows of a table by column name, with the exposures in it.
 
         Raises DataError as `sampler.data.encode.encode`, and for exposures that are not positive.
         """
-        coded = super().encode(X)
+        coded = super().encode(X, ignore_extra=ignore_extra)
         name = self.exposure
         if name is None:
             return coded

@@ -51,6 +51,18 @@ def test_a_misspelt_column_is_answered_with_the_meant_one():
     assert named.partial_dependence("weight").features == ["weight"]
 
 
+def test_extra_columns_are_left_out_on_request():
+    """They are refused unless asked for; absent columns always are."""
+    posterior, X, _ = make_posterior()
+    with pytest.raises(DataError, match="'note': there was no such column"):
+        posterior.predict(X | {"note": ["a"] * 80})
+    found = posterior.predict(X | {"note": ["a"] * 80}, ignore_extra=True)
+    np.testing.assert_array_equal(found.mean, posterior.predict(X).mean)
+    assert "not used by the model: note" in " ".join(found.warnings)
+    with pytest.raises(DataError, match="the model needs this column"):
+        posterior.predict({"note": ["a"]}, ignore_extra=True)
+
+
 def test_a_seed_can_be_drawn():
     """`seed=None` draws one, with which the fit can be repeated."""
     x = np.arange(30.0)

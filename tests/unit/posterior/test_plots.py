@@ -101,7 +101,9 @@ def test_predictions_and_scores_are_tables():
     """Columns are those of CSV answers; of several classes one for each; scores one to a row."""
     found = POSTERIOR.predict(X, [0.5, 0.9], quantiles=0.25)
     table = found.to_pandas()
-    assert list(table) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_25"]
+    figures = ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_25", "interval"]
+    assert list(table) == figures
+    assert set(table["interval"]) == {"predictive"}
     assert table["upper_90"].tolist() == found.upper[1].tolist()
     scores = POSTERIOR.score(X, Y)
     table = scores.to_pandas().set_index("score")
