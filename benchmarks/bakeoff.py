@@ -224,7 +224,7 @@ METHODS = {  # the package that it needs, and the method
     "ours": ("sampler", ours({})),
     "ours, noise by row": ("sampler", ours({"noise": "forest"})),
     "ours, linear part": ("sampler", ours({"linear": True})),
-    "ours, transform": ("sampler", ours({"transform": "auto"})),
+    "ours, before": ("sampler", ours({"transform": "none", "prior": {"k": 2.0}})),
     "stochtree": ("stochtree", stochtree(0)),
     "stochtree, variance forest": ("stochtree", stochtree(20)),
     "bartz": ("bartz", bartz),

@@ -25,12 +25,9 @@ SETTINGS = {
     "linear": {"linear": True},
     "linear-forest": {"linear": True, "noise": "forest"},
     "t": {"noise": "t"},
-    "transform": {"transform": "auto"},
-    "transform-linear": {"transform": "auto", "linear": True},
-    "transform-forest": {"transform": "auto", "noise": "forest"},
-    "transform-linear-forest": {"transform": "auto", "linear": True, "noise": "forest"},
+    "no-transform": {"transform": "none"},
     "k-fixed": {"prior": {"k": 2.0}},
-    "k-drawn-1.25": {"prior": {"k_df": 1.25, "k_scale": 20.0}},
+    "before": {"prior": {"k": 2.0}, "transform": "none"},  # the default until 2026-11-22
 }
 # package, table, target, columns left out, most rows
 TABLES = {

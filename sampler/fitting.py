@@ -61,7 +61,7 @@ def fit(
     start: str = "stumps",
     noise: str = "constant",
     linear: bool = False,
-    transform: str = "none",
+    transform: str | None = None,
     search: Mapping[str, float] | None = None,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -137,8 +137,9 @@ def fit(
         category but one (method "bart", numbers): better where the truth is nearly linear.
     transform
         What the trees learn: "none", the outcome itself; "log", its logarithm; "yeo-johnson", a power of it;
-        "auto", whichever of these has the most normal residuals (method "bart", numbers). Answers are about
-        the outcome itself.
+        "auto", whichever of these foretells rows best that a quick regression has not seen, none unless it is
+        clearly worse (method "bart", numbers). Answers are about the outcome itself. None is "auto" for
+        numbers with normal noise, "none" elsewhere.
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),

@@ -39,7 +39,7 @@ class Method:
         Families that it takes, the one for numbers first.
     move_sets
         Probabilities of moves, by name of the set.
-    num_trees, num_chains, num_draws, thin, most_burnin, search
+    num_trees, num_chains, num_draws, thin, most_burnin, transform, search
         Defaults; burn-in is as long as sampling, up to `most_burnin`. An iteration of a single tree takes
         microseconds, so its draws are thinned more. `search` is empty where the method does not search over
         topologies.
@@ -63,6 +63,7 @@ class Method:
     num_draws: int = 250
     thin: int = 8
     most_burnin: int = 1000
+    transform: str = "none"
     search: Mapping[str, float] = field(default_factory=dict)
     moves: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -230,6 +231,7 @@ METHODS: dict[str, Method] = {
         tuple(name for name, family in FAMILIES.items() if family.likelihood),
         MOVE_SETS,
         num_trees=200,
+        transform="auto",
         moves=MOVE_NAMES,
         absent=NO_SEARCH,
     ),

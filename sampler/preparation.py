@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.bart.linear_part import LinearTraining
+from sampler.bart.prior import ABSOLUTE
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
@@ -21,7 +22,7 @@ from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.prior import outcome_sd
-from sampler.settings import Settings
+from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.model_header import REFERENCE_ROWS, Header
 from sampler.training import Training
 
@@ -154,7 +155,11 @@ def prepare(
     grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
-    transform = choose_transform(resolved.transform, outcome, design, weight)
+    named = resolved.transform
+    if named == "auto" and prior.keys() & {*ABSOLUTE}:
+        named = NO_TRANSFORM  # those are in units of the outcome
+    transform = choose_transform(named, outcome, design, weight, codes, linear=resolved.linear)
+    resolved = replace(resolved, transform=transform.kind if transform else NO_TRANSFORM)
     learnt = transform.forward(outcome) if transform else outcome
     linear = None
     if resolved.linear:

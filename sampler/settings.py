@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
+OMITTED = {"transform": NO_TRANSFORM}  # what a setting missing in stored ones is, if not its default
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 ITERATIONS = "Iterations and moves"  # a section of forms
@@ -224,23 +225,24 @@ class Settings:
     transform: str = _setting(
         "word",
         "model",
-        "What the trees learn of numbers: none (the default), the outcome itself; log, its logarithm; "
-        "yeo-johnson, a power of it, for values of either sign; auto, whichever of these has the most normal "
-        "residuals (method bart). All answers are about the outcome itself.",
-        default=NO_TRANSFORM,
+        "What the trees learn of numbers: none, the outcome itself; log, its logarithm; yeo-johnson, a power "
+        "of it, for values of either sign; auto, whichever of these foretells rows best that a quick "
+        "regression has not seen, none unless it is clearly worse (the default of method bart with normal "
+        "noise, else none). All answers are about the outcome itself.",
         choices=TRANSFORMS,
         sparing=True,
         rare=True,
         form=FormField(
             "Transform of the outcome",
             ITERATIONS,
-            NO_TRANSFORM,
+            "auto: by the data",
             "For skewed outcomes, such as prices: trees learn their logarithm, or a power of them; answers "
             "are about the outcomes themselves.",
             choices=(
+                (NO_TRANSFORM, "none: the outcome itself"),
                 ("log", "log: the logarithm"),
                 ("yeo-johnson", "yeo-johnson: a power"),
-                ("auto", "auto: by the residuals"),
+                ("auto", "auto: by the data"),
             ),
         ),
     )
@@ -278,6 +280,8 @@ class Settings:
             for name, value in values.items()
             if value is None and defaults[name] is None and name not in ("num_burnin", "search")
         }
+        if arguments.get("transform") is None and not _may_transform(values):
+            values["transform"] = NO_TRANSFORM
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
         check_family(method, values["family"])
@@ -287,7 +291,7 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
-        check_beside_trees(values, defaults)
+        check_beside_trees(values, defaults | OMITTED)
         check_moves_of_family(values, kind)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
@@ -316,7 +320,7 @@ class Settings:
         return {
             name: value
             for name, value in asdict(self).items()
-            if not SETTINGS[name].sparing or value not in (SETTINGS[name].default, {})
+            if not SETTINGS[name].sparing or value not in (OMITTED.get(name, SETTINGS[name].default), {})
         }
 
     @classmethod
@@ -325,7 +329,14 @@ class Settings:
         unknown = sorted(set(values) - {each.name for each in fields(cls)})
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}", field=unknown[0], code="unknown")
-        return cls.resolve(**values)
+        return cls.resolve(**OMITTED | dict(values))
+
+
+def _may_transform(values: Mapping[str, Any]) -> bool:
+    """Whether the default of `transform` may be the method's: of numbers with normal noise."""
+    noise = NOISES.get(str(values["noise"]))
+    normal = noise is not None and not noise.heavy_tails
+    return values["family"] == "gaussian" and normal and values["prior_only"] is not True
 
 
 SETTINGS: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}

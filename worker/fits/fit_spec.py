@@ -14,7 +14,7 @@ from app.store.tables import Dataset, Json, Model
 from sampler import Posterior, PreparedFit, Settings, holdout_rows, prepare
 from sampler.data.encode import Coded
 from sampler.definitions.data import COLUMN_ROLES
-from sampler.settings import SETTINGS
+from sampler.settings import OMITTED, SETTINGS
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
@@ -139,14 +139,15 @@ def _used(spec: Spec, rows: ModelRows) -> NDArray[np.bool_]:
 def fit_settings(spec: Spec) -> Settings:
     """Resolve the sampler's settings, before any rows are read."""
     stored = spec.settings
-    known = {name: stored[name] for name in SETTINGS if stored.get(name) is not None}
-    return Settings.resolve(**known)
+    return Settings.from_json({name: stored[name] for name in SETTINGS if stored.get(name) is not None})
 
 
 def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
     """Check and encode the training rows; raises as `sampler.prepare`."""
     stored = spec.settings
-    arguments: dict[str, Any] = {name: stored[name] for name in _PASSED if stored.get(name) is not None}
+    arguments: dict[str, Any] = OMITTED | {
+        name: stored[name] for name in _PASSED if stored.get(name) is not None
+    }
     used = {*spec.learnt, spec.target}
     return prepare(
         training.X,

@@ -46,6 +46,12 @@ NOISE = {
     "t": "The noise is taken as t distributed, with one scale for all rows.",
     "t-forest": "The noise is taken as t distributed, with a scale that differs by row.",
 }
+TRANSFORMED = {
+    "log": "The trees learn the logarithm of the target, and the noise is the logarithm's; answers are about "
+    "the target itself.",
+    "yeo-johnson": "The trees learn a power of the target (Yeo and Johnson's), and the noise is the power's; "
+    "answers are about the target itself.",
+}
 STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 48em; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.6em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #c9d0d4 }
@@ -324,6 +330,8 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
     ]
     if posterior.classes is None and FAMILIES[posterior.family].target != "counts":
         sentences.append(NOISE[str(posterior.settings.get("noise", "constant"))])
+        if posterior.transform is not None:
+            sentences.append(TRANSFORMED[posterior.transform.kind])
     if scores is None:
         sentences.append("How often its intervals contain outcomes was not measured.")
     if posterior.summary().verdict == "not_converged":

@@ -123,7 +123,14 @@ def test_intervals_follow_the_noise(tmp_path):
 def test_what_makes_outcomes_uncertain():
     """The noise's trees split on the column that it depends on, and its effect is the curve of its sd."""
     X, y = uneven(800)
-    posterior = fit(X, y, noise="forest", prior={"k": 2.0}, **FAST | {"num_burnin": 200, "num_draws": 40})
+    posterior = fit(
+        X,
+        y,
+        noise="forest",
+        prior={"k": 2.0},
+        transform="none",
+        **FAST | {"num_burnin": 200, "num_draws": 40},
+    )
     shares = posterior.inclusion(of="noise")
     assert shares.mean[0] > 0.6
     name = shares.names[0]

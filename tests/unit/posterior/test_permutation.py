@@ -25,7 +25,8 @@ def test_weight_and_year_matter_most_for_cars():
     y = np.array([float(row["mpg"]) for row in rows])
     held = np.zeros(len(y), dtype=bool)
     held[holdout_rows(len(y), 0.25, 0)] = True
-    posterior = fit({name: x[~held] for name, x in X.items()}, y[~held], **FAST | {"num_burnin": 400})
+    settings = FAST | {"num_burnin": 400, "transform": "none"}
+    posterior = fit({name: x[~held] for name, x in X.items()}, y[~held], **settings)
 
     ranked = posterior.importance({name: x[held] for name, x in X.items()}, y[held])
 

@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
+from sampler.data.quick_regression import held_out_residuals, standardised
 from sampler.data.transform import POWERS, Transform, choose_transform
 from sampler.posterior import row_diagnostics
 from sampler.posterior.assessment.predictive import Predictive
@@ -124,18 +125,54 @@ def test_pictures_and_errors_are_about_the_outcome():
 
 
 def test_auto_chooses_by_the_residuals():
-    """The logarithm for a line in logarithms, none for a line, a power for skewed values of either sign."""
+    """The logarithm where noise grows in proportion, a power for skewed values of either sign, else none."""
     rng = np.random.default_rng(0)
     X, y = skewed(300)
-    design = X.T
+    codes = (255 * X.T).astype(np.uint8)
+    even = np.exp(3 * X[:, 0]) + rng.normal(size=300)  # the logarithm makes its noise uneven
     line = 3 + 2 * X[:, 0] + 0.5 * rng.normal(size=300)
-    assert choose_transform("auto", y, design, None) == Transform("log")
-    assert choose_transform("auto", line, design, None) is None
-    either = choose_transform("auto", y - 9, design, np.ones(300))
+    assert choose_transform("auto", y, X.T, None, codes) == Transform("log")
+    assert choose_transform("auto", line, X.T, None, codes) is None
+    assert choose_transform("auto", even - even.min() + 0.01, X.T, None, codes) is None
+    either = choose_transform("auto", y - 9, X.T, np.ones(300), codes)
     assert either.kind == "yeo-johnson"
     assert either.power in POWERS[:8]
-    assert choose_transform("none", y, design, None) is None
-    assert fit(X, y, transform="auto", **FAST).transform == Transform("log")
+    assert choose_transform("none", y, X.T, None, codes) is None
+    assert choose_transform("auto", y[:20], X.T[:, :20], None, codes[:, :20]) is None
+
+
+def test_auto_is_the_default_of_numbers():
+    """The settings say what was chosen; the prior alone and absolute constants are on the outcome's scale."""
+    X, y = skewed(300)
+    found = prepare(X, y)
+    assert found.transform == Transform("log")
+    assert found.training.settings.transform == "log"
+    assert "the logarithm of the target" in fit(X, y, **FAST).model_card().to_markdown()
+    for settings in ({"prior_only": True}, {"prior": {"sigma": 1.0}}, {"noise": "t"}, {"method": "bcart"}):
+        assert prepare(X, y, **settings).transform is None
+    assert Settings.resolve().transform == "auto"
+    assert Settings.resolve(family="probit").transform == "none"
+    stored = Settings.resolve(transform="none").to_json()
+    assert "transform" not in stored
+    assert Settings.from_json(stored).transform == "none"
+
+
+def test_a_quick_regression_foretells_rows():
+    """Residuals of rows left out are about the noise, whatever their weight and with many columns."""
+    rng = np.random.default_rng(1)
+    codes = rng.integers(0, 200, (60, 900)).astype(np.uint8)
+    truth = 2.0 * (codes[3] > 100) + codes[50] / 100
+    weights = rng.uniform(0.5, 2, 900)
+    weights[:30] = 0.0
+    y = truth + 0.3 * rng.normal(size=900) / np.sqrt(np.maximum(weights, 0.1))
+    left = held_out_residuals(codes, None, y, weights)
+    assert 0.25 < np.sqrt(np.average(left**2, weights=weights)) < 0.5 * y.std()
+    np.testing.assert_array_equal(left, held_out_residuals(codes, None, y, weights))
+    design = codes.astype(float)
+    design[9, ::3] = np.nan
+    z = standardised(design)
+    both = held_out_residuals(codes, z, y + codes[7] / 10.0, weights)
+    assert np.sqrt(np.average(both**2, weights=weights)) < 0.5 * y.std()
 
 
 def test_scale_of_the_outcome_changes_units_alone():

@@ -1,0 +1,115 @@
+"""Quick regression by boosted trees, to judge transforms of the outcome by rows that it was not fitted to."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.data.linear_terms import ridge_fit
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.int64]
+
+BINS = 32  # of a column
+MOST_COLUMNS = 30  # of the trees: those that explain most alone
+MOST_TERMS = 250  # of a line
+TREES, DEPTH, RATE = 40, 3, 0.2
+SHRINKAGE = 2.0  # weight, in rows, of a leaf value of 0
+FOLDS = 3
+
+
+def held_out_residuals(codes: NDArray[np.uint8], z: Floats | None, y: Floats, weights: Floats) -> Floats:
+    """Predict each of three parts of the rows by a fit to the others; return what that leaves of y.
+
+    Parameters
+    ----------
+    codes
+        Coded columns, uint8 [column, n].
+    z
+        Terms of a line whose residuals the trees fit (`standardised`), float64 [term, n]; None for trees
+        alone.
+    y, weights
+        Outcomes and weights, float64 [n].
+
+    Returns
+    -------
+    NDArray
+        float64 [n].
+
+    """
+    rows = len(y)
+    part = np.empty(rows, np.int64)
+    part[np.random.default_rng(0).permutation(rows)] = np.arange(rows) % FOLDS
+    binned = _binned(codes, y, weights)
+    residual = np.array(y)
+    for fold in range(FOLDS):
+        held = part == fold
+        seen = np.where(held, 0.0, weights)
+        if not seen.any():
+            continue
+        left = y if z is None else y - ridge_fit(z, y, seen)
+        left = left - np.average(left, weights=seen)
+        residual[held] = (left - _boost(binned, left, seen))[held]
+    return residual
+
+
+def standardised(design: Floats) -> Floats | None:
+    """Standardise the columns [column, n], missing values at the mean; None for too many columns."""
+    if not 0 < len(design) <= MOST_TERMS:
+        return None
+    known = np.isfinite(design)
+    count = np.maximum(known.sum(axis=1, keepdims=True), 1)
+    mean = np.where(known, design, 0.0).sum(axis=1, keepdims=True) / count
+    centred = np.where(known, design - mean, 0.0)
+    scale = np.sqrt(np.sum(centred**2, axis=1, keepdims=True) / count)
+    return np.asarray(np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0))
+
+
+def _binned(codes: NDArray[np.uint8], y: Floats, weights: Floats) -> Codes:
+    """Merge codes into at most 32 bins, of the 30 columns that explain most of y by their bins' means."""
+    columns = []
+    for column in codes:
+        _, found = np.unique(column, return_inverse=True)
+        count = int(found.max()) + 1
+        columns.append(found * min(BINS, count) // count)
+    binned = np.array(columns, np.int64).reshape(len(codes), len(y))
+    if len(binned) <= MOST_COLUMNS or not weights.any():
+        return binned[:MOST_COLUMNS]
+    centred = y - np.average(y, weights=weights)
+    explained = []
+    for column in binned:
+        total = np.bincount(column, weights * centred)
+        size = np.bincount(column, weights)
+        explained.append(np.sum(total * total / (size + SHRINKAGE)))
+    return binned[np.sort(np.argsort(explained, kind="stable")[-MOST_COLUMNS:])]
+
+
+def _boost(binned: Codes, y: Floats, weights: Floats) -> Floats:
+    """Fit boosted trees by weighted least squares; return their sum at every row, also those of weight 0."""
+    columns, rows = binned.shape
+    offset = np.arange(columns)[:, None] * BINS
+    found = np.zeros(rows)
+    if columns == 0:
+        return found
+    for _ in range(TREES):
+        residual = weights * (y - found)
+        leaf = np.zeros(rows, np.int64)
+        for depth in range(DEPTH):
+            # sums over the rows of every leaf, column and bin
+            place = ((leaf * columns * BINS)[None] + offset + binned).ravel()
+            shape = (1 << depth, columns, BINS)
+            total = np.bincount(place, np.tile(residual, columns), np.prod(shape)).reshape(shape)
+            size = np.bincount(place, np.tile(weights, columns), np.prod(shape)).reshape(shape)
+            total, size = total.cumsum(axis=2), size.cumsum(axis=2)
+            rest, others = total[:, :, -1:] - total, size[:, :, -1:] - size
+            gain = total**2 / (size + SHRINKAGE) + rest**2 / (others + SHRINKAGE)
+            best = gain.reshape(len(gain), -1).argmax(axis=1)
+            column, cut = best // BINS, best % BINS
+            leaf = 2 * leaf + (binned[column[leaf], np.arange(rows)] > cut[leaf])
+        value = np.bincount(leaf, residual, 1 << DEPTH) / (np.bincount(leaf, weights, 1 << DEPTH) + SHRINKAGE)
+        found += RATE * value[leaf]
+    return found
