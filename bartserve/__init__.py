@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import fit, holdout_rows, load, select_features
+    from sampler import fit, holdout_rows, load, select_features, tune
     from sampler.sklearn import BARTClassifier, BARTRegressor
 
 _HOMES = {
@@ -28,9 +28,19 @@ _HOMES = {
     "holdout_rows": "sampler",
     "load": "sampler",
     "select_features": "sampler",
+    "tune": "sampler",
 }
 
-__all__ = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load", "select_features"]
+__all__ = [
+    "BARTClassifier",
+    "BARTRegressor",
+    "Client",
+    "fit",
+    "holdout_rows",
+    "load",
+    "select_features",
+    "tune",
+]
 
 try:
     __version__ = version("bartserve")

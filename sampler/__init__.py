@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
     from sampler.studies.selection import select_features
+    from sampler.studies.tuning import tune
 
 # imported on first use, so that importing the package is cheap
 _HOMES = {
@@ -56,6 +57,7 @@ _HOMES = {
     "resume_chain": "chains",
     "select_features": "studies.selection",
     "start_chain": "chains",
+    "tune": "studies.tuning",
     "unpack": "storage.draw_codec",
     "warm": "kernels.jit",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "resume_chain",
     "select_features",
     "start_chain",
+    "tune",
     "unpack",
     "warm",
 ]

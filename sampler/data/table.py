@@ -75,6 +75,19 @@ class Table:
         """Read the column of that name, which must be among `names`."""
         return self.readers[name]()
 
+    def part(self, rows: NDArray[np.int64]) -> Table:
+        """Select some of the rows; columns are still read on request."""
+
+        def select(reader: Callable[[], RawColumn]) -> RawColumn:
+            column = reader()
+            numbers = None if column.numbers is None else column.numbers[rows]
+            cells = None if column.cells is None else [column.cells[i] for i in rows]
+            return replace(column, numbers=numbers, cells=cells)
+
+        return Table(
+            self.names, len(rows), {name: partial(select, each) for name, each in self.readers.items()}
+        )
+
 
 def read(table: Any) -> Table:
     """Open a table of any supported library.
@@ -113,6 +126,11 @@ def read_rows(rows: Any) -> Table:
     if isinstance(rows, list | tuple) and rows and all(map(_is_row, rows)):
         return _from_rows(list(rows))
     return read(rows)
+
+
+def as_array(values: Any) -> Any:
+    """Return a column of any supported library as something that a choice of rows selects from."""
+    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values)
 
 
 def is_array(table: Any) -> bool:

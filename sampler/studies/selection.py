@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sampler.data.table import as_array
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.fitting import run
@@ -146,7 +147,7 @@ class NullFits:
 
         `report` is called as `sampler.fitting.run` does.
         """
-        outcomes: list[Any] = [None if column is None else _as_array(column) for column in self._outcomes]
+        outcomes: list[Any] = [None if column is None else as_array(column) for column in self._outcomes]
         chains, seed = self.num_chains, self.seed
         if permutation is not None:
             order = np.random.default_rng([seed, permutation]).permutation(len(outcomes[0]))
@@ -234,11 +235,6 @@ def select_features(
             if progress is not None:
                 progress(done, num_permutations + 1)
     return Selection(names, share, null, level)
-
-
-def _as_array(values: Any) -> Any:
-    """Return outcomes as something that a permutation of rows selects from."""
-    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values)
 
 
 def _upper(values: Floats, level: float) -> Any:

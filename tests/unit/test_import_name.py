@@ -15,7 +15,16 @@ import sampler
 import sampler.sklearn
 
 ROOT = Path(__file__).parents[2]
-NAMES = ["BARTClassifier", "BARTRegressor", "Client", "fit", "holdout_rows", "load", "select_features"]
+NAMES = [
+    "BARTClassifier",
+    "BARTRegressor",
+    "Client",
+    "fit",
+    "holdout_rows",
+    "load",
+    "select_features",
+    "tune",
+]
 
 
 def python(*arguments: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:

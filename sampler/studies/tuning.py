@@ -1,0 +1,435 @@
+"""Choice of settings by the log score of rows that the fits have not seen (docs/maths.md#tuning).
+
+Every candidate is fitted to all folds but one, and scored on that one. The units of this work, one fit each,
+are independent (`score_fold`), and `compare` judges what they found.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from dataclasses import asdict, dataclass, field
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.table import as_array, read
+from sampler.definitions.setting import Setting
+from sampler.errors import SettingsError
+from sampler.fitting import run
+from sampler.posterior.assessment.scoring import LabelledRows, one_hot
+from sampler.preparation import prepare
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+    Progress = Callable[[int, int], None]
+
+FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the others.", 5, limits=(2, 20))
+NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # of a fold's fit
+COVERAGE = 0.9  # of the intervals whose coverage is told
+TINY = 1e-300  # least probability of a class
+GRIDS = ("model", "prior")
+
+
+@dataclass(frozen=True)
+class FoldScores:
+    """Scores of the rows of one fold under one candidate.
+
+    Attributes
+    ----------
+    rows
+        Positions of the rows.
+    log_score
+        Log density of each outcome, or log probability of its class.
+    squares
+        Squared error of each posterior mean; empty for classes.
+    inside
+        Whether each outcome was inside its 90% predictive interval; empty for classes.
+    seconds
+        Wall-clock time of the fit.
+
+    """
+
+    rows: list[int]
+    log_score: list[float]
+    squares: list[float]
+    inside: list[bool]
+    seconds: float
+
+
+@dataclass(frozen=True)
+class TriedSettings:
+    """A candidate and its scores over all folds.
+
+    Attributes
+    ----------
+    settings
+        Those by which it differs from the others.
+    log_score, error
+        Mean log score of the rows, and its standard error; None for a candidate that can't be fitted.
+    behind, behind_error
+        By how much the best one's mean is above it, and the standard error of that difference.
+    rmse, coverage
+        Root mean square error and coverage of 90% intervals; None for classes.
+    seconds
+        Mean wall-clock time of a fit.
+    refused
+        Why it can't be fitted to these rows; "" otherwise.
+
+    """
+
+    settings: dict[str, Any]
+    log_score: float | None = None
+    error: float | None = None
+    behind: float | None = None
+    behind_error: float | None = None
+    rmse: float | None = None
+    coverage: float | None = None
+    seconds: float | None = None
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """Candidates that were tried, and the chosen one.
+
+    Attributes
+    ----------
+    trials
+        All candidates, in the order in which they were given: simpler ones first.
+    chosen
+        Place of the chosen one.
+    folds
+        Number of folds.
+    common
+        Settings that all candidates share.
+
+    """
+
+    trials: list[TriedSettings]
+    chosen: int
+    folds: int
+    common: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def best(self) -> dict[str, Any]:
+        """Settings to fit with: the chosen candidate's and the common ones, as `fit` takes them."""
+        return _merged(self.common, self.trials[self.chosen].settings)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return plain data."""
+        return asdict(self) | {"best": self.best}
+
+    def __str__(self) -> str:
+        names = [_words(trial.settings) for trial in self.trials]
+        width = max(map(len, names)) + 2
+        lines = [f"  {'':{width}}{'log score':>12}{'behind':>9}{'+-':>8}{'rmse':>11}{'90%':>7}{'seconds':>9}"]
+        for place, (name, trial) in enumerate(zip(names, self.trials, strict=True)):
+            mark = "> " if place == self.chosen else "  "
+            if trial.log_score is None:
+                lines.append(f"{mark}{name:{width}} left out: {trial.refused}")
+                continue
+            rmse = "" if trial.rmse is None else f"{trial.rmse:.4g}"
+            inside = "" if trial.coverage is None else f"{trial.coverage:.3f}"
+            lines.append(
+                f"{mark}{name:{width}}{trial.log_score:12.4f}{trial.behind:9.4f}{trial.behind_error:8.4f}"
+                f"{rmse:>11}{inside:>7}{trial.seconds:9.1f}"
+            )
+        return "\n".join(lines)
+
+
+def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, Any]]:
+    """List the candidates of a grid, simpler ones first.
+
+    Parameters
+    ----------
+    grid
+        "model": every noise, transform and linear part that go together (numbers only). "prior": the default
+        prior and the grid of CGM10's BART-cv, k, (nu, q) and the number of trees; of the other families k and
+        the number of trees.
+    family
+        Family of the fits.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown grid, and for "model" with anything but numbers.
+
+    """
+    if grid not in GRIDS:
+        raise SettingsError(
+            f"candidates must be {' or '.join(GRIDS)}, or a list of settings, not {grid!r}",
+            field="candidates",
+            code="unknown",
+        )
+    if grid == "prior":
+        laws = [(3.0, 0.9), (3.0, 0.99), (10.0, 0.75)] if family == "gaussian" else [None]
+        found: list[dict[str, Any]] = [{}]
+        for trees, k, law in product((50, 200), (1.0, 2.0, 3.0, 5.0), laws):
+            of_noise = {} if law is None else {"nu": law[0], "q": law[1]}
+            found.append({"num_trees": trees, "prior": {"k": k} | of_noise})
+        return found
+    if family != "gaussian":
+        raise SettingsError(
+            "candidates model are of numbers: take prior, or a list of settings",
+            field="candidates",
+            code="not_applicable",
+        )
+    return [
+        {"noise": noise, "transform": transform, "linear": linear}
+        for noise, transform, linear in product(("constant", "t", "forest"), ("none", "auto"), (False, True))
+        if not (noise == "t" and transform == "auto")
+    ]
+
+
+def tune(
+    X: Any,
+    y: Any,
+    weights: Any = None,
+    *,
+    candidates: str | Sequence[Mapping[str, Any]] = "model",
+    folds: int = 5,
+    parsimony: bool = False,
+    seed: int = 0,
+    num_threads: int | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Tuning:
+    """Choose settings by K-fold cross-validation of the log score.
+
+    Parameters
+    ----------
+    X, y, weights
+        Rows, outcomes and weights, as `fit` takes them.
+    candidates
+        Settings to compare, simpler ones first, or the name of a grid (`studies.tuning.candidates`): "model"
+        (noise, transform, linear part) or "prior" (CGM10's grid).
+    folds
+        Number of folds.
+    parsimony
+        Take the first candidate that is at most one standard error of the difference behind the best.
+    seed
+        Seed of the folds and of all fits.
+    num_threads
+        Number of fits at once; None takes one per core. The result is the same.
+    progress
+        Called with the number of fits that are done, and of all.
+    settings
+        Settings that all candidates share, as `fit` takes them. Fits of folds are short unless these say
+        otherwise: two chains of 100 draws.
+
+    Raises
+    ------
+    DataError
+        For unusable data, with column and row.
+    SettingsError
+        For an invalid setting, and where no candidate can be fitted.
+
+    """
+    folds = FOLDS.check("folds", folds)
+    family = str(settings.get("family", "gaussian"))
+    tried = candidates_of(candidates, family)
+    name = settings.get("target_name") or getattr(y, "name", None)
+    common = dict(settings) | ({} if name is None else {"target_name": str(name)})
+    table, values = read(X), as_array(y)
+    parts = folds_of(table.num_rows, folds, seed)
+    precisions = None if weights is None else as_array(weights)
+    units = list(product(range(len(tried)), range(folds)))
+    found: dict[tuple[int, int], FoldScores | str] = {}
+    with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
+        waiting = {
+            pool.submit(
+                score_fold, table, values, precisions, parts[fold], seed, _merged(common, tried[place])
+            ): (place, fold)
+            for place, fold in units
+        }
+        try:
+            for done, each in enumerate(as_completed(waiting), 1):
+                try:
+                    found[waiting[each]] = each.result()
+                except SettingsError as error:
+                    found[waiting[each]] = str(error)
+                if progress is not None:
+                    progress(done, len(units))
+        finally:
+            pool.shutdown(cancel_futures=True)
+    return compare(
+        tried, [[found[place, fold] for fold in range(folds)] for place in range(len(tried))],
+        parsimony=parsimony, common=dict(settings),
+    )  # fmt: skip
+
+
+def candidates_of(given: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
+    """Read candidates, or the name of a grid; raise SettingsError."""
+    if isinstance(given, str):
+        return candidates(given, family)
+    found = [dict(each) for each in given if isinstance(each, Mapping)]
+    if len(found) < len(given) or not found:
+        raise SettingsError(
+            "candidates must be one or more mappings of settings, or the name of a grid",
+            field="candidates",
+            code="not_accepted",
+        )
+    return found
+
+
+def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
+    """Part the rows at random into folds whose sizes differ by at most one, each in ascending order."""
+    if num_rows < 2 * folds:
+        raise SettingsError(
+            f"{folds} folds need {2 * folds} rows or more; there are {num_rows}", field="folds",
+            code="out_of_range",
+        )  # fmt: skip
+    order = np.random.default_rng([seed, folds]).permutation(num_rows)
+    return [np.sort(order[fold::folds]) for fold in range(folds)]
+
+
+def score_fold(
+    X: Any, y: Any, weights: Any, held: NDArray[np.int64], seed: int, settings: Mapping[str, Any]
+) -> FoldScores:
+    """Fit to all rows but those of a fold, and score these.
+
+    Parameters
+    ----------
+    X, y, weights
+        All rows, their outcomes and weights (or None).
+    held
+        Positions of the fold's rows, int64.
+    seed
+        Seed of the fit.
+    settings
+        Settings as `fit` takes them; two chains of 100 draws, four iterations apart, unless given.
+
+    """
+    table, values = read(X), as_array(y)
+    train = np.setdiff1d(np.arange(table.num_rows), held)
+    precisions = None if weights is None else as_array(weights)
+    start = time.perf_counter()
+    short = {"num_chains": NUM_CHAINS, "num_draws": NUM_DRAWS, "thin": THIN}
+    prepared = prepare(
+        table.part(train),
+        values[train],
+        weights=None if precisions is None else precisions[train],
+        **short | {"seed": seed} | dict(settings),
+    )
+    posterior = run(prepared, num_threads=1)
+    seconds = time.perf_counter() - start
+    of_weights = None if precisions is None else precisions[held]
+    rows = LabelledRows.read(posterior, table.part(held), values[held], of_weights)
+    log_score, squares, inside = _scores_of(posterior, rows)
+    return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
+
+
+def _scores_of(posterior: Posterior, rows: LabelledRows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+    """Return each row's log score, and of numbers and counts its squared error and coverage."""
+    mean = posterior.predict(rows.coded, level=None).mean
+    if rows.classes is not None:
+        known = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
+        p = np.zeros((len(rows.y), len(rows.classes)))
+        p[:, : known.shape[1]] = known
+        return np.log(np.maximum(p[one_hot(rows)], TINY)), np.zeros(0), np.zeros(0, bool)
+    law = posterior.law(rows.coded, rows.weights)
+    below = law.below(rows.y)
+    inside = np.abs(below - 0.5) <= COVERAGE / 2
+    return law.log_density(rows.y), (mean - rows.y) ** 2, inside
+
+
+def compare(
+    tried: Sequence[Mapping[str, Any]],
+    found: Sequence[Sequence[FoldScores | str]],
+    *,
+    parsimony: bool = False,
+    common: Mapping[str, Any] | None = None,
+) -> Tuning:
+    """Judge candidates by the scores of their folds.
+
+    Parameters
+    ----------
+    tried
+        The candidates, simpler ones first.
+    found
+        For each of them what `score_fold` returned for every fold, or why it can't be fitted.
+    parsimony
+        Take the first candidate that is at most one standard error of the difference behind the best.
+    common
+        Settings that all share.
+
+    Raises
+    ------
+    SettingsError
+        Where no candidate could be fitted.
+
+    """
+    refused = [next((each for each in parts if isinstance(each, str)), "") for parts in found]
+    scores = [
+        None if refused[place] else _by_row([each for each in parts if isinstance(each, FoldScores)])
+        for place, parts in enumerate(found)
+    ]
+    means = np.array([-np.inf if each is None else each.mean() for each in scores])
+    if not np.isfinite(means).any():
+        raise SettingsError(
+            f"no candidate can be fitted: {refused[0]}", field="candidates", code="not_applicable"
+        )
+    first = int(np.argmax(means))
+    top = scores[first]
+    assert top is not None
+    trials = []
+    for place, (candidate, parts, own) in enumerate(zip(tried, found, scores, strict=True)):
+        if own is None:
+            trials.append(TriedSettings(dict(candidate), refused=refused[place]))
+            continue
+        folds = [each for each in parts if isinstance(each, FoldScores)]
+        squares = [value for each in folds for value in each.squares]
+        inside = [value for each in folds for value in each.inside]
+        trials.append(
+            TriedSettings(
+                dict(candidate),
+                float(own.mean()),
+                _error(own),
+                float(np.mean(top - own)),
+                _error(top - own),
+                float(np.sqrt(np.mean(squares))) if squares else None,
+                float(np.mean(inside)) if inside else None,
+                float(np.mean([each.seconds for each in folds])),
+            )
+        )
+    near = [
+        place
+        for place, trial in enumerate(trials)
+        if trial.behind is not None and trial.behind_error is not None and trial.behind <= trial.behind_error
+    ]
+    return Tuning(trials, near[0] if parsimony else first, len(found[0]), dict(common or {}))
+
+
+def _by_row(folds: Sequence[FoldScores]) -> Floats:
+    """Put the rows' log scores in the order of the rows."""
+    rows = np.concatenate([each.rows for each in folds])
+    return np.concatenate([each.log_score for each in folds])[np.argsort(rows)]
+
+
+def _error(values: Floats) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a candidate's settings to the common ones, and its prior entries to theirs."""
+    merged = dict(common) | dict(own)
+    if "prior" in common and "prior" in own:
+        merged["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
+    return merged
+
+
+def _words(settings: Mapping[str, Any]) -> str:
+    flat = dict(settings)
+    flat |= flat.pop("prior", None) or {}
+    told = [f"{name} {str(value).lower()}" for name, value in flat.items()]
+    return ", ".join(told) or "as given"

@@ -1,0 +1,123 @@
+"""Choice of settings by cross-validation: folds, scores, what is chosen, and what is refused."""
+
+import json
+
+import numpy as np
+import pytest
+
+from sampler import DataError, SettingsError, fit, tune
+from sampler.studies.tuning import FoldScores, candidates, compare, folds_of, score_fold
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
+SHORT = {"num_trees": 20, "num_chains": 1, "num_burnin": 100, "num_draws": 40, "thin": 1}
+
+
+def uneven(rows=240, seed=0):
+    """Outcomes that are a line whose noise grows fifteenfold along one of two columns."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 2))
+    return X, 3 * X[:, 1] + (0.1 + 1.4 * X[:, 0] ** 2) * rng.normal(size=rows)
+
+
+def test_folds_are_a_partition():
+    """Every row is in one fold, and sizes differ by at most one."""
+    parts = folds_of(103, 5, 7)
+    assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(103))
+    assert sorted(map(len, parts)) == [20, 20, 21, 21, 21]
+    assert not np.array_equal(parts[0], folds_of(103, 5, 8)[0])
+
+
+def test_a_fold_is_scored_by_a_fit_to_the_others():
+    """Scores equal those of a posterior fitted to the other rows by hand."""
+    X, y = uneven(80)
+    held = folds_of(80, 4, 0)[1]
+    train = np.setdiff1d(np.arange(80), held)
+    found = score_fold(X, y, None, held, 3, SHORT)
+    posterior = fit(X[train], y[train], seed=3, progress=False, **SHORT)
+    scores = posterior.score(X[held], y[held], quick=True)
+    assert found.rows == held.tolist()
+    assert np.mean(found.log_score) == pytest.approx(scores["log_score"], rel=1e-12)
+    assert np.sqrt(np.mean(found.squares)) == pytest.approx(scores["rmse"], rel=1e-12)
+    (at90,) = (each for each in scores["coverage"] if each["level"] == 0.9)
+    assert np.mean(found.inside) == at90["coverage"]
+
+
+def test_noise_by_row_is_chosen_where_it_is():
+    """The candidate with the truth wins, the same with one thread; the result is plain data and a table."""
+    X, y = uneven()
+    told = []
+    tried = [{}, {"noise": "forest"}, {"transform": "log"}]
+    asked = {"candidates": tried, "folds": 3, "seed": 1, **SHORT}
+    found = tune(X, y, progress=lambda done, total: told.append((done, total)), **asked)
+    assert found.best == SHORT | {"noise": "forest"}
+    assert told == [(done, 9) for done in range(1, 10)]
+    plain, forest, log = found.trials
+    assert plain.behind > 2 * plain.behind_error > 0
+    assert (forest.behind, forest.behind_error) == (0, 0)
+    assert "positive outcomes" in log.refused
+    assert 0.8 < forest.coverage <= 1
+    assert json.loads(json.dumps(found.to_json()))["best"]["noise"] == "forest"
+    lines = str(found).splitlines()
+    assert lines[2].startswith("> noise forest")
+    assert "left out" in lines[3]
+    again = tune(X, y, num_threads=1, **asked)
+    assert [trial.log_score for trial in again.trials] == [trial.log_score for trial in found.trials]
+
+
+def test_parsimony_takes_the_simpler_of_equals():
+    """Within one standard error the first candidate is chosen, on request; prior entries are merged."""
+    better = [0.1, -0.1, 0.4, -0.2]
+    found = [
+        [FoldScores([0, 1], values[:2], [], [], 1.0), FoldScores([2, 3], values[2:], [], [], 1.0)]
+        for values in ([0.0] * 4, better)
+    ]
+    tried = [{"prior": {"k": 3.0}}, {}]
+    common = {"prior": {"nu": 5.0}}
+    assert compare(tried, found, common=common).best == common
+    simple = compare(tried, found, common=common, parsimony=True)
+    assert simple.best == {"prior": {"k": 3.0, "nu": 5.0}}
+    assert simple.trials[0].behind == pytest.approx(np.mean(better))
+    assert simple.trials[0].behind_error == pytest.approx(np.std(better, ddof=1) / 2)
+
+
+def test_classes_are_tuned_by_their_probabilities():
+    """The log score of classes is that of their probabilities; they have no intervals."""
+    X, _ = uneven(120)
+    labels = np.where(X[:, 0] > 0.5, "yes", "no")
+    found = tune(X, labels, candidates=[{}, {"prior": {"k": 4.0}}], folds=2, family="probit", **SHORT)
+    assert all(-0.7 < trial.log_score < 0 for trial in found.trials)
+    assert [trial.coverage for trial in found.trials] == [None, None]
+
+
+def test_grids():
+    """Candidates of the grids are settings that fits take; simpler ones come first."""
+    assert candidates()[0] == {"noise": "constant", "transform": "none", "linear": False}
+    assert len(candidates("prior")) == 25
+    assert len(candidates("prior", "probit")) == 9
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"candidates": "all"}, "candidates"),
+        ({"candidates": []}, "candidates"),
+        ({"candidates": [3]}, "candidates"),
+        ({"candidates": "model", "family": "probit"}, "candidates"),
+        ({"candidates": [{"transform": "log"}]}, "candidates"),
+        ({"folds": 1}, "folds"),
+        ({"folds": 15}, "folds"),
+    ],
+)
+def test_what_is_refused(settings, field):
+    """Unknown grids, no candidates, more folds than rows allow, candidates of which none can be fitted."""
+    X, y = uneven(20)
+    with pytest.raises(SettingsError) as refused:
+        tune(X, y - 5, **SHORT | settings)
+    assert refused.value.field == field
+
+
+def test_unusable_rows_are_refused():
+    """Errors of the data are errors of the call."""
+    with pytest.raises(DataError):
+        tune({"x": [1.0] * 20}, [float("nan")] * 20, candidates=[{}], **SHORT)
