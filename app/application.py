@@ -11,21 +11,18 @@ from starlette.middleware import Middleware
 from app.api import (
     amendments,
     audit,
-    contrasts,
-    convergence,
     datasets,
     docs,
     events,
-    explanations,
     health,
     model_files,
     model_restarts,
     models,
     predict,
     predictions,
-    shap_values,
     studies,
 )
+from app.api.explanations import contrasts, convergence, diagnostics, draws, effects, importance, shap_values
 from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
@@ -57,7 +54,10 @@ ROUTERS = (
     predict.router,
     predictions.router,
     studies.router,
-    explanations.router,
+    diagnostics.router,
+    importance.router,
+    effects.router,
+    draws.router,
     shap_values.router,
     contrasts.router,
     convergence.router,

@@ -14,8 +14,8 @@ from app.api.models import ModelView
 from app.services import model_files
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
+from app.services.explanations import model_cards
 from app.services.model_files import MAX_BYTES, MEDIA_TYPE
-from app.services.predictions import model_cards
 from app.web.dependencies import Owner, TheEngine, TheGate, ThePredictor, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import IdempotencyKey, of_file, render

@@ -16,9 +16,9 @@ from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
+from app.services.explanations import convergence, densities, diagnostics, importance, partial_dependence
+from app.services.explanations.partial_dependence import DependenceRequest
 from app.services.fits import models
-from app.services.predictions import convergence, densities, explanations
-from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
@@ -119,19 +119,19 @@ def _sigma(predictor: Predictor, owner: str, model_id: str) -> convergence.Sigma
     return traces
 
 
-def _importance(predictor: Predictor, owner: str, model_id: str) -> explanations.Importance:
-    return explanations.importance(predictor, owner, model_id, 0.9)
+def _importance(predictor: Predictor, owner: str, model_id: str) -> importance.Importance:
+    return importance.importance(predictor, owner, model_id, 0.9)
 
 
-def _permutation(predictor: Predictor, owner: str, model_id: str) -> explanations.Permutation:
-    ranked = explanations.importance(predictor, owner, model_id, 0.9).permutation
+def _permutation(predictor: Predictor, owner: str, model_id: str) -> importance.Permutation:
+    ranked = importance.importance(predictor, owner, model_id, 0.9).permutation
     if ranked is None:
         raise NotFoundError("Only a model with held-out rows has an importance by permutation.")
     return ranked
 
 
 def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[str, Any]]:
-    topologies = explanations.topologies(predictor, owner, model_id)
+    topologies = diagnostics.topologies(predictor, owner, model_id)
     if topologies is None:
         raise NotFoundError("Only a fitted single-tree model has a topology.")
     return topologies
@@ -141,7 +141,7 @@ def _paint_topologies(topologies: list[dict[str, Any]], options: ChartOptions) -
     return shapes.topologies(topologies, options.look(shapes.height(topologies)))
 
 
-def _paint_held_out(rows: explanations.HeldOut, options: ChartOptions) -> bytes:
+def _paint_held_out(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
     look = options.look(4.2, half=True, narrow_height=3.8)
     if rows.classes is None:
         return held_out.predicted(rows.rows, rows.target, look)
@@ -150,23 +150,23 @@ def _paint_held_out(rows: explanations.HeldOut, options: ChartOptions) -> bytes:
     return held_out.probabilities(rows.rows, rows.classes, look)
 
 
-def _paint_calibration(rows: explanations.HeldOut, options: ChartOptions) -> bytes:
+def _paint_calibration(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
     look = options.look(4.2, half=True, narrow_height=3.8)
     return held_out.calibration(rows.calibration, classes=len(rows.classes or ()), look=look)
 
 
-def _paint_importance(importance: explanations.Importance, options: ChartOptions) -> bytes:
-    features = importance.features[:MOST_FEATURES]
+def _paint_importance(shares: importance.Importance, options: ChartOptions) -> bytes:
+    features = shares.features[:MOST_FEATURES]
     return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
 
 
-def _paint_permutation(ranked: explanations.Permutation, options: ChartOptions) -> bytes:
+def _paint_permutation(ranked: importance.Permutation, options: ChartOptions) -> bytes:
     features = ranked.features[:MOST_FEATURES]
     return effects.permutation(features, ranked.loss, options.look(0.75 + 0.27 * len(features)))
 
 
 def _unknown(predictor: Predictor, owner: str, model_id: str) -> None:
-    explanations.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
+    diagnostics.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
     raise InvalidRequestError(f"Unknown chart: choose from {', '.join(CHARTS)}.")
 
 
@@ -179,8 +179,8 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
         convergence.growth,
         lambda growth, options: chains.agreement(growth, options.look(3.1, narrow_height=5.6)),
     ),
-    "held-out": (explanations.held_out_by, _paint_held_out),
-    "calibration": (explanations.held_out_by, _paint_calibration),
+    "held-out": (diagnostics.held_out_by, _paint_held_out),
+    "calibration": (diagnostics.held_out_by, _paint_calibration),
     "permutation": (_permutation, _paint_permutation),
     "importance": (_importance, _paint_importance),
     "topologies": (_topologies, _paint_topologies),
@@ -223,14 +223,14 @@ async def dependence(
 ) -> Response:
     """Return the partial dependence chart of one or two features."""
 
-    def find() -> tuple[explanations.Dependence, str, list[explanations.FeatureRows]]:
-        target = explanations.target_of(predictor, owner, model_id)
+    def find() -> tuple[partial_dependence.Dependence, str, list[partial_dependence.FeatureRows]]:
+        target = diagnostics.target_of(predictor, owner, model_id)
         request = DependenceRequest(features=feature or [])
-        result = explanations.dependence(predictor, owner, model_id, request)
-        rows = [explanations.feature_rows(predictor, owner, model_id, name) for name in result.features]
+        result = partial_dependence.dependence(predictor, owner, model_id, request)
+        rows = [partial_dependence.feature_rows(predictor, owner, model_id, name) for name in result.features]
         return result, target, rows
 
-    def paint(data: tuple[explanations.Dependence, str, list[explanations.FeatureRows]]) -> bytes:
+    def paint(data: tuple[partial_dependence.Dependence, str, list[partial_dependence.FeatureRows]]) -> bytes:
         result, target, rows = data
         height = effects.height(result.grid, len(result.classes or ()))
         look = options.look(height, narrow_height=6.6 if len(result.grid) == 2 else height)
@@ -255,7 +255,7 @@ async def density(
     def find() -> tuple[densities.Density, str]:
         columns = densities.features(predictor, owner, model_id)
         row = densities.row_of(columns, row_values(request, len(columns)))
-        target = explanations.target_of(predictor, owner, model_id)
+        target = diagnostics.target_of(predictor, owner, model_id)
         return densities.density(predictor, owner, model_id, row), target
 
     look = options.look(2.7, half=True)

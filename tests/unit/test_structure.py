@@ -47,8 +47,8 @@ DICTS = {
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
-    "app.services.predictions.densities.row_of": "a row",
-    "app.services.predictions.explanations.topologies": "as stored",
+    "app.services.explanations.densities.row_of": "a row",
+    "app.services.explanations.diagnostics.topologies": "as stored",
 }
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from app.services.predictions.model_cards import DRAWING
+from app.services.explanations.model_cards import DRAWING
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw, draw_arviz
-from app.services.predictions.convergence import Growth, rank_curves
+from app.services.explanations.convergence import Growth, rank_curves
 
 Floats = NDArray[np.float64]
 

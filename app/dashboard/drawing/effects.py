@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
-from app.services.predictions.densities import Density
-from app.services.predictions.explanations import Dependence, FeatureRows, FeatureShare, LossGrowth
+from app.services.explanations.densities import Density
+from app.services.explanations.importance import FeatureShare, LossGrowth
+from app.services.explanations.partial_dependence import Dependence, FeatureRows
 
 Floats = NDArray[np.float64]
 MICROSECONDS_A_DAY = 86_400_000_000

@@ -20,11 +20,17 @@ from app.dashboard.pages.models import framed
 from app.dashboard.pages.selection import NewestStudy
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFinishedError, ServiceError, TooLargeError
+from app.services.explanations import (
+    convergence,
+    densities,
+    importance,
+    partial_dependence,
+    shap_values,
+)
+from app.services.explanations.partial_dependence import DependenceRequest
+from app.services.explanations.shap_values import ShapRequest
 from app.services.fits import models
-from app.services.predictions import convergence, densities, explanations, shap_values
-from app.services.predictions.explanations import DependenceRequest
 from app.services.predictions.predict_rows import Predictor, PredictRequest
-from app.services.predictions.shap_values import ShapRequest
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -96,7 +102,7 @@ async def features(
     model_id = frame["model"].id
     found = None
     if frame["model"].state == "succeeded":
-        found = await gate.run(lambda: explanations.importance(predictor, owner, model_id, 0.9))
+        found = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
     path = f"/models/{model_id}/variable-importance"
     return render.render(
         request.scope,
@@ -126,11 +132,11 @@ async def effects(
     found = None
     if frame["model"].state == "succeeded":
 
-        def find() -> tuple[list[str], explanations.Dependence]:
-            found = explanations.importance(predictor, owner, model_id, 0.9)
+        def find() -> tuple[list[str], partial_dependence.Dependence]:
+            found = importance.importance(predictor, owner, model_id, 0.9)
             listed = [each.name for each in (found.permutation or found).features]
             asked = DependenceRequest(features=chosen or listed[:1])
-            return listed, explanations.dependence(predictor, owner, model_id, asked)
+            return listed, partial_dependence.dependence(predictor, owner, model_id, asked)
 
         names, found = await gate.run(find)
         chosen = found.features
@@ -157,7 +163,7 @@ async def effects(
     )
 
 
-def _by_point(result: explanations.Dependence) -> list[dict[str, Any]]:
+def _by_point(result: partial_dependence.Dependence) -> list[dict[str, Any]]:
     """Return each point of a grid with its values, and the mean and interval of each class."""
     interval = result.intervals[0]
     shape = [len(points) for points in result.grid]

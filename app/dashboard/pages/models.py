@@ -14,8 +14,8 @@ from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
+from app.services.explanations import diagnostics
 from app.services.fits import creation, events, models, requests, restarts
-from app.services.predictions import explanations
 from app.services.predictions.answers import to_csv
 from app.web.dependencies import (
     Deleting,
@@ -214,12 +214,12 @@ def _continuation(
         return error
 
 
-def held_out_of(session: Session, owner: str, model: models.FittedModel) -> explanations.HeldOut | None:
+def held_out_of(session: Session, owner: str, model: models.FittedModel) -> diagnostics.HeldOut | None:
     """Return the held-out rows of a succeeded model with a holdout, else None."""
     if model.state != "succeeded" or model.holdout is None:
         return None
     with suppress(NotFoundError):
-        return explanations.held_out(session, owner, model.id)
+        return diagnostics.held_out(session, owner, model.id)
     return None
 
 
@@ -227,7 +227,7 @@ def held_out_of(session: Session, owner: str, model: models.FittedModel) -> expl
 @needs(READ)
 def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
     """Return the held-out rows with their predictions as a CSV file; classes by their labels."""
-    found = explanations.held_out(session, owner, model_id)
+    found = diagnostics.held_out(session, owner, model_id)
     columns = dict(found.rows)
     if labels := found.classes:
         for name in {"actual", "predicted"} & set(columns):

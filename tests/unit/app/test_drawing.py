@@ -10,13 +10,8 @@ import pytest
 
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.services.predictions.explanations import (
-    CurveBounds,
-    Dependence,
-    FeatureRows,
-    FeatureShare,
-    LossGrowth,
-)
+from app.services.explanations.importance import FeatureShare, LossGrowth
+from app.services.explanations.partial_dependence import CurveBounds, Dependence, FeatureRows
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 

@@ -334,7 +334,7 @@ def test_figures_beyond_the_largest_float_are_refused(client, rate, status):
 @only("sqlite")
 def test_too_many_draws_for_one_answer(client, model, monkeypatch):
     """Too many draws for one response are a 413 with advice."""
-    monkeypatch.setattr("app.services.predictions.explanations.MAX_CELLS", 2 * 40 * 60 - 1)
+    monkeypatch.setattr("app.services.explanations.diagnostics.MAX_CELLS", 2 * 40 * 60 - 1)
     refused = problem(client.get(f"/models/{model['id']}/draws", params={"f": True}), 413, "too-large")
     assert "fewer" in refused["detail"]
     assert draws_of(client, model, f=True, draws=39).num_rows == 78
@@ -421,7 +421,7 @@ def test_shap_values_are_those_of_the_notebook(client, model):
 )
 def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
     """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
-    monkeypatch.setattr("app.services.predictions.shap_values.MAX_WORK", 1e5)
+    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 1e5)
     told = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
         assert field in str(told["errors"])
@@ -448,7 +448,7 @@ def test_accumulated_effects_are_those_of_the_notebook(client, model):
 @only("sqlite")
 def test_shap_values_of_a_row_fit_in_memory(client, model, monkeypatch):
     """Draws times features of one row are bounded, however few rows there are."""
-    monkeypatch.setattr("app.services.predictions.shap_values.MAX_DRAWN", 100)
+    monkeypatch.setattr("app.services.explanations.shap_values.MAX_DRAWN", 100)
     asked = {"rows": [{"size": 1, "colour": "red"}], "draws": 50}
     assert client.post(f"/models/{model['id']}/shap", json=asked).status_code == 200
     told = problem(client.post(f"/models/{model['id']}/shap", json=asked | {"draws": 51}), 413)

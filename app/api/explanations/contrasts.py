@@ -5,10 +5,10 @@ from typing import Annotated
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.explanations import json_response
+from app.api.explanations.common import json_response
 from app.api.predict import Columns, Rows, Share
 from app.services.access.keys import PREDICT
-from app.services.predictions import contrasts
+from app.services.explanations import contrasts
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.predictions.explanations import TOO_LARGE, classes_of, finished
+from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.shap_values import GameKind
@@ -54,7 +54,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     Raises
     ------
     NotFoundError, NotFinishedError
-        As `app.services.predictions.explanations.finished`.
+        As `app.services.explanations.finished_models.finished`.
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.predictions.explanations import MAX_WORK, CurveBounds, classes_of, finished
+from app.services.explanations.finished_models import MAX_WORK, classes_of, finished
+from app.services.explanations.partial_dependence import CurveBounds
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
 
@@ -43,7 +44,7 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     Raises
     ------
     NotFoundError, NotFinishedError
-        As `app.services.predictions.explanations.finished`.
+        As `app.services.explanations.finished_models.finished`.
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """

@@ -5,9 +5,9 @@ from typing import Literal
 from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
-from app.api.explanations import json_response
+from app.api.explanations.common import json_response
 from app.services.access.keys import READ
-from app.services.predictions import convergence, explanations
+from app.services.explanations import convergence, diagnostics
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
@@ -108,5 +108,5 @@ async def get_diagnostics_growth(
 @needs(READ)
 def get_holdout(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
     """Return up to 500 held-out rows with predictions, and the calibration on up to 2,000 of them."""
-    held_out = explanations.held_out(session, owner, model_id)
+    held_out = diagnostics.held_out(session, owner, model_id)
     return HeldOutView.model_validate(held_out, from_attributes=True)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.predictions.explanations import MAX_WORK, TOO_LARGE, classes_of, finished
+from app.services.explanations.finished_models import MAX_WORK, TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.contrasts import ContrastEstimate
@@ -62,7 +62,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     Raises
     ------
     NotFoundError, NotFinishedError
-        As `app.services.predictions.explanations.finished`.
+        As `app.services.explanations.finished_models.finished`.
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its data are invalid; names the field, or the column and row.
     """

@@ -1,0 +1,132 @@
+"""Diagnostics of a fitted model over HTTP."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, Field
+
+from app.api.explanations.common import json_response
+from app.services.access.keys import READ
+from app.services.explanations import diagnostics
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.errors import responses
+from app.web.json_body import StrictRoute
+from app.web.scopes import needs
+from sampler.posterior.verdict.reasons import ReasonCode
+
+router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
+MAX_POINTS = 500
+
+
+class OneFigures(BaseModel):
+    """Diagnostics of one quantity over all draws; null where there are too few draws."""
+
+    mean: float | None
+    sd: float | None
+    rhat: float | None = Field(description="Rank-normalised split R-hat.")
+    ess_bulk: float | None = Field(description="Effective sample size for the centre.")
+    ess_tail: float | None = Field(
+        description="Effective sample size for the 5% and 95% quantiles, the smaller one."
+    )
+    mcse_mean: float | None = Field(description="Monte Carlo standard error of the mean.")
+
+
+class RowFigures(BaseModel):
+    """Diagnostics of f, one value per reference row (up to 200 training rows)."""
+
+    rows: int
+    mean: list[float | None]
+    sd: list[float | None]
+    rhat: list[float | None]
+    ess_bulk: list[float | None]
+    ess_tail: list[float | None]
+    mcse_mean: list[float | None]
+
+
+class Traces(BaseModel):
+    """Traces of draws, thinned evenly."""
+
+    draws: list[int] = Field(description="Indices of the shown draws of each chain, from 0.")
+    sigma: list[list[float]] | None = Field(description="By chain; null for classes.")
+
+
+class MoveView(BaseModel):
+    """Proposals and acceptances of a move."""
+
+    proposed: int
+    accepted: int
+    acceptance: float
+
+
+class ChainMoves(BaseModel):
+    """The moves of a chain over all its iterations."""
+
+    chain: int
+    moves: dict[str, MoveView]
+
+
+class Spread(BaseModel):
+    """Distribution over all trees of all draws."""
+
+    mean: float
+    max: int
+    share: dict[str, float] = Field(description="The share of trees, by the number.")
+
+
+class TreesView(BaseModel):
+    """Sizes of the trees."""
+
+    leaves: Spread
+    depth: Spread = Field(description="Number of splits above the deepest leaf.")
+
+
+class TopologyView(BaseModel):
+    """A topology of the tree: its splits regardless of their rules."""
+
+    topology: str = Field(
+        description='Pre-order notation: a leaf is ".", a split is "(", left part, right part, ")".'
+    )
+    probability: float = Field(description="The posterior probability.")
+
+
+class ReasonView(BaseModel):
+    """A reason for a verdict, for programs."""
+
+    code: ReasonCode
+    values: dict[str, float | None] = Field(description="The figures and limits behind the reason, by name.")
+
+
+class DiagnosticsView(BaseModel):
+    """The convergence verdict with all diagnostics behind it."""
+
+    model_id: str
+    classes: list[str] | None
+    verdict: Literal["converged", "approximate", "not_converged"]
+    reasons: list[str]
+    reason_codes: list[ReasonView] = Field(description="The reasons as codes with their figures.")
+    advice: str
+    chains: int
+    draws: int = Field(description="Number of draws per chain.")
+    sigma: OneFigures | None = Field(description="Null for classes.")
+    f: RowFigures
+    traces: Traces
+    moves: list[ChainMoves]
+    trees: TreesView
+    topologies: list[TopologyView] | None = Field(
+        description="For single-tree methods up to 50 topologies, the most probable first; else null."
+    )
+
+
+@router.get("/{model_id}/diagnostics", response_model=DiagnosticsView, responses=responses(409))
+@needs(READ)
+async def get_diagnostics(
+    model_id: str,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    points: Annotated[
+        int, Query(ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
+    ] = MAX_POINTS,
+) -> Response:
+    """Return the convergence verdict, R-hat, effective sample sizes, Monte Carlo errors, traces and moves."""
+    return await gate.run(lambda: json_response(diagnostics.diagnostics(predictor, owner, model_id, points)))

@@ -1,0 +1,1 @@
+"""Explanations of fitted models: diagnostics, importance, effects, contrasts, SHAP values, cards."""

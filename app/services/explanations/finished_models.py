@@ -1,0 +1,35 @@
+"""Models that can be explained: finished ones, their posterior and classes."""
+
+from app.services.errors import (
+    NotFinishedError,
+)
+from app.services.predictions.predict_rows import Predictor
+from app.store.tables import SUCCEEDED, Model
+from sampler import Posterior
+
+MAX_WORK = 2e10  # tree evaluations for one explanation: two seconds of a core
+TOO_LARGE = "The result exceeds the largest float: rescale the target."
+
+
+def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Posterior]:
+    """Return the succeeded model with this id, or the newest with this name, and its posterior.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        The model doesn't exist, or has not finished.
+    """
+    found, posterior, _ = predictor.lookup(owner, model)
+    check_succeeded(found)
+    return found, posterior
+
+
+def check_succeeded(model: Model) -> None:
+    """Raise NotFinishedError for a model that is being fitted or extended, even if it has draws."""
+    if model.state != SUCCEEDED:
+        raise NotFinishedError(f"Model {model.id} is {model.state}: ask again when it has succeeded.")
+
+
+def classes_of(posterior: Posterior) -> list[str] | None:
+    """Return the classes of a model, or None for a numeric target; of two, figures are P(second)."""
+    return None if posterior.classes is None else list(posterior.classes)
