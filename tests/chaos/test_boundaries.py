@@ -27,8 +27,10 @@ FEWEST, MOST = 20, 100  # commits of a fit
 WAYS = [
     pytest.param("sqlite", "before", 11),
     pytest.param("postgres", "after", 11),
-    pytest.param("sqlite", "before", 1, marks=pytest.mark.slow),
-    pytest.param("postgres", "after", 1, marks=pytest.mark.slow),
+    pytest.param("sqlite", "before", 3, marks=pytest.mark.slow),
+    pytest.param("postgres", "after", 3, marks=pytest.mark.slow),
+    pytest.param("sqlite", "before", 1, marks=pytest.mark.long),
+    pytest.param("postgres", "after", 1, marks=pytest.mark.long),
     pytest.param("sqlite", "after", 1, marks=pytest.mark.long),
     pytest.param("postgres", "before", 1, marks=pytest.mark.long),
 ]

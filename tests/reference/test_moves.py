@@ -59,8 +59,15 @@ def test_rule_draw_alone(name, partner):
     np.testing.assert_allclose(toy.posterior @ matrix, toy.posterior, atol=1e-14)
 
 
+def marks_of_ratios(name, move):
+    """Mark the dear cases; brute force takes two minutes for restructure."""
+    if (name, move) == ("gapped", "restructure"):
+        return [pytest.mark.long]
+    return [pytest.mark.slow] if (name, move) in DEAR else []
+
+
 RATIOS = [
-    pytest.param(name, move, reverse, marks=[pytest.mark.slow] if (name, move) in DEAR else [])
+    pytest.param(name, move, reverse, marks=marks_of_ratios(name, move))
     for move, reverse in [
         ("grow", "prune"),
         ("prune", "grow"),
