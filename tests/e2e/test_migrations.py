@@ -49,6 +49,7 @@ def test_two_migrate_at_once(empty_database_url):
     engine.dispose()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("dialect", "other"), [("sqlite", "newer"), ("postgres", "older")], indirect=["dialect"]
 )

@@ -151,6 +151,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_path):
     """Large predictions beyond all places don't delay another owner's.
 

@@ -101,6 +101,7 @@ def undisturbed_digest(service, model_id, dataset_id) -> str:
     return digest(service, made)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_costs_time_only(service, model_id):
     """After SIGKILL of the worker in mid-block the next one completes equal bytes."""
     made, dataset_id = accept(service, model_id)

@@ -34,6 +34,7 @@ def fitted_header(service, model_id):
     return prepare_problem(spec, training).header()
 
 
+@pytest.mark.slow
 def test_a_cancelled_model_is_retried(service):
     """A model cancelled twice and retried has the draws of an undisturbed fit."""
     model_id = service.create_model(**LONG)
@@ -53,6 +54,7 @@ def test_a_cancelled_model_is_retried(service):
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
 
 
+@pytest.mark.slow
 def test_an_extended_model_is_the_longer_fit(service):
     """50 draws, then 70 and 1 more, give the bytes, header and scores of 121 at once."""
     settings = SHORT | {"num_chains": 2}

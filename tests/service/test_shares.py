@@ -65,6 +65,7 @@ def test_a_long_fit_does_not_stop_another_owner(service, slots):
     assert service.model(endless).state == "running"
 
 
+@pytest.mark.slow
 def test_a_chain_that_gave_way_has_the_same_draws(service, monkeypatch):
     """Chains of two owners alternating on one slot have the draws of undisturbed ones."""
     settings = SHORT | {"num_chains": 1, "num_burnin": 10, "num_draws": 10, "thin": 1}

@@ -134,6 +134,7 @@ def looked_at_last(service, model_id, times, worker):
     return worker
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_killed_fit_stops_at_the_same_draws(service):
     """A fit whose children and worker are killed has an undisturbed fit's rules, draws and verdict.

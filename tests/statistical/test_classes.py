@@ -80,6 +80,7 @@ def joint(rounds, draws):
     return dict(zip(values, p, strict=True))
 
 
+@pytest.mark.slow
 def test_joint():
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(2400, 1500), ALARM)

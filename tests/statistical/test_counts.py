@@ -100,6 +100,7 @@ def _few_zero_trees(monkeypatch):
     monkeypatch.setattr(counts, "ZERO_TREES", TREES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("family", ["poisson", "zero-inflated-negative-binomial"])
 def test_joint(family):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""

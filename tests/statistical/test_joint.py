@@ -95,6 +95,7 @@ def test_joint(options):
     all_above(compare(Model(**options), *SHORT.values()), ALARM)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", mixes(), ids=str)
 def test_joint_moves(moves):
     """Every move set keeps the joint law where missing values and few rows reach its special cases."""

@@ -1,6 +1,7 @@
 """A rare class whose probability changes in the tails of columns needs cut points there."""
 
 import numpy as np
+import pytest
 from scipy.special import ndtr
 
 from sampler import fit
@@ -8,6 +9,7 @@ from sampler import fit
 SMALL = {"num_trees": 200, "num_chains": 2, "num_burnin": 200, "num_draws": 60, "thin": 5, "progress": False}
 
 
+@pytest.mark.slow
 def test_default_cuts_reach_the_tails():
     """With 4% positives the default's error of P is at least a tenth below that of quantile cuts."""
     errors = []

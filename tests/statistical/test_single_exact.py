@@ -81,6 +81,7 @@ def test_trees_long(name, model, moves):
     check_trees(name, model, moves, LONG)
 
 
+@pytest.mark.slow
 def test_prior_only():
     """Without likelihood the trees have their prior."""
     toy = toys.golden("shift", likelihood=False)
@@ -106,6 +107,7 @@ def test_shift_leaves_and_noise(name):
     holds(stats.kstest(z, "norm").pvalue)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["golden", "weighted"])
 def test_variance_leaves(name):
     """Each leaf's noise is inverse gamma given its rows, and its mean normal given the noise."""
@@ -121,6 +123,7 @@ def test_variance_leaves(name):
     holds(stats.kstest(z, "norm").pvalue)
 
 
+@pytest.mark.slow
 def test_class_leaves():
     """The probabilities of a leaf's classes are Dirichlet given its counts."""
     toy = toy_of("golden", "classes")

@@ -92,6 +92,7 @@ def check_chains(method, classes, chains, draws):
     assert np.max(stats.sem(values)) < 0.1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("classes", [False, True])
 def test_topologies(classes):
     """Topologies have their law for numbers and classes; with one column both directions are one model."""

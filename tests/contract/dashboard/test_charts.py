@@ -9,6 +9,8 @@ import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
+import pytest
+
 from app.client import Client
 from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
@@ -153,6 +155,7 @@ def test_unknown_charts_are_refused(client, settings):
     problem(client.get("/ui/models/mdl_none/charts/trace.svg?v=1"), 404)
 
 
+@pytest.mark.slow
 def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
     """Concurrent requests for variants of two charts get the same bytes as single ones."""
     model = fitted(client, settings)
