@@ -49,6 +49,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "predictions": {"dataset_id": dataset_id},
         "studies": {"permutations": 20},
         "partial-dependence": {"features": ["size"]},
+        "accumulated-effects": {"feature": "size"},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "extend": {"num_draws": 1},

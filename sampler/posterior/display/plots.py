@@ -107,19 +107,21 @@ class Plots:
         self._posterior = posterior
 
     def _followed(self) -> tuple[str, Floats]:
-        """Return a name and draws [chain, draw] of sigma; of classes, of a mean probability."""
+        """Return a name and draws [chain, draw] of sigma; without one, of a mean over reference rows."""
         posterior = self._posterior
         if posterior.sigma is not None:
             return "sigma", np.asarray(posterior.sigma)
         f = posterior.draws_by_figure(posterior.reference)
-        classes = posterior.classes or ()
         f = f.reshape(posterior.reference.num_rows, -1, *f.shape[1:]).mean(axis=0)
+        if posterior.classes is None:
+            return f"mean of {posterior.schema.target.name}", f[0]
+        classes = posterior.classes
         most = int(np.argmax(f.std(axis=(1, 2))))
         return f"mean probability of {classes[most] if len(f) > 1 else classes[1]}", f[most]
 
     @chart
     def traces(self, ax: Any = None) -> Any:
-        """Draw sigma by draw, one line per chain; of classes, the mean probability over reference rows."""
+        """Draw sigma by draw, one line per chain; of classes and counts a mean over reference rows."""
         name, draws = self._followed()
         ax = new_axes(ax)
         shown = evenly_spaced(draws.shape[1], MOST_POINTS)

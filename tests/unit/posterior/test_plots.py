@@ -198,3 +198,15 @@ def test_accumulated_effects_are_drawn():
     found = POSTERIOR.accumulated_effects("x1", X)
     axes = POSTERIOR.plot.accumulated_effects("x1", X)
     np.testing.assert_allclose(axes.lines[0].get_ydata(), found.mean)
+
+
+def test_counts_are_drawn_by_their_mean():
+    """Counts have no sigma: traces and ranks are of the mean count over the reference rows."""
+    rng = np.random.default_rng(1)
+    x = rng.uniform(size=60)
+    posterior = fit({"x": x}, rng.poisson(np.exp(2 * x)), family="poisson", **FAST)
+    axes = posterior.plot.traces()
+    draws = posterior.draws_by_figure(posterior.reference).mean(axis=0)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), draws[0])
+    assert axes.get_ylabel() == "mean of y"
+    assert posterior.model_card({"x": x}, np.ones(60)).to_html().count("<svg") >= 2

@@ -36,6 +36,8 @@ def test_every_call_takes_a_name(client, settings):
         "predict": {"rows": client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]},
         "predictions": {"dataset_id": model["dataset_id"]},
         "extend": {"num_draws": 5},
+        "accumulated-effects": {"feature": "size"},
+        "studies": {"permutations": 20},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "estimate": {"num_draws": 5},
