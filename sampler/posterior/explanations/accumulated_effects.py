@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import curve_columns, to_pandas
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.uint8]
+
+MAX_CELLS = 1 << 21  # draws times rows (times classes) of a block: 16 MB for each of a few arrays
 
 
 @dataclass(frozen=True)
@@ -118,12 +121,15 @@ def accumulated_effects(
             f"feature: {feature!r} has fewer than two values here", field="feature", code="not_applicable"
         )
     place = np.clip(np.searchsorted(points, own[kept]), 1, len(points) - 1)  # above points[place - 1]
-    rows_there = coded.part(kept)
-    low, high = (_moved(rows_there, position, points[at], values[at]) for at in (place - 1, place))
-    difference = f(high) - f(low)  # [draw, row(, class)]
     rows = np.bincount(place - 1, minlength=len(points) - 1)
-    steps = np.zeros((len(rows), *difference.shape[:1], *difference.shape[2:]))  # [step, draw(, class)]
-    np.add.at(steps, place - 1, np.moveaxis(difference, 1, 0))
+    one = f(coded.part(kept[:1]))
+    steps = np.zeros((len(rows), *one.shape[:1], *one.shape[2:]))  # [step, draw(, class)]
+    width = max(16, MAX_CELLS // one.size)
+    for start in range(0, len(kept), width):
+        interrupt.look()
+        there, at = coded.part(kept[start : start + width]), place[start : start + width]
+        low, high = (_moved(there, position, points[end], values[end]) for end in (at - 1, at))
+        np.add.at(steps, at - 1, np.moveaxis(f(high) - f(low), 1, 0))
     steps /= np.maximum(rows, 1).reshape(-1, *[1] * (steps.ndim - 1))
     effect = np.concatenate([np.zeros((1, *steps.shape[1:])), np.cumsum(steps, axis=0)])
     middle = (effect[1:] + effect[:-1]) / 2

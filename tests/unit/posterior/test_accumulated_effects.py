@@ -1,5 +1,7 @@
 """Accumulated local effects are running sums of differences between neighbouring values, draw by draw."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -36,6 +38,22 @@ def test_running_sums_of_differences(make):
     effect -= weights @ ((effect[1:] + effect[:-1]) / 2)
     np.testing.assert_allclose(found.mean, effect.mean(axis=1), atol=1e-9)
     np.testing.assert_allclose([found.lower, found.upper], np.quantile(effect, [0.1, 0.9], axis=1), atol=1e-9)
+
+
+def test_memory_does_not_grow_with_rows_times_draws(monkeypatch):
+    """Rows are evaluated in blocks, whose size changes no bit of the answer."""
+    posterior, X, *_ = make_posterior(5)
+    rows = {name: np.resize(np.asarray(values, object), 8_000) for name, values in X.items()}
+    whole = posterior.accumulated_effects("x1", rows)
+    monkeypatch.setattr("sampler.posterior.explanations.accumulated_effects.MAX_CELLS", 1_000)
+    coded = posterior.encode(rows)
+    tracemalloc.start()
+    found = posterior.accumulated_effects("x1", coded)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 1e6  # draws times rows are 1.5 MB
+    np.testing.assert_array_equal(found.mean, whole.mean)
+    np.testing.assert_array_equal(found.upper, whole.upper)
 
 
 def test_columns_that_go_together():
