@@ -10,7 +10,7 @@ from sampler.posterior import rhat_ess
 from sampler.posterior.kernels.depths import tree_depths
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
 from sampler.posterior.verdict.reasons import reasons_to_json
-from sampler.posterior.weighting.importance import mean_error
+from sampler.posterior.weighting.importance_weights import mean_error
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from sampler.chains import resume_chain, start_chain
-from sampler.posterior.weighting.importance import Weights
+from sampler.posterior.weighting.importance_weights import Weights
 from sampler.storage.draws import concatenate
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import count_leaves

@@ -16,7 +16,7 @@ from sampler import Settings, SettingsError
 from sampler.errors import SettingsCode, suggestion
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
-from sampler.posterior.weighting.importance import judge_weighted
+from sampler.posterior.weighting.importance_weights import judge_weighted
 from sampler.preparation import checked_prior
 from tests.support.source import parsed
 

@@ -1,7 +1,7 @@
 """Weights of a posterior's draws, with the Monte Carlo errors and verdicts that depend on them.
 
 Draws of Markov chains have equal weights; draws of particle filters and of searches over topologies have
-weights of their own (`sampler.posterior.weighting.importance`).
+weights of their own (`sampler.posterior.weighting.importance_weights`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.summary import Summary, summarise
-from sampler.posterior.weighting import importance
+from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws
 
 if TYPE_CHECKING:
@@ -147,9 +147,9 @@ class ImportanceWeights(DrawWeights):
 
     log: Floats
 
-    def first(self, used: int) -> importance.Weights:
+    def first(self, used: int) -> importance_weights.Weights:
         """Return the weights of the first draws of each run."""
-        return importance.Weights(self.log[:, :used])
+        return importance_weights.Weights(self.log[:, :used])
 
     def unequal(self, used: int) -> Floats:
         """Return the weights, float64 [run, draw], with sum 1."""
@@ -167,7 +167,7 @@ class ImportanceWeights(DrawWeights):
 
     def agreement(self, f: Floats, used: int) -> Agreement:
         """Measure how well the runs agree on f."""
-        return importance.agreement(f, self.unequal(used))
+        return importance_weights.agreement(f, self.unequal(used))
 
     def mean_of(self, f: Floats, used: int) -> Floats:
         """Return the weighted means of f."""
@@ -175,11 +175,11 @@ class ImportanceWeights(DrawWeights):
 
     def mean_error(self, f: Floats, used: int) -> Floats:
         """Return the Monte Carlo standard errors of weighted means of f."""
-        return importance.mean_error(f, self.unequal(used))
+        return importance_weights.mean_error(f, self.unequal(used))
 
     def quantile_error(self, f: Floats, level: float, used: int) -> Floats:
         """Return the Monte Carlo standard errors of weighted quantiles of f."""
-        return importance.quantile_error(f, self.unequal(used), level)
+        return importance_weights.quantile_error(f, self.unequal(used), level)
 
     def quantiles(self, values: Floats, tails: Floats, used: int) -> Floats:
         """Return the smallest values whose cumulative weights reach the levels."""
@@ -187,7 +187,7 @@ class ImportanceWeights(DrawWeights):
 
     def judge(self, agreement: Agreement, sigma: Floats | None, used: int) -> tuple[Verdict, list[Reason]]:  # noqa: ARG002
         """Return the verdict, which depends on the evidence's spread over runs too, and its reasons."""
-        return importance.judge_weighted(agreement, self.first(used), len(self.log))
+        return importance_weights.judge_weighted(agreement, self.first(used), len(self.log))
 
     def summary(
         self,
@@ -197,4 +197,4 @@ class ImportanceWeights(DrawWeights):
         statistics: Sequence[Mapping[str, Any]],
     ) -> Summary:
         """Judge whether the runs agree."""
-        return importance.summarise_weighted(f, self.first(f.shape[2]), leaf_counts, statistics)
+        return importance_weights.summarise_weighted(f, self.first(f.shape[2]), leaf_counts, statistics)

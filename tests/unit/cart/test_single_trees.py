@@ -8,7 +8,7 @@ from sampler import DataError, PackedError, Settings, SettingsError, fit, load
 from sampler.data.target import guess_family
 from sampler.posterior import rhat_ess
 from sampler.posterior.topology import shape_of, topologies
-from sampler.posterior.weighting.importance import Weights, agreement, mean_error, quantile_error
+from sampler.posterior.weighting.importance_weights import Weights, agreement, mean_error, quantile_error
 from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import Draws, concatenate
