@@ -121,7 +121,7 @@ def _trace(client: Client, model: Model) -> None:
     figure, axes = plt.subplots(figsize=(6.4, 2.8), layout="constrained")
     for number, sigma in enumerate(traces["sigma"]):
         axes.plot(traces["draws"], sigma, linewidth=0.8, alpha=0.8, label=f"chain {number + 1}")
-    axes.set(xlabel="kept draw", ylabel="sigma (mpg)")
+    axes.set(xlabel="kept draw", ylabel="sigma (of log mpg)")
     figure.legend(frameon=False, ncols=4, loc="outside upper right")  # above the lines, which may be anywhere
     _save(figure, "tutorial-sigma.svg")
 
