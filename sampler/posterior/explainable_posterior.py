@@ -48,7 +48,7 @@ class ExplainablePosterior(PosteriorDraws):
         of the interval over draws; `of` is "mean", or "noise" for the trees that make the noise differ by row
         (raises SettingsError where there are none).
         """
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         names = [column.name for column in self.schema.columns]
         counts = np.concatenate(self._rule_counts_of(check_part(of)))
         return inclusion(names, counts[self.draw_weights.spaced(self.num_draws, len(counts))], level)
@@ -123,7 +123,7 @@ class ExplainablePosterior(PosteriorDraws):
             the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``.
 
         """
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         if self._slopes is None:
             return None
         return self._slopes.summary(self.schema, self._choose(None)[0], level)
@@ -225,7 +225,7 @@ class ExplainablePosterior(PosteriorDraws):
             For an invalid level, game or number of draws, and for soft trees, which have no exact values.
 
         """
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         rows = self.reference if background is None else self._coded(background)
         return explain(self, X, rows, self._alike(None), level, game, max_draws)
 
@@ -306,7 +306,7 @@ class ExplainablePosterior(PosteriorDraws):
             For unknown columns, settings of different columns, and invalid levels and numbers.
 
         """
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         coded = self.reference if X is None else self._coded(X)
         chosen = self._alike(num_draws)
 
@@ -346,7 +346,7 @@ class ExplainablePosterior(PosteriorDraws):
             For unknown columns, fewer than two, more than two classes, and soft trees.
 
         """
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         self.forests_to_explain()
         if self.classes is not None and len(self.classes) > 2:
             raise SettingsError(

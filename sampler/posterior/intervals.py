@@ -77,6 +77,18 @@ class Request:
             )
         return request
 
+    @classmethod
+    def check_level(cls, level: Any) -> float:
+        """Check the level of figures that have one interval; raise SettingsError."""
+        levels = cls.check(level, "credible", None).levels
+        if len(levels) != 1:
+            raise SettingsError(
+                f"level must be one number between 0 and 1 here, not {level!r}",
+                field="level",
+                code="not_accepted",
+            )
+        return levels[0]
+
     @property
     def predictive(self) -> bool:
         """Whether the figures are for a new outcome."""

@@ -70,7 +70,7 @@ class SoftPosterior(TreePosterior):
     def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
         """Compute each feature's share of the splits' directions; a category's indicators are added up."""
         self._rule_counts_of(check_part(of))
-        (level,) = Request.check(level, "credible", None).levels
+        level = Request.check_level(level)
         names = [column.name for column in self.schema.columns]
         column_of = np.array([column for column, _ in self.schema.coded])
         draws = self._soft_ensemble.draws

@@ -158,7 +158,7 @@ def permutation_importance(
         For a loss that doesn't apply, or an invalid level or number.
 
     """
-    (level,) = Request.check(level, "credible", None).levels
+    level = Request.check_level(level)
     known = LOSSES if rows.classes is None else LOSSES[1:]
     wanted = _check(losses, known) or sorted(known, key=lambda loss: loss != posterior.usual_loss)
     _check_number("permutations", permutations, 1, 1000)

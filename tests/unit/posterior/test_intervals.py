@@ -9,6 +9,7 @@ from scipy.special import ndtr
 
 from sampler.errors import SettingsError
 from sampler.posterior.intervals import IntervalFigures, Request
+from tests.support.models.random_posteriors import make_posterior
 
 STEP = 2.0**-18
 
@@ -108,3 +109,13 @@ def test_bad_kind():
     """Only credible and predictive intervals are accepted."""
     with pytest.raises(SettingsError, match="credible, predictive"):
         Request.check(0.9, "confidence", None)
+
+
+@pytest.mark.parametrize("level", [[0.5, 0.9], [], None])
+def test_figures_with_one_interval_take_one_level(level):
+    """Several levels, or none, are refused by name where there is one interval."""
+    posterior, X, _ = make_posterior()
+    for use in (posterior.inclusion, lambda level: posterior.shap(X, level=level)):
+        with pytest.raises(SettingsError, match="level must be one number") as refused:
+            use(level=level)
+        assert refused.value.field == "level"
