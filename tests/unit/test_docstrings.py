@@ -5,6 +5,8 @@ import re
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
@@ -26,6 +28,12 @@ def documented():
                     if text:
                         found.append((f"{name}:{getattr(node, 'name', '')}", node, text))
     return found
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed():
+    """Parse the sources for all tests of this file, whichever comes first."""
+    documented()
 
 
 def section(text, title):

@@ -7,6 +7,8 @@ from functools import cache
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import pytest
+
 from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
@@ -85,6 +87,12 @@ def graph():
     """Return each module's imports within the source."""
     known = modules()
     return {name: imported(parsed(file), known) - {name} for name, file in known.items()}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _parsed():
+    """Parse the sources for all tests of this file, whichever comes first."""
+    graph()
 
 
 def circle(arrows):
