@@ -118,6 +118,8 @@ def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
     """List the fields of an object as a table; nothing for other types."""
     if "$ref" in schema:
         schema = schemas[schema["$ref"].rsplit("/", 1)[-1]]
+    if "oneOf" in schema:  # a body of several kinds
+        return [line for one in schema["oneOf"] for line in (f"{_type(one)}:\n", *_fields(one, schemas))]
     if "properties" not in schema:
         return []
     needed = set(schema.get("required", []))

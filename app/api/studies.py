@@ -1,10 +1,11 @@
 """Studies of models over HTTP."""
 
 from datetime import datetime
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Response
-from pydantic import BaseModel, ConfigDict, Field
+from fastapi import APIRouter, BackgroundTasks, Body, Response
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Discriminator, Field, Tag
+from pydantic_core import PydanticCustomError
 
 from app.api.models import ErrorView, State, View
 from app.services import health
@@ -12,6 +13,7 @@ from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.studies import stored
 from app.services.studies.selection import SelectionRequest
+from app.services.studies.tuning import TuningRequest
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -23,22 +25,31 @@ from app.web.dependencies import (
     Writing,
 )
 from app.web.errors import responses
+from app.web.fit_request import CandidateSettings
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.paging import Cursor, Limit
 from app.web.scopes import needs
 from sampler.studies.selection import LEVEL, PERMUTATIONS
+from sampler.studies.tuning import FOLDS
 
 router = APIRouter(tags=["studies"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new study
 
 
-class StudyBody(BaseModel):
+def _check_kind(kind: Any) -> Any:
+    """Refuse a kind that doesn't exist; a body without a known one is read as a selection."""
+    if kind != "selection":
+        raise PydanticCustomError("kind", "Input should be 'selection' or 'tuning'")
+    return kind
+
+
+class SelectionBody(BaseModel):
     """A question about a model: which of its features matter beyond chance."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    kind: Literal["selection"] = Field(
+    kind: Annotated[Literal["selection"], BeforeValidator(_check_kind)] = Field(
         "selection",
         description="selection: compare each feature's share of the split rules with its share in fits to "
         "permuted outcomes (Bleich et al. 2014).",
@@ -46,6 +57,57 @@ class StudyBody(BaseModel):
     permutations: int = Field(SelectionRequest.permutations, description=PERMUTATIONS.about)
     level: float = Field(SelectionRequest.level, description=LEVEL.about)
     seed: int = Field(SelectionRequest.seed, description="Seed of the permutations and of all chains.")
+
+    def asked(self) -> SelectionRequest:
+        """Convert to the service's request."""
+        return SelectionRequest(self.permutations, self.level, self.seed)
+
+
+def _is_list(value: Any) -> str:
+    return "kind-list" if isinstance(value, list) else "kind-grid"
+
+
+class TuningBody(BaseModel):
+    """A question about a model: which settings foretell rows best that the fits have not seen."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["tuning"] = Field(
+        description="tuning: compare settings by K-fold cross-validation of the log score."
+    )
+    candidates: Annotated[
+        Annotated[str, Tag("kind-grid")] | Annotated[list[CandidateSettings], Tag("kind-list")],
+        Discriminator(_is_list),
+    ] = Field(
+        "model",
+        description="Settings to compare, simpler ones first, at most 50; all share those in which the model "
+        "differs from the defaults. Or a grid: model (noise, transform, linear part; of numbers) or prior "
+        "(k, the noise's prior, number of trees). Fits have two chains of 100 draws unless a candidate says "
+        "otherwise.",
+    )
+    folds: int = Field(TuningRequest.folds, description=f"{FOLDS.about} From 2 to 20.")
+    parsimony: bool = Field(
+        TuningRequest.parsimony,
+        description="Choose the first candidate that is at most one standard error behind the best.",
+    )
+    seed: int = Field(TuningRequest.seed, description="Seed of the folds and of all fits.")
+
+    def asked(self) -> TuningRequest:
+        """Convert to the service's request."""
+        given = self.candidates
+        candidates = given if isinstance(given, str) else [each.given() for each in given]
+        return TuningRequest(candidates, self.folds, self.parsimony, self.seed)
+
+
+def _kind(body: Any) -> str:
+    tuning = isinstance(body, dict) and body.get("kind") == "tuning"
+    return "kind-tuning" if tuning or isinstance(body, TuningBody) else "kind-selection"
+
+
+StudyBody = Annotated[
+    Annotated[SelectionBody, Tag("kind-selection")] | Annotated[TuningBody, Tag("kind-tuning")],
+    Discriminator(_kind),
+]
 
 
 class FitsView(View):
@@ -78,18 +140,49 @@ class SelectionView(View):
     features: list[SelectedFeatureView]
 
 
+class TrialView(View):
+    """A candidate, and its scores over all folds; null for one that can't be fitted."""
+
+    settings: dict[str, Any] = Field(description="Those by which it differs from the others.")
+    log_score: float | None = Field(description="Mean log score of the rows.")
+    error: float | None = Field(description="Standard error of the log score.")
+    behind: float | None = Field(description="By how much the best one's log score is above it.")
+    behind_error: float | None = Field(description="Standard error of that difference.")
+    rmse: float | None = Field(description="Root mean square error; null for classes.")
+    coverage: float | None = Field(
+        description="Share of the rows inside their 90% predictive intervals; null for classes."
+    )
+    seconds: float | None = Field(description="Mean duration of a fit.")
+    refused: str = Field(description="Why it can't be fitted to these rows; empty otherwise.")
+
+
+class TuningView(View):
+    """The result of a tuning."""
+
+    trials: list[TrialView] = Field(description="All candidates, in the order of the request.")
+    chosen: int | None = Field(
+        description="Place of the chosen one, from 0; null if no candidate can be fitted."
+    )
+    folds: int
+    best: dict[str, Any] | None = Field(
+        description="Settings to fit with, as fields of POST /models: the chosen candidate's, and those that "
+        "all share."
+    )
+
+
 class StudyView(View):
     """A study: finished, running, or ended early."""
 
     id: str
     model_id: str
-    kind: Literal["selection"]
+    kind: Literal["selection", "tuning"]
     state: State
     request: dict[str, Any] = Field(description="The request, with all settings of the fits.")
     progress: FitsView
     selection: SelectionView | None = Field(
         description="The result of kind selection, once succeeded; null in lists."
     )
+    tuning: TuningView | None = Field(description="The result of kind tuning, likewise.")
     error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
@@ -112,7 +205,7 @@ class StudyPage(View):
 @needs(TRAIN)
 def create_study(
     model_id: str,
-    body: StudyBody,
+    body: Annotated[StudyBody, Body()],
     engine: TheEngine,
     transactions: TheTransactions,
     settings: TheSettings,
@@ -127,9 +220,8 @@ def create_study(
     """
 
     def make() -> StoredResponse:
-        request = SelectionRequest(body.permutations, body.level, body.seed)
         slots = health.slots_now(engine, settings)
-        planned = stored.plan(engine, owner, model_id, request, slots=slots)
+        planned = stored.plan(engine, owner, model_id, body.asked(), slots=slots)
         with transactions() as session:
             study = stored.accept(session, owner, planned)
             headers = {"Location": f"/studies/{study.id}", "Retry-After": LOOK_AGAIN}

@@ -1,14 +1,16 @@
 """`bartserve models` and `bartserve datasets`: management of a service's objects."""
 
+import json
 import sys
 from datetime import UTC, datetime
 from http import HTTPStatus
 from itertools import islice
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from app.cli.common import AsJson, DataDir, print_json
@@ -30,6 +32,7 @@ Examples
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
   bartserve models select cars
+  bartserve models tune cars
   bartserve models delete mdl_0123456789abcdef0123
 """,
     invoke_without_command=True,
@@ -172,6 +175,53 @@ def select_features(
         by = ", ".join(feature["selected_by"]) or "-"
         table.add_row(feature["name"], *(f"{share:.4f}" for share in shares), by)
     _print(table, "The model has no features.")
+
+
+@models.command("tune")
+def tune_settings(
+    model: ModelName,
+    candidates: Annotated[
+        str | None,
+        typer.Option(help="model, prior, or a JSON list of settings, simpler ones first. Default: model."),
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Parts of the rows. Default: 5.")] = None,
+    parsimony: Annotated[
+        bool, typer.Option("--parsimony", help="Choose the first within one standard error of the best.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same scores.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare settings by the log score of rows that the fits have not seen."""
+    from app.cli.progress import follow_study
+
+    tried: Any = candidates
+    if candidates is not None and candidates.lstrip().startswith("["):
+        try:
+            tried = json.loads(candidates)
+        except ValueError:
+            raise typer.BadParameter("this is not JSON", param_hint="--candidates") from None
+    with asking(url, data_dir, err.print) as client:
+        study = client.tune(model, candidates=tried, folds=folds, parsimony=parsimony, seed=seed)
+        found = follow_study(client, study, err)
+    if as_json:
+        print_json(found.document)
+        return
+    result = found.tuning or {"trials": [], "chosen": None}
+    table = _table("", "settings", "log score", "behind", "+-", "rmse", "90%", "seconds")
+    for place, trial in enumerate(result["trials"]):
+        settings = json.dumps(trial["settings"])
+        mark = ">" if place == result["chosen"] else ""
+        figures = [
+            trial[name] for name in ("log_score", "behind", "behind_error", "rmse", "coverage", "seconds")
+        ]
+        shown = ["" if each is None else f"{each:.4g}" for each in figures]
+        told = f"{settings}: {trial['refused']}" if trial["refused"] else settings
+        table.add_row(mark, escape(told), *shown)
+    _print(table, "There are no candidates.")
+    if found.tuning and found.tuning["best"] is not None:
+        err.print(f"best      {json.dumps(found.tuning['best'])}", markup=False)
 
 
 @models.command("cancel")

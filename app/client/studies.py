@@ -28,6 +28,24 @@ class Studies(Calls):
         path = address("models", model, "studies")
         return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
 
+    def tune(self, model: str | Model, **options: Any) -> Study:
+        """Start to compare settings on the rows of a model; `wait_study` returns the result (`tuning`).
+
+        Each candidate is fitted to all folds of the training rows but one, and scored on that one.
+        ``client.fit(..., **found.tuning["best"])`` then fits with the chosen one.
+
+        Parameters
+        ----------
+        model
+            A succeeded model, its id, or a name, which means the newest succeeded model of that name.
+        **options
+            Fields of POST /models/{id}/studies: candidates ("model", "prior" or a list of settings), folds,
+            parsimony, seed.
+        """
+        body = {"kind": "tuning", **without_none(options)}
+        path = address("models", model, "studies")
+        return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
+
     def study(self, study: str | Study) -> Study:
         """Return the present state of a study."""
         return Study.of(self._get(address("studies", study)))

@@ -232,6 +232,7 @@ class Study:
     """A study of a model; `features` is the result of kind "selection", the largest share first.
 
     Each feature has a `name`, its `share` of the split rules, `thresholds` and `selected_by`, by rule.
+    `tuning` is the result of kind "tuning": `trials`, the place of the `chosen` one, `folds`, and `best`.
     """
 
     id: str
@@ -242,6 +243,7 @@ class Study:
     fits_done: int
     fits: int
     features: list[Json] | None
+    tuning: Json | None
     error: str | None
     document: Json = field(repr=False)
 
@@ -253,6 +255,7 @@ class Study:
             **{name: document[name] for name in ("id", "model_id", "kind", "state")},
             **{name: document["progress"][name] for name in ("fraction", "fits_done", "fits")},
             features=None if selection is None else selection["features"],
+            tuning=document.get("tuning"),
             error=None if document["error"] is None else document["error"]["detail"],
             document=document,
         )

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from app.store import models
 from app.store.queue import lifecycle
 from app.store.queue.jobs import STUDIES
+from app.store.statements import page
 from app.store.tables import QUEUED, STUDY, Json, Study, Unit, new_id
 
 get, list_page, fits_done = STUDIES.get, STUDIES.list_page, STUDIES.done
@@ -43,6 +44,12 @@ def create(
         session.add(lifecycle.new_unit(model_id, STUDY, number, of_unit, study_id=study.id))
     session.flush()  # fail here rather than at the commit
     return study
+
+
+def newest(session: Session, owner: str, model_id: str, kind: str) -> Study | None:
+    """Return the owner's newest study of a model of that kind, or None."""
+    mine = select(Study).where(Study.owner == owner, Study.model_id == model_id, Study.kind == kind)
+    return session.scalar(page(mine, Study, 1, None))
 
 
 def statistics(session: Session, study_id: str) -> list[Json]:

@@ -25,6 +25,7 @@ FULL_RETRY_SECONDS = 60
 PROBLEM = "bartserve.problem"  # key in the scope for the problem type of a refused request
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of an unreachable database
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
+BRANCHES = ("list[", "constrained-", "kind-")  # how the names of union branches begin
 DATA = frozenset({"rows", "columns"})  # fields with data, which may have any names inside
 log = logging.getLogger(__name__)
 # (scope, document, headers) -> a page for browsers; None for other clients.
@@ -236,9 +237,7 @@ def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
 
 def _fields(path: Sequence[str | int]) -> list[str | int]:
     """Return the steps of a path without pydantic's names of union branches."""
-    return [
-        step for step in path if step not in OUTER and not str(step).startswith(("list[", "constrained-"))
-    ]
+    return [step for step in path if step not in OUTER and not str(step).startswith(BRANCHES)]
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -117,6 +117,31 @@ else:
         missing_target=_validated(MISSING_TARGET),
     )
 
+if TYPE_CHECKING:
+
+    class _Candidate(_Strict):
+        prior: dict[str, Any] | None
+else:
+    _Candidate = make_model(
+        "_Candidate",
+        __base__=_Strict,
+        **{
+            name: _field(setting)
+            for name, setting in SETTINGS.items()
+            if setting.requested and name not in ("family", "method", "seed")
+        },
+        prior=(dict[str, Any] | None, Field(None, description="Entries of the prior, by name.")),
+    )
+
+
+class CandidateSettings(_Candidate):
+    """Settings in which a candidate of a tuning differs from the others, named as in POST /models."""
+
+    def given(self) -> dict[str, Any]:
+        """Return those that are given."""
+        return self.model_dump(exclude_none=True)
+
+
 LAST = ("prior", "stop", "holdout", "missing_target", "seed", "name")  # documented after the others
 
 

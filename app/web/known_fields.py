@@ -34,6 +34,11 @@ def _properties(document: Mapping[str, Any], schema: Any, seen: set[str]) -> fro
         properties = schema.get("properties")
         if isinstance(properties, dict):
             names |= properties.keys()
-        for part in (schema.get("schema"), *(properties or {}).values(), schema.get("anyOf")):
+        for part in (
+            schema.get("schema"),
+            *(properties or {}).values(),
+            schema.get("anyOf"),
+            schema.get("oneOf"),
+        ):
             names |= _properties(document, part, seen)
     return names

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.table import as_array, read
+from sampler.data.table import Table, as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.fitting import run
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.fitting import Report
     from sampler.posterior.posterior import Posterior
 
     Floats = NDArray[np.float64]
@@ -123,7 +124,7 @@ class Tuning:
     @property
     def best(self) -> dict[str, Any]:
         """Settings to fit with: the chosen candidate's and the common ones, as `fit` takes them."""
-        return _merged(self.common, self.trials[self.chosen].settings)
+        return merged(self.common, self.trials[self.chosen].settings)
 
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
@@ -196,6 +197,7 @@ def tune(
     y: Any,
     weights: Any = None,
     *,
+    exposure: Any = None,
     candidates: str | Sequence[Mapping[str, Any]] = "model",
     folds: int = 5,
     parsimony: bool = False,
@@ -208,8 +210,8 @@ def tune(
 
     Parameters
     ----------
-    X, y, weights
-        Rows, outcomes and weights, as `fit` takes them.
+    X, y, weights, exposure
+        Rows and outcomes, as `fit` takes them.
     candidates
         Settings to compare, simpler ones first, or the name of a grid (`studies.tuning.candidates`): "model"
         (noise, transform, linear part) or "prior" (CGM10's grid).
@@ -242,13 +244,22 @@ def tune(
     common = dict(settings) | ({} if name is None else {"target_name": str(name)})
     table, values = read(X), as_array(y)
     parts = folds_of(table.num_rows, folds, seed)
-    precisions = None if weights is None else as_array(weights)
+    precisions, exposed = (None if each is None else as_array(each) for each in (weights, exposure))
+    exposed_name = settings.get("exposure_name") or getattr(exposure, "name", None)
+    of_data = common | ({} if exposed_name is None else {"exposure_name": str(exposed_name)})
     units = list(product(range(len(tried)), range(folds)))
     found: dict[tuple[int, int], FoldScores | str] = {}
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
         waiting = {
             pool.submit(
-                score_fold, table, values, precisions, parts[fold], seed, _merged(common, tried[place])
+                score_fold,
+                table,
+                values,
+                precisions,
+                parts[fold],
+                seed,
+                merged(of_data, tried[place]),
+                exposed,
             ): (place, fold)
             for place, fold in units
         }
@@ -293,8 +304,21 @@ def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
     return [np.sort(order[fold::folds]) for fold in range(folds)]
 
 
+def of_fold(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
+    """Add the seed and the short chains of a fold's fit to settings that don't say otherwise."""
+    short = {"num_chains": NUM_CHAINS, "num_draws": NUM_DRAWS, "thin": THIN}
+    return short | {"seed": seed} | dict(settings)
+
+
 def score_fold(
-    X: Any, y: Any, weights: Any, held: NDArray[np.int64], seed: int, settings: Mapping[str, Any]
+    X: Any,
+    y: Any,
+    weights: Any,
+    held: NDArray[np.int64],
+    seed: int,
+    settings: Mapping[str, Any],
+    exposure: Any = None,
+    report: Report | None = None,
 ) -> FoldScores:
     """Fit to all rows but those of a fold, and score these.
 
@@ -308,22 +332,30 @@ def score_fold(
         Seed of the fit.
     settings
         Settings as `fit` takes them; two chains of 100 draws, four iterations apart, unless given.
+    exposure
+        Exposures of all rows, or None.
+    report
+        Called as `sampler.fitting.run` does.
 
     """
     table, values = read(X), as_array(y)
     train = np.setdiff1d(np.arange(table.num_rows), held)
-    precisions = None if weights is None else as_array(weights)
+    precisions, exposed = (None if each is None else as_array(each) for each in (weights, exposure))
     start = time.perf_counter()
-    short = {"num_chains": NUM_CHAINS, "num_draws": NUM_DRAWS, "thin": THIN}
     prepared = prepare(
         table.part(train),
         values[train],
         weights=None if precisions is None else precisions[train],
-        **short | {"seed": seed} | dict(settings),
+        exposure=None if exposed is None else exposed[train],
+        **of_fold(settings, seed),
     )
-    posterior = run(prepared, num_threads=1)
+    posterior = run(prepared, num_threads=1, report=report)
     seconds = time.perf_counter() - start
     of_weights = None if precisions is None else precisions[held]
+    if exposed is not None and posterior.exposure is not None:
+        also = read({posterior.exposure: exposed})
+        names = [*table.names, *(name for name in also.names if name not in table.names)]
+        table = Table(names, table.num_rows, {**table.readers, **also.readers})
     rows = LabelledRows.read(posterior, table.part(held), values[held], of_weights)
     log_score, squares, inside = _scores_of(posterior, rows)
     return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
@@ -420,12 +452,12 @@ def _error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
 
 
-def _merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Add a candidate's settings to the common ones, and its prior entries to theirs."""
-    merged = dict(common) | dict(own)
+    found = dict(common) | dict(own)
     if "prior" in common and "prior" in own:
-        merged["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
-    return merged
+        found["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
+    return found
 
 
 def _words(settings: Mapping[str, Any]) -> str:

@@ -129,6 +129,19 @@ def test_features_are_selected(asked):
     assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
 
 
+def test_settings_are_tuned(asked):
+    """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
+    tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'
+    shown = asked(f"bartserve models tune cars --folds 2 --candidates '{tried}'")
+    assert shown.returncode == 0, shown.stderr
+    assert '{"num_trees": 5' in shown.stdout
+    assert '"num_draws": 10' in shown.stderr.split("best ")[1]
+    as_json = asked(f"bartserve models tune cars --folds 2 --candidates '{tried}' --json")
+    assert len(json.loads(as_json.stdout)["tuning"]["trials"]) == 2
+    wrong = asked("bartserve models tune cars --candidates '[{'")
+    assert (wrong.returncode, "JSON" in wrong.stderr) == (2, True)
+
+
 def test_ambiguities_of_a_file_are_settled_by_options(asked):
     """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
     lines = (asked.folder / "new.csv").read_text().splitlines()

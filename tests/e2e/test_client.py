@@ -298,8 +298,8 @@ def test_unusable_arguments_are_refused_without_a_request(client, fitted):
         client.predict(fitted, 3)
 
 
-def test_features_are_selected(client, fitted):
-    """A selection shows its progress; a cancelled one raises, a deleted one is gone."""
+def test_studies(client, fitted):
+    """Studies show their progress; a cancelled one raises, a deleted one is gone."""
     told = []
     study = client.select_features(fitted, permutations=20, seed=1)
     found = client.wait_study(study, progress=lambda now: told.append(now.fits_done), seconds=120)
@@ -316,7 +316,11 @@ def test_features_are_selected(client, fitted):
     assert client.cancel_study(again).state in {"running", "cancelled"}
     with pytest.raises(FitError, match="cancelled"):
         client.wait_study(again, seconds=60)
-    for each in (study, again):
+    tried = [{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]
+    tuned = client.wait_study(client.tune(fitted, candidates=tried, folds=2), seconds=120)
+    assert (tuned.kind, tuned.fits, tuned.features) == ("tuning", 6, None)
+    assert tuned.tuning["best"].items() >= tried[tuned.tuning["chosen"]].items()
+    for each in (study, again, tuned):
         client.delete_study(each)
     with pytest.raises(ProblemError) as gone:
         client.study(study)

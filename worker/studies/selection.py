@@ -9,7 +9,7 @@ from sampler.studies.selection import NullFits
 from worker.fits.fit_spec import ModelRows, Spec
 
 
-def settings_of(request: Json, spec: Spec) -> Json:
+def settings_of(request: Json, spec: Spec, _number: int = 0) -> Json:
     """Return the settings of the fits: few trees, and those of the model that describe its data."""
     chosen = {name: request[name] for name in ("num_trees", "num_burnin", "num_draws")}
     return chosen | {"thin": 1, "method": "bart", "family": spec.settings.get("family") or "gaussian"}

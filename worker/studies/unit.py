@@ -19,17 +19,20 @@ from worker.context import Context
 from worker.fits.fit_spec import ModelRows, Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
-from worker.studies import selection
+from worker.studies import selection, tuning
 
 
 class _Kind(NamedTuple):
     """Settings of a kind's fits, and the function that runs a part and returns its statistics."""
 
-    settings_of: Callable[[Json, Spec], Json]
+    settings_of: Callable[[Json, Spec, int], Json]
     run: Callable[[Json, Spec, ModelRows, int, Callable[[int], None]], Json]
 
 
-_KINDS = {"selection": _Kind(selection.settings_of, selection.run)}
+_KINDS = {
+    "selection": _Kind(selection.settings_of, selection.run),
+    "tuning": _Kind(tuning.settings_of, tuning.run),
+}
 
 
 @dataclass(frozen=True)
@@ -50,7 +53,7 @@ def run_study(context: Context, claim: Claim, watch: Watch) -> None:
         spec = read_spec(session, claim.model_id)
         fits = units.num_iterations(session, claim)
     kind = _KINDS[study.kind]
-    load_kernels(watch, Settings.resolve(**kind.settings_of(study.request, spec)))
+    load_kernels(watch, Settings.resolve(**kind.settings_of(study.request, spec, claim.ordinal)))
 
     def tell(done: int) -> None:
         watch.tell(Progress("studying", done, fits))

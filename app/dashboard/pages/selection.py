@@ -20,7 +20,7 @@ router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRou
 
 
 def _newest(session: Reading, owner: Owner, model_id: str) -> ModelStudy | None:
-    return stored.newest(session, owner, models.get(session, owner, model_id).id)
+    return stored.newest(session, owner, models.get(session, owner, model_id).id, "selection")
 
 
 NewestStudy = Annotated[ModelStudy | None, Depends(_newest)]

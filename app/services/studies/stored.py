@@ -12,9 +12,10 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.fits.costs import coded_columns
 from app.services.predictions import posteriors
-from app.services.studies import selection
+from app.services.studies import selection, tuning
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.services.studies.selection import SelectionRequest, SelectionResult
+from app.services.studies.tuning import TuningRequest, TuningResult
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
@@ -41,6 +42,7 @@ class ModelStudy:
     request: Json
     progress: FitsProgress
     selection: SelectionResult | None
+    tuning: TuningResult | None
     error: Json | None
     created_at: datetime
     started_at: datetime | None
@@ -56,7 +58,7 @@ class StudyOfModel:
 
 
 def plan(
-    engine: Engine, owner: str, model_id: str, request: SelectionRequest, *, slots: int = 0
+    engine: Engine, owner: str, model_id: str, request: SelectionRequest | TuningRequest, *, slots: int = 0
 ) -> StudyOfModel:
     """Check a request against its model; writes nothing.
 
@@ -70,6 +72,8 @@ def plan(
         It was imported, so it has no dataset.
     InvalidRequestError
         A field is out of range, or the study would take too much memory or time.
+    TooLargeError
+        It has more results than are stored.
     """
     with session_scope(engine, read_only=True) as session:
         model = posteriors.find(session, owner, model_id)
@@ -83,6 +87,8 @@ def plan(
         coded_columns=coded_columns(kinds, datasets.summaries_of(dataset)),
         settings=model.settings,
     )
+    if isinstance(request, TuningRequest):
+        return StudyOfModel(model.id, tuning.plan(request, data, slots))
     return StudyOfModel(model.id, selection.plan(request, data, slots))
 
 
@@ -135,10 +141,10 @@ def list_page(
     return Page([_shown(session, item, with_result=False) for item in page.items], page.next_cursor)
 
 
-def newest(session: Session, owner: str, model_id: str) -> ModelStudy | None:
-    """Return the newest study of a model, with its result; None without one."""
-    found = store.list_page(session, owner, 1, None, model_id)
-    return _shown(session, found[0]) if found else None
+def newest(session: Session, owner: str, model_id: str, kind: str) -> ModelStudy | None:
+    """Return the newest study of a model of that kind, with its result; None without one."""
+    found = store.newest(session, owner, model_id, kind)
+    return None if found is None else _shown(session, found)
 
 
 def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
@@ -166,9 +172,7 @@ def _shown(session: Session, study: Study, *, with_result: bool = True) -> Model
     succeeded = study.state == SUCCEEDED
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
     fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)
-    result = None
-    if succeeded and with_result:
-        result = selection.result(study.request, store.statistics(session, study.id))
+    found: list[Json] = store.statistics(session, study.id) if succeeded and with_result else []
     return ModelStudy(
         id=study.id,
         model_id=study.model_id,
@@ -176,7 +180,8 @@ def _shown(session: Session, study: Study, *, with_result: bool = True) -> Model
         state=study.state,
         request={name: value for name, value in study.request.items() if name != "at_once"},
         progress=FitsProgress(fraction, done, study.num_fits),
-        selection=result,
+        selection=selection.result(study.request, found) if found and study.kind == "selection" else None,
+        tuning=tuning.result(study.request, found) if found and study.kind == "tuning" else None,
         error=study.error,
         created_at=study.created_at,
         started_at=study.started_at,

@@ -1,0 +1,197 @@
+"""Studies "tuning": the settings that foretell rows best which the fits have not seen."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from app.services.errors import MAX_DETAIL, Fault, InvalidRequestError, TooLargeError
+from app.services.fits.costs import check_memory, check_seconds
+from app.services.fits.durations import chain_seconds, prepare_seconds
+from app.services.studies.plan import StudyPlan, TrainingData
+from app.store.tables import Json
+from sampler import Settings, SettingsError
+from sampler.definitions.prior import SCHEMES
+from sampler.preparation import checked_prior
+from sampler.settings import OMITTED, SETTINGS
+from sampler.studies.tuning import (
+    FOLDS,
+    FoldScores,
+    TriedSettings,
+    candidates_of,
+    compare,
+    folds_of,
+    merged,
+    of_fold,
+)
+
+MAX_CANDIDATES = 50
+MAX_SCORES = 500_000  # candidates times rows
+SCORE_BYTES = 60  # stored of a row under a candidate, upper bound
+OF_DATA = ("family", "method")  # the model's, for all candidates
+LENGTHS = ("num_chains", "num_burnin", "num_draws", "thin", "seed")  # of fits: short unless a candidate says
+Candidates = str | Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class TuningRequest:
+    """A request for a tuning (`POST /models/{id}/studies`)."""
+
+    candidates: Candidates = "model"
+    folds: int = 5
+    parsimony: bool = False
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class TuningResult:
+    """Candidates with their scores, and the chosen one's place and settings; None if none can be fitted."""
+
+    trials: list[TriedSettings]
+    chosen: int | None
+    folds: int
+    best: Json | None
+
+
+def plan(request: TuningRequest, data: TrainingData, slots: int) -> StudyPlan:
+    """Check a request and resolve its settings; raises InvalidRequestError and those of a fit too large.
+
+    Raises TooLargeError for more scores than are stored.
+    """
+    tried = _checked(request, data)
+    common = _common(data.settings)
+    resolved = _resolved(request, tried, common, data)
+    if (scores := data.num_rows * len(tried)) > MAX_SCORES:
+        raise TooLargeError(
+            f"{len(tried)} candidates scored on {data.num_rows:,} rows give {scores:,} scores; the maximum "
+            f"is {MAX_SCORES:,}. Ask for fewer candidates, or tune a model of fewer rows, such as one with a "
+            "larger holdout."
+        )
+    rows, columns = data.num_rows, data.coded_columns
+    fits, units = [], []
+    for settings in resolved:
+        check_memory(settings, rows, columns)
+        each = settings["num_chains"] * chain_seconds(settings, rows, columns)
+        fits += [settings["num_chains"]] * request.folds
+        units.append(prepare_seconds(rows, columns) + each)
+    seconds = max(*units, request.folds * sum(units) / max(slots, 1))
+    check_seconds(seconds, "study", "Ask for fewer candidates or folds, or tune a model of fewer rows.")
+    wanted = asdict(request) | {"candidates": tried, "common": common}
+    return StudyPlan("tuning", wanted, fits, seconds, scores * SCORE_BYTES)
+
+
+def result(request: Json, statistics: Sequence[Json]) -> TuningResult:
+    """Compare the candidates by the units' scores."""
+    tried, folds = request["candidates"], request["folds"]
+    found = [_scores_of(each) for each in statistics]
+    parts = [found[first : first + folds] for first in range(0, len(found), folds)]
+    try:
+        judged = compare(tried, parts, parsimony=request["parsimony"], common=request["common"])
+    except SettingsError:
+        told = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
+        trials = [
+            TriedSettings(one, refused=why or "no score is finite")
+            for one, why in zip(tried, told, strict=True)
+        ]
+        return TuningResult(trials, None, folds, None)
+    return TuningResult([_finite(trial) for trial in judged.trials], judged.chosen, folds, judged.best)
+
+
+def _checked(request: TuningRequest, data: TrainingData) -> list[Json]:
+    """Return the candidates; raise InvalidRequestError with all faults that need no settings of fits."""
+    faults, tried = [], []
+    try:
+        tried = candidates_of(request.candidates, data.settings.get("family") or "gaussian")
+    except SettingsError as error:
+        faults.append(Fault.of_setting(error))
+    if len(tried) > MAX_CANDIDATES:
+        told = f"{len(tried)} candidates; at most {MAX_CANDIDATES} are accepted"
+        faults.append(Fault("candidates", None, told, "too_large"))
+    try:
+        SETTINGS["seed"].check("seed", request.seed)
+    except SettingsError as error:
+        faults.append(Fault.of_setting(error))
+    try:
+        folds_of(data.num_rows, FOLDS.check("folds", request.folds), 0)
+    except SettingsError as error:
+        faults.append(Fault.of_setting(error))
+    if faults:
+        raise InvalidRequestError(errors=faults)
+    return tried
+
+
+def _resolved(request: TuningRequest, tried: Sequence[Json], common: Json, data: TrainingData) -> list[Json]:
+    """Resolve the settings of each candidate's fits, as the estimates of costs take them.
+
+    Raises InvalidRequestError where given ones contradict each other, and where all of a grid do. The others
+    of a grid are left out, as the library does, and the cost of their fits is that of the model's settings.
+    """
+    faults: list[Fault] = []
+
+    def resolved(candidate: Json, place: int) -> Json | None:
+        try:
+            return _resolve(merged(common, candidate), request.seed, data)
+        except SettingsError as error:
+            told = f"candidate {place + 1}: {error}"[:MAX_DETAIL]
+            faults.append(Fault("candidates", None, told, error.code, f"candidates.{place}.{error.field}"))
+            return None
+
+    found = [resolved(candidate, place) for place, candidate in enumerate(tried)]
+    if faults and (len(faults) == len(tried) or not isinstance(request.candidates, str)):
+        raise InvalidRequestError(errors=faults)
+    return [each or _resolve(common, request.seed, data) for each in found]
+
+
+def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
+    """Resolve the settings of a fold's fit and check its prior; raise SettingsError."""
+    chosen = of_fold(settings, seed)
+    prior = dict(chosen.pop("prior", None) or {})
+    cuts = prior.pop("cuts", {})
+    found = Settings.resolve(**chosen)
+    checked_prior(prior, found)
+    if cuts not in SCHEMES and not (
+        isinstance(cuts, dict) and cuts.keys() <= (data.settings.get("columns") or {}).keys()
+    ):
+        raise SettingsError(
+            'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature',
+            field="prior.cuts",
+            code="not_accepted",
+        )
+    return found.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
+
+
+def _common(model: Mapping[str, Any]) -> Json:
+    """Return the settings in which a model differs from the defaults: those that all candidates share.
+
+    A candidate with another setting gets the defaults that go with it.
+    """
+    stored = OMITTED | {name: model[name] for name in SETTINGS if model.get(name) is not None}
+    of_data = {name: stored[name] for name in OF_DATA if name in stored}
+    usual = asdict(Settings.resolve(**of_data))
+    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, "transform")}
+    settings = of_data | {name: value for name, value in others.items() if value != usual[name]}
+    if Settings.resolve(**settings).transform != stored["transform"]:
+        settings["transform"] = stored["transform"]
+    given = model.get("prior") or {}
+    defaults = checked_prior(None, Settings.resolve(**settings))
+    prior = {name: value for name, value in given.items() if defaults.get(name) != value}
+    if "k_scale" in prior:
+        prior["k_df"] = given["k_df"]  # one has no meaning without the other
+    return settings | ({"prior": prior} if prior else {})
+
+
+def _scores_of(statistics: Json) -> FoldScores | str:
+    """Read what a unit stored; a score that JSON can't hold is that of an outcome without density."""
+    if "refused" in statistics:
+        return str(statistics["refused"])
+    scores = [-math.inf if value is None else value for value in statistics["log_score"]]
+    return FoldScores(**statistics | {"log_score": scores})
+
+
+def _finite(trial: TriedSettings) -> TriedSettings:
+    """Replace figures that are not finite by None."""
+    lost = [
+        name for name, value in asdict(trial).items() if isinstance(value, float) and not math.isfinite(value)
+    ]
+    nothing: dict[str, Any] = dict.fromkeys(lost)
+    return replace(trial, **nothing)

@@ -1,0 +1,55 @@
+"""A part of a study "tuning": scores of the rows of one fold under one candidate."""
+
+import math
+from collections.abc import Callable
+from dataclasses import asdict
+from typing import Any
+
+from app.store.tables import Json
+from sampler import Settings, SettingsError
+from sampler.studies.tuning import folds_of, merged, of_fold, score_fold
+from worker.fits.fit_spec import ModelRows, Spec
+
+
+def settings_of(request: Json, _spec: Spec, number: int) -> Json:
+    """Return the settings of the unit's fit; the defaults where they contradict each other (see `run`)."""
+    chosen = of_fold(_settings(request, number), request["seed"])
+    chosen.pop("prior", None)
+    try:
+        Settings.resolve(**chosen)
+    except SettingsError:
+        return {}
+    return chosen
+
+
+def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+    """Fit candidate number // folds to all rows but those of fold number % folds, and score these.
+
+    The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
+    """
+    held = folds_of(rows.X.num_rows, request["folds"], request["seed"])[number % request["folds"]]
+    roles: dict[str, Any] = {
+        "columns": spec.settings.get("columns"),
+        "features": spec.features,
+        "target_name": spec.target,
+        "exposure_name": spec.exposure,
+    }
+    try:
+        found = score_fold(
+            rows.X,
+            rows.y,
+            rows.weights,
+            held,
+            request["seed"],
+            _settings(request, number) | roles,
+            rows.exposure,
+            lambda chain, _: tell(chain),
+        )
+    except SettingsError as error:
+        return {"refused": str(error)}
+    finite = [value if math.isfinite(value) else None for value in found.log_score]  # JSON has no infinity
+    return asdict(found) | {"log_score": finite}
+
+
+def _settings(request: Json, number: int) -> Json:
+    return merged(request["common"], request["candidates"][number // request["folds"]])
