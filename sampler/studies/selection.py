@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.fitting import Report
+    from sampler.preparation import PreparedFit
 
     Floats = NDArray[np.float64]
     Progress = Callable[[int, int], None]
@@ -147,29 +149,42 @@ class NullFits:
 
         `report` is called as `sampler.fitting.run` does.
         """
-        outcomes: list[Any] = [None if column is None else as_array(column) for column in self._outcomes]
-        chains, seed = self.num_chains, self.seed
-        if permutation is not None:
-            order = np.random.default_rng([seed, permutation]).permutation(len(outcomes[0]))
-            outcomes = [None if column is None else column[order] for column in outcomes]
-            chains, seed = 1, seed + 1 + permutation
-        y, weights, exposure = outcomes
-        name = self.settings.get("target_name") or getattr(self.y, "name", None)
-        exposed = self.settings.get("exposure_name") or getattr(self.exposure, "name", None)
-        settings = {
-            **self.settings,
-            "target_name": None if name is None else str(name),
-            "exposure_name": None if exposed is None else str(exposed),
-        }
-        prepared = prepare(
-            self.X, y, weights=weights, exposure=exposure, num_chains=chains, seed=seed, **settings
-        )
+        settings = {**self.settings, "transform": self._transform}
+        if permutation is None:
+            prepared = self._prepare(None, settings, self.num_chains, self.seed)
+        else:
+            prepared = self._prepare(permutation, settings, 1, self.seed + 1 + permutation)
         found = run(prepared, num_threads=1, report=report).inclusion()
         return found.names, found.mean
 
-    @property
-    def _outcomes(self) -> tuple[Any, Any, Any]:
-        return self.y, self.weights, self.exposure
+    @cached_property
+    def _transform(self) -> str:
+        """Kind of transform of the outcomes; permuted ones have it too, rather than one chosen by chance."""
+        asked = self.settings.get("transform", "auto")
+        if asked == "auto":
+            asked = self._prepare(None, self.settings, 1, self.seed).training.settings.transform
+        return str(asked)
+
+    def _prepare(
+        self, permutation: int | None, settings: Mapping[str, Any], num_chains: int, seed: int
+    ) -> PreparedFit:
+        outcomes: list[Any] = [
+            None if column is None else as_array(column) for column in (self.y, self.weights, self.exposure)
+        ]
+        if permutation is not None:
+            order = np.random.default_rng([self.seed, permutation]).permutation(len(outcomes[0]))
+            outcomes = [None if column is None else column[order] for column in outcomes]
+        y, weights, exposure = outcomes
+        name = self.settings.get("target_name") or getattr(self.y, "name", None)
+        exposed = self.settings.get("exposure_name") or getattr(self.exposure, "name", None)
+        named = {
+            **settings,
+            "target_name": None if name is None else str(name),
+            "exposure_name": None if exposed is None else str(exposed),
+        }
+        return prepare(
+            self.X, y, weights=weights, exposure=exposure, num_chains=num_chains, seed=seed, **named
+        )
 
 
 def select_features(

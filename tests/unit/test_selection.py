@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import DataError, SettingsError
+from sampler import DataError, SettingsError, preparation
 from sampler.studies.selection import NullFits, Selection, select_features
 from tests.support.friedman import friedman
 
@@ -80,7 +80,7 @@ def test_weights_and_exposures_travel_with_outcomes(monkeypatch):
 
     monkeypatch.setattr("sampler.studies.selection.prepare", prepare)
     y = np.arange(9.0)
-    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {})
+    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {"transform": "none"})
     for permutation in (None, 0, 0, 1):
         with pytest.raises(SeenError):
             fits.shares(permutation)
@@ -142,3 +142,20 @@ def test_unknown_rule():
     """A rule that does not exist is refused with those that do."""
     with pytest.raises(SettingsError, match="max, se, local"):
         of([1.0], [[0.5]]).threshold("most")
+
+
+def test_permuted_outcomes_have_the_transform_of_the_outcomes(monkeypatch):
+    """The transform is looked for in the outcomes alone, not anew in every permutation of them."""
+    named = []
+    choose = preparation.choose_transform
+
+    def noted(name, *rest, **more):
+        named.append(name)
+        return choose(name, *rest, **more)
+
+    monkeypatch.setattr(preparation, "choose_transform", noted)
+    rng = np.random.default_rng(4)
+    X = rng.normal(size=(300, 3))
+    select_features(X, np.exp(X[:, 0] + rng.normal(size=300)), **SHORT)
+    assert named.count("auto") == 1
+    assert named.count("log") == 1 + SHORT["num_permutations"]
