@@ -63,7 +63,7 @@ class Ours:
         inner = np.arange(1, CUTS + 1) / (CUTS + 1)
         codes = np.stack([np.searchsorted(np.quantile(x, inner), x) for x in X.T]).astype(np.uint8)
         weights = np.random.default_rng(3).uniform(0.5, 4, len(y)) if weighted else None
-        constants = calibrate(y, X.T, weights, settings, {})
+        constants = calibrate(y, X.T, weights, settings, {"k": 2.0})
         training = Training(codes, codes.max(1).astype(np.int64) + 1, y, weights, constants, settings)
         state = self.burnt_in(training)
         _ = training.padded_codes, training.grid_y, training.examples
