@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
 
-from sampler.data.encode import Coded, encode
+from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
-from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.noise import DEGREES, NOISES
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
-from sampler.posterior.ensemble import Ensemble
-from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.intervals import IntervalFigures, IntervalKind, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
-from sampler.posterior.kinds.slopes import Slopes
 from sampler.posterior.prediction import Prediction
+from sampler.posterior.stored_draws import StoredDraws
 from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting import noise_law
-from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
-from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -32,201 +26,28 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.data.binning import Grid
-    from sampler.data.schema import Schema
-    from sampler.data.transform import Transform
     from sampler.posterior.explanations.permutation import Loss
     from sampler.posterior.verdict.summary import Summary
-    from sampler.storage.draws import Draws
-    from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
 
-# Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a normal probability, a
-# term of a linear part, the mean of a transformed outcome by its kind; of a predictive bound of a mixture of
-# sums of trees, and of one whose components differ by row.
-PROBABILITY, TERM, MEAN = 300, 50, {"log": 200, "yeo-johnson": 3500}
+# Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
+# mixture of sums of trees, and of one whose components differ by row.
 BOUND, BOUND_BY_ROW = 70, 2000
 MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
 ROOT = np.sqrt(2 * np.pi)
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
 
 
-class PosteriorDraws:
-    """Draws of all chains, with the schema of their data.
+class PosteriorDraws(StoredDraws):
+    """Values of the draws at rows, predictions from them, and whether the chains agree."""
 
-    Chains without draws are left out; the others are used up to the length of the shortest.
-
-    Attributes
-    ----------
-    own_work
-        Cost of evaluating a draw at a row besides that of its trees, in trees (about 0.1 ns each).
-    num_chains
-        Number of chains with draws.
-    num_draws
-        Number of draws used per chain.
-    num_trees
-        Number of trees in a draw, of each forest where there are several.
-    family
-        "gaussian", "probit" or "categorical".
-    leaf_counts
-        Number of leaves of each tree, int64 [chain, draw, tree].
-    draw_weights
-        Weights of the draws, and the errors and verdicts that depend on them.
-
-    """
-
-    own_work = 0
     noise_differs = False  # from row to row
-
-    def __init__(
-        self,
-        header: Header,
-        chains: Sequence[Draws],
-        blocks: Sequence[Sequence[bytes]],
-        statistics: Sequence[dict[str, Any]],
-    ) -> None:
-        if not chains:
-            raise NotFittedError("there is no draw yet: let the chains run past their burn-in first")
-        if len({draws.num_trees for draws in chains}) > 1:
-            raise PackedError("the chains differ in their number of trees")
-        if not all(np.all(np.isfinite(draws.sigma) & (draws.sigma > 0)) for draws in chains):
-            raise PackedError("the draws of sigma are not all positive numbers")
-        self._header = header
-        self._blocks = [list(chain) for chain in blocks]
-        self._statistics = list(statistics)
-        self._ensemble = self._make_ensemble(chains, len(header.grid.cuts))
-        self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
-        self.num_chains = len(chains)
-        self.num_draws = min(draws.num_draws for draws in chains)
-        self.family = str(header.settings.get("family", "gaussian"))
-        self._sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
-        used = [self._forests(draws[: self.num_draws]) for draws in chains]
-        self.leaf_counts = np.array(
-            [np.concatenate([each.leaf_counts for each in forests], axis=1) for forests in used]
-        )
-        self._rule_counts = [
-            reduce(np.add, [rules_per_draw(each, header) for each in forests]) for forests in used
-        ]
-        self.num_trees = chains[0].num_trees
-        self._offset = float(header.constants["offset"])
-        self._step = float(header.constants["step"])
-        self._degrees = self._read_degrees(chains)
-        if self._degrees is not None:  # sigma is drawn as the scale of t
-            self._sigma = self._sigma * noise_law.sd_of(self._degrees)
-        self._transform = header.transform
-        self._slopes = None if header.linear is None else Slopes(header.linear, chains)
-        if self.family == "probit":
-            self.own_work += PROBABILITY
-        if self._slopes is not None:
-            self.own_work += TERM * len(self._slopes.terms.column)
-        if self._transform is not None:
-            self.own_work += MEAN[self._transform.kind]
-        self.draw_weights: DrawWeights = EqualWeights(self.num_chains)
-
-    def _forests(self, draws: Draws) -> list[Draws]:
-        """Return the forests whose trees are counted and shown: that of f."""
-        return [draws]
-
-    def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
-        return Ensemble(chains, num_features)
-
-    def _read_degrees(self, chains: Sequence[Draws]) -> Floats | None:
-        """Read the draws' degrees of freedom, float64 [chain, draw]; None for noise without heavy tails."""
-        kind = NOISES.get(str(self._header.settings.get("noise", "constant")))
-        if kind is None or not kind.heavy_tails:
-            return None
-        if not all(DEGREES in draws.scalars for draws in chains):
-            raise PackedError("the draws don't have the degrees of freedom of the model's noise")
-        found = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
-        if not noise_law.are_degrees(found):
-            raise PackedError("the draws' degrees of freedom are not among those that noise may have")
-        return found
-
-    def degrees(self, num_draws: int | None = None) -> Floats | None:
-        """Return draws of the noise's degrees of freedom, float64 [chain, draw]; None for normal noise."""
-        if self._degrees is None:
-            return None
-        return self._degrees[:, : self._choose(num_draws)[1]]
-
-    @property
-    def sigma(self) -> Floats | None:
-        """Draws of the noise standard deviation, float64 [chain, draw]; None for probit."""
-        return self._sigma if self.classes is None else None
-
-    @property
-    def classes(self) -> tuple[str, ...] | None:
-        """Names of the classes; of two, predictions give the probability of the second. None for numbers."""
-        return self.schema.target.levels or None
-
-    @property
-    def grid(self) -> Grid:
-        """Cut points of the coded columns."""
-        return self._header.grid
 
     @property
     def usual_interval(self) -> IntervalKind:
         """The kind of interval that `predict` gives unless asked for another."""
         return "predictive" if self.classes is None else "credible"
-
-    @property
-    def schema(self) -> Schema:
-        """Columns that the model was trained on."""
-        return self._header.schema
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """All settings of the fit, resolved, as JSON values."""
-        return self._header.settings
-
-    @property
-    def constants(self) -> dict[str, Any]:
-        """Absolute constants of the prior, as JSON values."""
-        return self._header.constants
-
-    @property
-    def warnings(self) -> list[str]:
-        """Warnings given about the training data."""
-        return self._header.warnings
-
-    @property
-    def exposure(self) -> str | None:
-        """Name of the column of exposures of counts; None without one."""
-        return self._header.exposure
-
-    @property
-    def weights(self) -> Floats | None:
-        """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
-        return self.draw_weights.unequal(self.num_draws)
-
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        packed = sum(len(block) for chain in self._blocks for block in chain)
-        arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
-        slopes = self._slopes.nbytes if self._slopes else 0
-        return packed + self._ensemble.nbytes + slopes + sum(array.nbytes for array in arrays)
-
-    @property
-    def reference(self) -> Coded:
-        """Up to 200 training rows, evenly spaced, at which the chains are compared."""
-        return Coded(self._header.reference, [], values=self._header.reference_values)
-
-    def chains(self) -> list[Draws]:
-        """Decode the draws of each chain that has any; chains may differ in length."""
-        return [draws for draws in self.drawn() if draws is not None and draws.num_draws]
-
-    def drawn(self) -> list[Draws | None]:
-        """Decode the draws of every chain that was started; None for one without draws."""
-        return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self._blocks]
-
-    def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
-        """Encode the rows of a table by column name; raise DataError as `sampler.data.encode.encode`.
-
-        `ignore_extra` leaves out columns that the model doesn't know, with a warning.
-        """
-        header, keep = self._header, self._slopes is not None
-        return encode(X, header.schema, header.grid, keep_values=keep, ignore_extra=ignore_extra)
 
     def predict(
         self,
@@ -340,11 +161,6 @@ class PosteriorDraws:
         coded = self._coded(X)
         return self._f(coded, num_draws), self._noise(coded, num_draws)
 
-    @property
-    def transform(self) -> Transform | None:
-        """Transform of the outcome; None where the model learns the outcome itself."""
-        return self._transform
-
     def _noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return draws of the noise sd of what the model learns, float64 [chain, draw, row]."""
         chosen, used = self._choose(num_draws)
@@ -353,11 +169,6 @@ class PosteriorDraws:
     def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd of the chosen draws of what the model learns, float64 [draw, row]."""
         return np.broadcast_to(self._sigma[self._places(chosen)][:, None], (len(chosen), coded.num_rows))
-
-    def _places(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Find chain and number of the chosen draws."""
-        chain = np.searchsorted(self._starts, chosen, side="right") - 1
-        return chain, chosen - self._starts[chain]
 
     def _mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute the outcome's mean, of the first draws of each chain; see `_f` for the shape."""
@@ -438,9 +249,6 @@ class PosteriorDraws:
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
-    def _coded(self, X: Any) -> Coded:
-        return X if isinstance(X, Coded) else self.encode(X)
-
     def _f(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute f of the first draws of each chain, float64 [chain, draw, row], or [.., class]."""
         chosen, used = self._choose(num_draws)
@@ -454,27 +262,6 @@ class PosteriorDraws:
         if self._slopes is not None:
             self._slopes.add_to(f, coded, chosen)
         return np.asarray(ndtr(f)) if self.family == "probit" else f
-
-    def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
-        used = self.num_draws if num_draws is None else num_draws
-        whole = isinstance(used, int | np.integer) and not isinstance(used, bool)
-        if not whole or not 1 <= used <= self.num_draws:
-            raise SettingsError(
-                f"num_draws must be from 1 to {self.num_draws}, not {num_draws!r}",
-                field="num_draws",
-                code="out_of_range",
-            )
-        return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
-
-    def spaced_draws(self, count: int) -> NDArray[np.int64]:
-        """Choose `count` draws of all chains, evenly spaced by weight, by their numbers."""
-        chosen, used = self._choose(None)
-        return chosen[self.draw_weights.spaced(used, count)]
-
-    def _alike(self, num_draws: int | None) -> NDArray[np.int64]:
-        """Choose draws as `_choose`; weighted draws are repeated in proportion to their weights."""
-        chosen, used = self._choose(num_draws)
-        return chosen[self.draw_weights.spaced(used, len(chosen))]
 
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
