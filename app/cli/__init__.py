@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import check, fit_predict, keys, manage, service
+from app.cli import check, datasets, fit_predict, keys, models, service
 from app.cli.common import version
 
 app = typer.Typer(
@@ -55,8 +55,8 @@ def options(
 
 
 fit_predict.register(app)
-app.add_typer(manage.models, name="models")
-app.add_typer(manage.datasets, name="datasets")
+app.add_typer(models.app, name="models")
+app.add_typer(datasets.app, name="datasets")
 service.register(app)
 app.add_typer(keys.app, name="keys")
 app.add_typer(check.app, name="check")

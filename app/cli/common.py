@@ -15,6 +15,10 @@ Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopba
 Port = Annotated[int, typer.Option(help="The port to listen on.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; messages go to stderr.")]
 DataDir = Annotated[Path | None, typer.Option(help="The folder with all data of the service.")]
+Limit = Annotated[int, typer.Option(min=1, help="The maximum number of entries.")]
+ModelName = Annotated[
+    str, typer.Argument(metavar="MODEL", help="A model's id, or a name, which means the newest.")
+]
 
 
 def settings_with(**overrides: Any) -> Settings:

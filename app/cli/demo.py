@@ -4,9 +4,8 @@ import csv
 import tempfile
 from pathlib import Path
 
-from rich.console import Console
-
 from app.cli.embedded import run_embedded
+from app.cli.output import make_console
 from app.cli.progress import about_dataset, about_verdict, bars
 from app.client import Client, ClientError, Model
 from app.sample_data import sample_path
@@ -25,7 +24,7 @@ def run_demo() -> None:
     ClientError
         A step failed.
     """
-    console = Console(highlight=False, soft_wrap=True)
+    console = make_console()
     try:
         data = sample_path()
     except FileNotFoundError as error:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from app.cli.common import AsJson, DataDir, print_json
 from app.cli.embedded import asking
+from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
 
@@ -109,7 +110,7 @@ def fit(
     """Fit a model; the help is FIT."""
     from app.cli.progress import follow_fit
 
-    console = Console(stderr=as_json, highlight=False, soft_wrap=True)
+    console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, **_pairs(setting or [])}
     settings.setdefault("family", "auto")
     settings["features"] = (
@@ -153,7 +154,7 @@ def predict(
     data_dir: DataDir = None,
 ) -> None:
     """Predict rows; the help is PREDICT."""
-    errors = Console(stderr=True, highlight=False, soft_wrap=True)
+    errors = make_console(stderr=True)
     source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         source = [_pairs(rows)]
@@ -173,9 +174,9 @@ def predict(
         return
     classes = facts["classes"]
     if classes is not None and len(classes) == 2:
-        errors.print(f"mean      the probability of {classes[1]} (not {classes[0]})", markup=False)
+        errors.print(f"mean      the probability of {classes[1]} (not {classes[0]})")
     for warning in facts["warnings"]:
-        errors.print(f"warning   {warning}", markup=False)
+        errors.print(f"warning   {warning}")
     if not as_csv:
         _show(answer)
     elif output is None:
@@ -183,7 +184,7 @@ def predict(
     else:
         with output.open("w", newline="") as file:
             count = _write(columns, facts["interval"], file)
-        errors.print(f"written   {output}: {count:,} rows", markup=False)
+        errors.print(f"written   {output}: {count:,} rows")
 
 
 def how_read(settings: list[str] | None) -> Any:
@@ -218,9 +219,9 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
         dataset = client.dataset(data)
     else:
         dataset = client.upload(data, kinds=kinds, **reading)
-    console.print(about_dataset(dataset, Path(data).name), markup=False)
+    console.print(about_dataset(dataset, Path(data).name))
     for warning in dataset.warnings:
-        console.print(f"          {warning}", markup=False)
+        console.print(f"          {warning}")
     return dataset
 
 
@@ -242,10 +243,9 @@ def _show(answer: Prediction) -> None:
         table.add_column(name, justify="right")
     for k in range(min(len(answer), SHOWN_ROWS)):
         table.add_row(str(k + 1), *(f"{values[k]:.5g}" for values in columns.values()))
-    console = Console(highlight=False)
-    console.print(table)
+    out.print(table)
     if len(answer) > SHOWN_ROWS:
-        console.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes all")
+        out.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes all")
 
 
 def _write(columns: Mapping[str, Any], interval: str, file: Any) -> int:

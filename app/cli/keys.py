@@ -1,25 +1,22 @@
 """`bartserve keys`: API keys for a service that is not on loopback. It needs only the database."""
 
 import re
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.cli.common import AsJson, fail, print_json, settings_with
+from app.cli.output import make_table, out
 from app.services.access import keys as service
 from app.services.errors import ServiceError
 from app.store.engine import make_engine, session_scope
 
 HEADS = ("id", "name", "owner", "scopes", "state", "ends", "used")
-PIPED_WIDTH = 250  # characters: keeps rows on one line for other programs
 UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 KEEP = "Keep it: it is not shown again. Send it in the header  Authorization: Bearer KEY"
 
@@ -86,13 +83,12 @@ def list_keys(as_json: AsJson = False) -> None:
                 [{name: getattr(key, name) for name in names} | {"state": state} for key, state in keys]
             )
             return
-        table = Table(*HEADS, box=None, pad_edge=False, header_style="bold")
+        table = make_table(*HEADS)
         for key, state in keys:
             ends = "" if key.expires_at is None else _minute(key.expires_at)
             used = "never" if key.last_used_at is None else _minute(key.last_used_at)
             table.add_row(key.id, key.name, key.owner, ",".join(key.scopes), state, ends, used)
-    width = None if sys.stdout.isatty() else PIPED_WIDTH
-    Console(highlight=False, width=width, markup=False).print(table)
+    out.print(table)
 
 
 @app.command("rotate")

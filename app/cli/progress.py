@@ -61,7 +61,7 @@ class Bars:
         if stage != self._stage or now - self._said_at > LINE_SECONDS:
             share = f" ({model.fraction:.0%})" if stage == SAMPLING else ""
             left = "" if model.eta_seconds is None else f", about {_duration(model.eta_seconds)} left"
-            self._progress.console.print(f"progress  {stage}{share}{left}", markup=False)
+            self._progress.console.print(f"progress  {stage}{share}{left}")
             self._stage, self._said_at = stage, now
 
 
@@ -117,8 +117,8 @@ def follow_fit(client: Client, model: Model, console: Console) -> Model:
         console.print(f"left      {model.id} continues while a service runs on its data: bartserve models")
         raise typer.Exit(130) from None
     for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
-        console.print(line, markup=False)
-    console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv", markup=False)
+        console.print(line)
+    console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv")
     return model
 
 

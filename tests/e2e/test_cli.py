@@ -235,9 +235,9 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
     command = (
         f"bartserve datasets amend {dataset} --kind origin=category --missing-in horsepower=165 --missing 97"
     )
-    amended = json.loads(asked(f"{command} --name amended --json").stdout)
+    amended = json.loads(asked(f"{command} --name 'amended [/b]' --json").stdout)
     columns = {column["name"]: column for column in amended["columns"]}
-    assert amended["name"] == "amended"
+    assert " amended [/b] " in asked("bartserve datasets").stdout
     assert columns["origin"]["kind"] == "category"
     assert (columns["horsepower"]["missing"] > 5, columns["displacement"]["missing"] > 0) == (True, True)
     assert columns["weight"]["missing"] == 0

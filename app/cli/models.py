@@ -1,0 +1,200 @@
+"""`bartserve models`: list, show, continue, save or delete the models of a service."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+
+from app.cli import studies
+from app.cli.common import AsJson, DataDir, Limit, ModelName, print_json
+from app.cli.embedded import asking
+from app.cli.fit_predict import Url
+from app.cli.output import ago, err, make_table, out, print_table
+from app.client.views import Json
+
+app = typer.Typer(
+    help="""List the models, newest first; or show, cancel, continue, save or delete one.
+
+\b
+Examples
+  bartserve models
+  bartserve models show cars
+  bartserve models extend cars 250
+  bartserve models extend cars --until converged
+  bartserve models refit cars
+  bartserve models save cars cars.bart
+  bartserve models card cars cars.html
+  bartserve models select cars
+  bartserve models tune cars
+  bartserve models delete mdl_0123456789abcdef0123
+""",
+    invoke_without_command=True,
+)
+CARD_FORMS: dict[str, Literal["html", "markdown"]] = {".html": "html", ".md": "markdown"}
+
+
+@app.callback()
+def list_models(
+    context: typer.Context,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the models; the help is in `app`."""
+    if context.invoked_subcommand is not None:
+        return
+    with asking(url, data_dir, err.print) as client:
+        found = list(islice(client.models(), limit))
+    if as_json:
+        print_json([model.document for model in found])
+        return
+    table = make_table("id", "name", "target", "state", "done", "draws", "verdict", "created")
+    for model in found:
+        verdict = (model.verdict or "").replace("_", " ")
+        done, made = f"{model.fraction:.0%}", ago(model.document["created_at"])
+        table.add_row(
+            model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, made
+        )
+    print_table(table, "There are no models yet: bartserve fit FILE --target COLUMN creates one.")
+
+
+@app.command("show")
+def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+    """Show a model's progress, verdict and settings."""
+    from app.cli.progress import about_verdict
+
+    with asking(url, data_dir, err.print) as client:
+        found = client.model(model)
+    if as_json:
+        print_json(found.document)
+        return
+    out.print(f"model     {found.id}  {found.name or ''}")
+    out.print(f"state     {found.state}, {found.fraction:.0%} done, {found.draws} draws kept per chain")
+    for line in about_verdict(found) if found.verdict else []:
+        out.print(line)
+    if found.error:
+        out.print(f"error     {found.error}")
+    plain = {name: value for name, value in found.settings.items() if not isinstance(value, (dict, list))}
+    out.print(f"settings  {_listed(plain)}")
+    for name, value in found.settings.items():
+        if isinstance(value, (dict, list)) and value:
+            told = _listed(value) if isinstance(value, dict) else ", ".join(map(str, value))
+            out.print(f"{name:<9} {told}")
+
+
+@app.command("save")
+def save_model(
+    model: ModelName,
+    path: Annotated[str, typer.Argument(help="The file to write.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write a model to a file that `bartserve.load` reads in a notebook."""
+    with asking(url, data_dir, err.print) as client:
+        written = client.download(model, path)
+    out.print(f"written   {written}")
+
+
+@app.command("card")
+def write_card(
+    model: ModelName,
+    path: Annotated[Path, typer.Argument(help="The file to write: .html or .md.")],
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Write one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
+    if path.suffix.lower() not in CARD_FORMS:
+        raise typer.BadParameter("end the file's name in .html or .md", param_hint="PATH")
+    with asking(url, data_dir, err.print) as client:
+        text = client.model_card(model, CARD_FORMS[path.suffix.lower()])
+    path.write_text(text, encoding="utf-8")
+    out.print(f"written   {path}")
+
+
+@app.command("cancel")
+def cancel_model(
+    model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None
+) -> None:
+    """Cancel a model at its next slice; its draws are kept."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.cancel(model)
+    if as_json:
+        print_json(found.document)
+        return
+    out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.")
+
+
+@app.command("retry")
+def retry_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+    """Continue a cancelled or failed model where its chains ended, and report its end."""
+    from app.cli.progress import follow_fit
+
+    with asking(url, data_dir, err.print) as client:
+        found = follow_fit(client, client.retry(model), err)
+    if as_json:
+        print_json(found.document)
+
+
+@app.command("extend")
+def extend_model(
+    model: ModelName,
+    draws: Annotated[
+        int | None, typer.Argument(metavar="[DRAWS]", min=1, help="More draws per chain.")
+    ] = None,
+    until: Annotated[
+        Literal["converged", "approximate"] | None,
+        typer.Option(help="Draw until this verdict, instead of a number of draws."),
+    ] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Draw more from the chains of a finished model: a number of draws, or --until converged."""
+    from app.cli.progress import follow_fit
+
+    if draws is None and until is None:
+        raise typer.BadParameter("give DRAWS, a number, or --until converged")
+    stop = None if until is None else {"verdict": until}
+    with asking(url, data_dir, err.print) as client:
+        found = follow_fit(client, client.extend(model, draws, stop=stop), err)
+    if as_json:
+        print_json(found.document)
+
+
+@app.command("refit")
+def refit_model(
+    model: ModelName,
+    holdout: Annotated[
+        float, typer.Option(min=0, max=0.9, help="Share of the rows that are held out; 0: fit on all.")
+    ] = 0.0,
+    name: Annotated[str | None, typer.Option(help="Name of the new model; default: the old one's.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit a new model with the settings of another, on all rows unless --holdout leaves some out."""
+    from app.cli.progress import follow_fit
+
+    with asking(url, data_dir, err.print) as client:
+        found = follow_fit(client, client.refit(model, holdout=holdout, name=name), err)
+    if as_json:
+        print_json(found.document)
+    else:
+        out.print(f"model     {found.id}")
+
+
+@app.command("delete")
+def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Delete a model with its draws; requires its id if several models share the name."""
+    with asking(url, data_dir, err.print) as client:
+        client.delete_model(model)
+    out.print(f"{model} is deleted.")
+
+
+def _listed(settings: Json) -> str:
+    return ", ".join(f"{name} {value}" for name, value in settings.items() if value is not None)
+
+
+studies.register(app)

@@ -1,0 +1,96 @@
+"""`bartserve models select` and `tune`: studies of a model, which run many fits."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from app.cli.common import AsJson, DataDir, ModelName, print_json
+from app.cli.embedded import asking
+from app.cli.fit_predict import Url
+from app.cli.output import err, make_table, print_table
+
+
+def register(models: typer.Typer) -> None:
+    """Add the commands to those of models."""
+    models.command("select")(select_features)
+    models.command("tune")(tune_settings)
+
+
+def select_features(
+    model: ModelName,
+    permutations: Annotated[
+        int | None, typer.Option(help="Permutations of the outcomes. Default: 100.")
+    ] = None,
+    level: Annotated[
+        float | None,
+        typer.Option(help="Probability of selecting anything if nothing matters. Default: 0.05."),
+    ] = None,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same result.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Find the features that matter beyond chance, by fits to permuted outcomes."""
+    from app.cli.progress import follow_study
+
+    with asking(url, data_dir, err.print) as client:
+        study = client.select_features(model, permutations=permutations, level=level, seed=seed)
+        found = follow_study(client, study, err)
+    if as_json:
+        print_json(found.document)
+        return
+    features = found.features or []
+    rules = list(features[0]["thresholds"]) if features else []
+    table = make_table("feature", "share", *rules, "selected by")
+    for feature in features:
+        shares = [feature["share"], *(feature["thresholds"][rule] for rule in rules)]
+        by = ", ".join(feature["selected_by"]) or "-"
+        table.add_row(feature["name"], *(f"{share:.4f}" for share in shares), by)
+    print_table(table, "The model has no features.")
+
+
+def tune_settings(
+    model: ModelName,
+    candidates: Annotated[
+        str | None,
+        typer.Option(help="model, prior, or a JSON list of settings, simpler ones first. Default: model."),
+    ] = None,
+    folds: Annotated[int | None, typer.Option(help="Parts of the rows. Default: 5.")] = None,
+    parsimony: Annotated[
+        bool, typer.Option("--parsimony", help="Choose the first within one standard error of the best.")
+    ] = False,
+    seed: Annotated[int | None, typer.Option(help="The same seed gives the same scores.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Compare settings by the log score of rows that the fits have not seen."""
+    from app.cli.progress import follow_study
+
+    tried: Any = candidates
+    if candidates is not None and candidates.lstrip().startswith("["):
+        try:
+            tried = json.loads(candidates)
+        except ValueError:
+            raise typer.BadParameter("this is not JSON", param_hint="--candidates") from None
+    with asking(url, data_dir, err.print) as client:
+        study = client.tune(model, candidates=tried, folds=folds, parsimony=parsimony, seed=seed)
+        found = follow_study(client, study, err)
+    if as_json:
+        print_json(found.document)
+        return
+    result = found.tuning or {"trials": [], "chosen": None}
+    table = make_table("", "settings", "log score", "behind", "+-", "rmse", "90%", "seconds")
+    for place, trial in enumerate(result["trials"]):
+        settings = json.dumps(trial["settings"])
+        mark = ">" if place == result["chosen"] else ""
+        figures = [
+            trial[name] for name in ("log_score", "behind", "behind_error", "rmse", "coverage", "seconds")
+        ]
+        shown = ["" if each is None else f"{each:.4g}" for each in figures]
+        told = f"{settings}: {trial['refused']}" if trial["refused"] else settings
+        table.add_row(mark, told, *shown)
+    print_table(table, "There are no candidates.")
+    if found.tuning and found.tuning["best"] is not None:
+        err.print(f"best      {json.dumps(found.tuning['best'])}")
