@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -22,9 +21,10 @@ from sampler.errors import SettingsError
 from sampler.fitting import run
 from sampler.posterior.assessment.scoring import LabelledRows, one_hot
 from sampler.preparation import prepare
+from sampler.studies.candidates import candidates_of, merged, settings_in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -38,7 +38,6 @@ FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the
 NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # of a fold's fit
 COVERAGE = 0.9  # of the intervals whose coverage is told
 TINY = 1e-300  # least probability of a class
-GRIDS = ("model", "prior")
 
 
 @dataclass(frozen=True)
@@ -131,7 +130,7 @@ class Tuning:
         return asdict(self) | {"best": self.best}
 
     def __str__(self) -> str:
-        names = [_words(trial.settings) for trial in self.trials]
+        names = [settings_in_words(trial.settings) for trial in self.trials]
         width = max(map(len, names)) + 2
         lines = [f"  {'':{width}}{'log score':>12}{'behind':>9}{'+-':>8}{'rmse':>11}{'90%':>7}{'seconds':>9}"]
         for place, (name, trial) in enumerate(zip(names, self.trials, strict=True)):
@@ -146,50 +145,6 @@ class Tuning:
                 f"{rmse:>11}{inside:>7}{trial.seconds:9.1f}"
             )
         return "\n".join(lines)
-
-
-def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, Any]]:
-    """List the candidates of a grid, simpler ones first.
-
-    Parameters
-    ----------
-    grid
-        "model": every noise, transform and linear part that go together (numbers only). "prior": the default
-        prior and the grid of CGM10's BART-cv, k, (nu, q) and the number of trees; of the other families k and
-        the number of trees.
-    family
-        Family of the fits.
-
-    Raises
-    ------
-    SettingsError
-        For an unknown grid, and for "model" with anything but numbers.
-
-    """
-    if grid not in GRIDS:
-        raise SettingsError(
-            f"candidates must be {' or '.join(GRIDS)}, or a list of settings, not {grid!r}",
-            field="candidates",
-            code="unknown",
-        )
-    if grid == "prior":
-        laws = [(3.0, 0.9), (3.0, 0.99), (10.0, 0.75)] if family == "gaussian" else [None]
-        found: list[dict[str, Any]] = [{}]
-        for trees, k, law in product((50, 200), (1.0, 2.0, 3.0, 5.0), laws):
-            of_noise = {} if law is None else {"nu": law[0], "q": law[1]}
-            found.append({"num_trees": trees, "prior": {"k": k} | of_noise})
-        return found
-    if family != "gaussian":
-        raise SettingsError(
-            "candidates model are of numbers: take prior, or a list of settings",
-            field="candidates",
-            code="not_applicable",
-        )
-    return [
-        {"noise": noise, "transform": transform, "linear": linear}
-        for noise, transform, linear in product(("constant", "t", "forest"), ("none", "auto"), (False, True))
-        if not (noise == "t" and transform == "auto")
-    ]
 
 
 def tune(
@@ -277,20 +232,6 @@ def tune(
         tried, [[found[place, fold] for fold in range(folds)] for place in range(len(tried))],
         parsimony=parsimony, common=dict(settings),
     )  # fmt: skip
-
-
-def candidates_of(given: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
-    """Read candidates, or the name of a grid; raise SettingsError."""
-    if isinstance(given, str):
-        return candidates(given, family)
-    found = [dict(each) for each in given if isinstance(each, Mapping)]
-    if len(found) < len(given) or not found:
-        raise SettingsError(
-            "candidates must be one or more mappings of settings, or the name of a grid",
-            field="candidates",
-            code="not_accepted",
-        )
-    return found
 
 
 def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
@@ -450,18 +391,3 @@ def _by_row(folds: Sequence[FoldScores]) -> Floats:
 
 def _error(values: Floats) -> float:
     return float(values.std(ddof=1) / np.sqrt(len(values)))
-
-
-def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """Add a candidate's settings to the common ones, and its prior entries to theirs."""
-    found = dict(common) | dict(own)
-    if "prior" in common and "prior" in own:
-        found["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
-    return found
-
-
-def _words(settings: Mapping[str, Any]) -> str:
-    flat = dict(settings)
-    flat |= flat.pop("prior", None) or {}
-    told = [f"{name} {str(value).lower()}" for name, value in flat.items()]
-    return ", ".join(told) or "as given"

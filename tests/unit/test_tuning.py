@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, fit, tune
-from sampler.studies.tuning import FoldScores, candidates, compare, folds_of, score_fold
+from sampler.studies.candidates import candidates
+from sampler.studies.tuning import FoldScores, compare, folds_of, score_fold
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 

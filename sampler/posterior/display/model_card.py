@@ -15,7 +15,7 @@ import numpy as np
 
 from sampler.data.scalars import days_to_text
 from sampler.families import FAMILIES
-from sampler.posterior.display.plots import height_of, svg
+from sampler.posterior.display.figure import height_of, svg
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

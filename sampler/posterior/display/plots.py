@@ -6,21 +6,32 @@ takes `ax`, the axes to draw on, and returns its axes; without `ax` it makes a f
 
 from __future__ import annotations
 
-import io
-import threading
-from functools import wraps
 from importlib import import_module
-from importlib.util import find_spec
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.convergence import independent_every, rank_curves
+from sampler.posterior.display.effect_drawing import by_effect, draw_curve, draw_surfaces, places_of
+from sampler.posterior.display.figure import (
+    ACCENT,
+    COLOURS,
+    FAIR,
+    MOST_FEATURES,
+    SOFT,
+    chart,
+    colour_of,
+    height_of,
+    label_axes,
+    level_name,
+    new_axes,
+    short,
+)
 from sampler.posterior.report import evenly_spaced
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -31,73 +42,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-COLOURS = ("#0b6b72", "#b8600b", "#6d4fa8", "#a5343f", "#4f7a28", "#1f5f9e", "#8a6d1a", "#7a4d65")
-ACCENT, FAIR = COLOURS[:2]
-SOFT = "#566169"
-RAMP = ("#f3efe2", "#79b5b0", "#0a4a52")
 MOST_POINTS = 500  # of a trace, and rows of a chart
-MOST_FEATURES = 30
 MOST_CLASSES = 8  # of one chart: those that change most
-MOST_NAME = 40  # characters of a name
 DASHED: Any = (0, (4, 3))
-DRAWING = threading.Lock()  # held while charts are drawn in threads: matplotlib's settings are global
-_Paint = TypeVar("_Paint", bound="Callable[..., Any]")
-
-
-def chart(paint: _Paint) -> _Paint:
-    """Draw with names as they are: a column may be called $x$."""
-
-    @wraps(paint)
-    def draw(*args: Any, **kwargs: Any) -> Any:
-        with _matplotlib().rc_context({"text.parse_math": False}):
-            return paint(*args, **kwargs)
-
-    return cast("_Paint", draw)
-
-
-def _matplotlib() -> Any:
-    try:
-        return import_module("matplotlib")
-    except ImportError:
-        raise ImportError(
-            "charts need matplotlib, which is not installed: pip install 'bartserve[plot]'"
-        ) from None
-
-
-def svg(paint: Callable[..., Any], height: float = 3.2, width: float = 6.4) -> str | None:
-    """Return the SVG element of a chart that `paint(ax=...)` draws; None without matplotlib.
-
-    Charts of one size, in inches, and equal figures are equal. Threads take turns.
-    """
-    if find_spec("matplotlib") is None:
-        return None
-    settings = {"svg.fonttype": "none", "svg.hashsalt": "bartserve", "text.parse_math": False, "font.size": 9}
-    with DRAWING, _matplotlib().rc_context(settings):
-        figure = import_module("matplotlib.figure").Figure(figsize=(width, height), layout="constrained")
-        paint(ax=figure.subplots())
-        sink = io.StringIO()
-        figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
-    return sink.getvalue()[sink.getvalue().index("<svg") :]
-
-
-def new_axes(ax: Any, height: float = 3.2, width: float = 6.4) -> Any:
-    """Return the given axes, or those of a new figure."""
-    if ax is None:
-        _, ax = import_module("matplotlib.pyplot").subplots(figsize=(width, height), layout="constrained")
-    ax.spines[["top", "right"]].set_visible(False)
-    return ax
-
-
-def _label(axes: Any, x: str, y: str) -> None:
-    """Name the axes; names may hold dollars, which axes made elsewhere would read as formulas."""
-    axes.set_xlabel(short(x), parse_math=False)
-    axes.set_ylabel(short(y), parse_math=False)
-
-
-def short(text: str) -> str:
-    """Shorten a name to 40 printable characters."""
-    text = "".join(letter if letter.isprintable() else " " for letter in text)
-    return text if len(text) <= MOST_NAME else text[: MOST_NAME - 1] + "…"
 
 
 class Plots:
@@ -127,9 +74,9 @@ class Plots:
         shown = evenly_spaced(draws.shape[1], MOST_POINTS)
         for chain, values in enumerate(draws):
             ax.plot(
-                shown, values[shown], lw=0.8, alpha=0.85, color=_colour(chain), label=f"chain {chain + 1}"
+                shown, values[shown], lw=0.8, alpha=0.85, color=colour_of(chain), label=f"chain {chain + 1}"
             )
-        _label(ax, "kept draw", name)
+        label_axes(ax, "kept draw", name)
         _legend(ax, len(draws))
         return ax
 
@@ -147,11 +94,11 @@ class Plots:
         ranked = np.ascontiguousarray(draws[:, ::every])
         ax = new_axes(ax)
         for chain, (share, above) in enumerate(rank_curves(ranked)):
-            ax.plot(share, above, lw=1.2, color=_colour(chain), label=f"chain {chain + 1}")
+            ax.plot(share, above, lw=1.2, color=colour_of(chain), label=f"chain {chain + 1}")
         half = float(kolmogi(0.05)) * np.sqrt((1 - 1 / len(ranked)) / ranked.shape[1])
         ax.axhspan(-half, half, color=SOFT, alpha=0.14, lw=0)
         taken = "" if every == 1 else f"; one draw in {every}"
-        _label(ax, f"rank of {name}, as a share{taken}", "share below, less expected")
+        label_axes(ax, f"rank of {name}, as a share{taken}", "share below, less expected")
         _legend(ax, len(ranked))
         return ax
 
@@ -181,7 +128,7 @@ class Plots:
         left.axhline(limit, color=SOFT, lw=0.9, ls=":", label=f"{limit}: converged")
         right.set_ylim(bottom=0)
         for ax, name in ((left, "R-hat"), (right, "effective draws")):
-            _label(ax, "kept draws of each chain", name)
+            label_axes(ax, "kept draws of each chain", name)
             ax.legend(frameon=False, fontsize="small")
         return axes
 
@@ -203,11 +150,11 @@ class Plots:
         ax.set_xlim(0, 1)
         ax.set_ylim(0, 1)
         if classes is None:
-            _label(ax, "predictive intervals claim to hold", "of the outcomes they held")
+            label_axes(ax, "predictive intervals claim to hold", "of the outcomes they held")
         elif len(classes) == 2:
-            _label(ax, f"predicted probability of {classes[1]}", "share of rows of that class")
+            label_axes(ax, f"predicted probability of {classes[1]}", "share of rows of that class")
         else:
-            _label(ax, "probability of the most probable class", "share of rows of that class")
+            label_axes(ax, "probability of the most probable class", "share of rows of that class")
         return ax
 
     @chart
@@ -263,28 +210,28 @@ class Plots:
         classes = list(posterior.classes or ())
         shown = f"probability of {classes[1]}" if len(classes) == 2 else target
         if len(names) == 2:
-            return _draw_surfaces(found, kinds, shown, classes, ax)
+            return draw_surfaces(found, kinds, shown, classes, ax)
         axes = new_axes(ax)
         (grid,), (kind,) = found.grid, kinds
         if found.ice is not None and found.ice.mean.ndim == 2:
-            at = _places(grid, kind)
+            at = places_of(grid, kind)
             axes.plot(at, found.ice.mean.T, color=SOFT, lw=0.6, alpha=0.5, zorder=1)
         curves = [(found.mean, found.lower, found.upper, ACCENT, None)]
         if found.mean.ndim == 2:
             moved = np.argsort(-np.ptp(found.mean, axis=0), kind="stable")[:MOST_CLASSES]
             curves = [
-                (found.mean[:, k], found.lower[:, k], found.upper[:, k], _colour(i), classes[k])
+                (found.mean[:, k], found.lower[:, k], found.upper[:, k], colour_of(i), classes[k])
                 for i, k in enumerate(sorted(moved.tolist()))
             ]
             shown = "probability"
         for i, curve in enumerate(curves):
-            _draw_curve(axes, grid, kind, curve, (i + 0.5) / len(curves) - 0.5)
+            draw_curve(axes, grid, kind, curve, (i + 0.5) / len(curves) - 0.5)
         if kind in {"category", "boolean"}:
-            order = _by_effect(grid, kind, found.mean)
-            axes.set_yticks(np.arange(len(grid)), [_level(grid[k]) for k in order], parse_math=False)
-            _label(axes, shown, names[0])
+            order = by_effect(grid, kind, found.mean)
+            axes.set_yticks(np.arange(len(grid)), [level_name(grid[k]) for k in order], parse_math=False)
+            label_axes(axes, shown, names[0])
         else:
-            _label(axes, names[0], shown)
+            label_axes(axes, names[0], shown)
         if len(curves) > 1:
             axes.legend(frameon=False, fontsize="small")
         return axes
@@ -298,13 +245,13 @@ class Plots:
         curves: list[Any] = [(found.mean, found.lower, found.upper, ACCENT, None)]
         if found.mean.ndim == 2:
             curves = [
-                (found.mean[:, k], found.lower[:, k], found.upper[:, k], _colour(k), name)
+                (found.mean[:, k], found.lower[:, k], found.upper[:, k], colour_of(k), name)
                 for k, name in enumerate(found.classes or ())
             ][:MOST_CLASSES]
         for curve in curves:
-            _draw_curve(axes, found.grid, kind, curve, 0.0)
+            draw_curve(axes, found.grid, kind, curve, 0.0)
         axes.axhline(0, color=SOFT, lw=0.9, ls=":")
-        _label(axes, feature, f"effect on {self._posterior.schema.target.name}, mean 0")
+        label_axes(axes, feature, f"effect on {self._posterior.schema.target.name}, mean 0")
         if len(curves) > 1:
             axes.legend(frameon=False, fontsize="small")
         return axes
@@ -375,7 +322,7 @@ def _draw_intervals(
         at = np.arange(len(mean))
         axes.vlines(at, lower, upper, color=ACCENT, lw=1.0, alpha=0.38)
         axes.plot(at, mean, ls="none", marker="o", ms=3, mew=0, color=ACCENT)
-        _label(axes, "rows, by prediction", name)
+        label_axes(axes, "rows, by prediction", name)
         return axes
     actual = outcome[order]
     ends = [min(actual.min(), mean.min()), max(actual.max(), mean.max())]
@@ -390,7 +337,7 @@ def _draw_intervals(
             actual[which], mean[which], ls="none", marker=marker, ms=3.6, mew=0, color=colour, zorder=3,
             label=f"{label} ({int(which.sum())})",
         )  # fmt: skip
-    _label(axes, f"actual {name}", f"predicted {name}")
+    label_axes(axes, f"actual {name}", f"predicted {name}")
     axes.legend(frameon=False, fontsize="small")
     return axes
 
@@ -403,71 +350,6 @@ def _draw_ranked(found: PermutationImportance | Inclusion, order: Sequence[int],
     axes.set_yticks(at, [short(found.names[j]) for j in shown], parse_math=False)
     axes.set_ylim(-0.7, len(shown) - 0.3)
     return axes
-
-
-def height_of(features: int) -> float:
-    """Return the height in inches of a chart with a bar for each feature."""
-    return 0.9 + 0.27 * min(features, MOST_FEATURES)
-
-
-def _places(grid: Sequence[Any], kind: str) -> Any:
-    """Return the places of a grid on an axis: numbers, times, or positions of levels."""
-    if kind == "date":
-        return np.array(grid, "datetime64[us]")
-    return np.array(grid, np.float64) if kind == "number" else np.arange(len(grid))
-
-
-def _by_effect(grid: Sequence[Any], kind: str, mean: Floats) -> list[int]:
-    """Order levels from the least mean to the greatest; booleans and several classes keep their order."""
-    if kind == "boolean" or mean.ndim == 2:
-        return list(range(len(grid)))
-    return [int(k) for k in np.argsort(mean, kind="stable")]
-
-
-def _draw_curve(axes: Any, grid: Sequence[Any], kind: str, curve: Any, beside: float) -> None:
-    mean, lower, upper, colour, label = curve
-    name = None if label is None else short(label)
-    at = _places(grid, kind)
-    if kind in {"category", "boolean"}:
-        order = _by_effect(grid, kind, mean if label is None else mean[:, None])
-        places = at + 0.6 * beside
-        axes.hlines(places, lower[order], upper[order], color=colour, lw=4, alpha=0.28)
-        axes.plot(mean[order], places, ls="none", marker="o", ms=5, mew=0, color=colour, label=name)
-        return
-    axes.fill_between(at, lower, upper, color=colour, alpha=0.18, lw=0)
-    # The points divide the training rows evenly: their marks show where data are.
-    axes.plot(at, mean, color=colour, lw=1.8, marker="|", ms=6, label=name)
-
-
-def _draw_surfaces(found: Any, kinds: Sequence[str], shown: str, classes: Sequence[str], axes: Any) -> Any:
-    pyplot, colors = (import_module(f"matplotlib.{name}") for name in ("pyplot", "colors"))
-    mean, lower, upper = found.mean, found.lower, found.upper
-    if mean.ndim == 3:
-        most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
-        mean, lower, upper = mean[..., most], lower[..., most], upper[..., most]
-        shown = f"probability of {classes[most]}"
-    if axes is None:
-        _, axes = pyplot.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
-    ramp = colors.LinearSegmentedColormap.from_list("surface", list(RAMP))
-    titles = (shown, f"width of its {100 * found.intervals[0].level:g}% interval")
-    for ax, values, title in zip(axes, (mean, upper - lower), titles, strict=True):
-        places = [_places(grid, kind) for grid, kind in zip(found.grid, kinds, strict=True)]
-        mesh = ax.pcolormesh(*places, values.T, cmap=ramp, shading="nearest")
-        ax.figure.colorbar(mesh, ax=ax, pad=0.02)
-        for axis, grid, kind in zip((ax.xaxis, ax.yaxis), found.grid, kinds, strict=True):
-            if kind in {"category", "boolean"}:
-                axis.set_ticks(np.arange(len(grid)), [_level(level) for level in grid], parse_math=False)
-        ax.set_title(short(title), fontsize="medium", loc="left", parse_math=False)
-        _label(ax, *found.features)
-    return axes
-
-
-def _level(level: Any) -> str:
-    return "missing" if level is None else short(str(level))
-
-
-def _colour(index: int) -> str:
-    return COLOURS[index % len(COLOURS)]
 
 
 def _legend(axes: Any, count: int) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import SettingsError
-from sampler.posterior.display.plots import ACCENT, FAIR, SOFT, chart, height_of, new_axes, short
+from sampler.posterior.display.figure import ACCENT, FAIR, SOFT, chart, height_of, new_axes, short
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler import Posterior
-from sampler.posterior.display.plots import svg
+from sampler.posterior.display.figure import svg
 from tests.support.models.random_posteriors import make_posterior
 
 TITLES = [

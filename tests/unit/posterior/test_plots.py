@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sampler import fit
-from sampler.posterior.display.plots import ACCENT, FAIR
+from sampler.posterior.display.figure import ACCENT, FAIR
 from sampler.posterior.report import evenly_spaced
 from tests.support.models.random_posteriors import make_posterior
 

@@ -1,0 +1,85 @@
+"""Candidates of tuning: grids of settings, simpler ones first."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any
+
+from sampler.errors import SettingsError
+
+GRIDS = ("model", "prior")
+
+
+def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, Any]]:
+    """List the candidates of a grid, simpler ones first.
+
+    Parameters
+    ----------
+    grid
+        "model": every noise, transform and linear part that go together (numbers only). "prior": the default
+        prior and the grid of CGM10's BART-cv, k, (nu, q) and the number of trees; of the other families k and
+        the number of trees.
+    family
+        Family of the fits.
+
+    Raises
+    ------
+    SettingsError
+        For an unknown grid, and for "model" with anything but numbers.
+
+    """
+    if grid not in GRIDS:
+        raise SettingsError(
+            f"candidates must be {' or '.join(GRIDS)}, or a list of settings, not {grid!r}",
+            field="candidates",
+            code="unknown",
+        )
+    if grid == "prior":
+        laws = [(3.0, 0.9), (3.0, 0.99), (10.0, 0.75)] if family == "gaussian" else [None]
+        found: list[dict[str, Any]] = [{}]
+        for trees, k, law in product((50, 200), (1.0, 2.0, 3.0, 5.0), laws):
+            of_noise = {} if law is None else {"nu": law[0], "q": law[1]}
+            found.append({"num_trees": trees, "prior": {"k": k} | of_noise})
+        return found
+    if family != "gaussian":
+        raise SettingsError(
+            "candidates model are of numbers: take prior, or a list of settings",
+            field="candidates",
+            code="not_applicable",
+        )
+    return [
+        {"noise": noise, "transform": transform, "linear": linear}
+        for noise, transform, linear in product(("constant", "t", "forest"), ("none", "auto"), (False, True))
+        if not (noise == "t" and transform == "auto")
+    ]
+
+
+def candidates_of(given: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
+    """Read candidates, or the name of a grid; raise SettingsError."""
+    if isinstance(given, str):
+        return candidates(given, family)
+    found = [dict(each) for each in given if isinstance(each, Mapping)]
+    if len(found) < len(given) or not found:
+        raise SettingsError(
+            "candidates must be one or more mappings of settings, or the name of a grid",
+            field="candidates",
+            code="not_accepted",
+        )
+    return found
+
+
+def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """Add a candidate's settings to the common ones, and its prior entries to theirs."""
+    found = dict(common) | dict(own)
+    if "prior" in common and "prior" in own:
+        found["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
+    return found
+
+
+def settings_in_words(settings: Mapping[str, Any]) -> str:
+    """Say in words how a candidate differs from the settings that all share."""
+    flat = dict(settings)
+    flat |= flat.pop("prior", None) or {}
+    told = [f"{name} {str(value).lower()}" for name, value in flat.items()]
+    return ", ".join(told) or "as given"
