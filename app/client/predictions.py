@@ -183,13 +183,15 @@ class Predictions(Calls):
         body = {"feature": feature, **given, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
-    def shap(self, model: str | Model, rows: Any, **options: Any) -> Json:
+    def shap(self, model: str | Model, rows: Any = None, **options: Any) -> Json:
         """Return how much each feature moves the prediction of each row; `options` as in POST .../shap.
 
-        `rows` is a list of dicts, a dict of lists or arrays, or a data frame.
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame; None takes up to 200 training
+        rows.
         """
         path = address("models", model, "shap")
-        body = {**rows_json(rows), **without_none(options)}
+        given = {} if rows is None else rows_json(rows)
+        body = {**given, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def contrast(

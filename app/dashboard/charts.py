@@ -12,12 +12,22 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.dashboard.drawing import chains, effects, held_out, shapes
+from app.dashboard.drawing import chains, effects, held_out, reasons, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
-from app.services.explanations import convergence, densities, diagnostics, importance, partial_dependence
+from app.services.explanations import (
+    accumulated_effects,
+    convergence,
+    densities,
+    diagnostics,
+    importance,
+    partial_dependence,
+    shap_values,
+)
+from app.services.explanations.accumulated_effects import AccumulationRequest
 from app.services.explanations.partial_dependence import DependenceRequest
+from app.services.explanations.shap_values import ShapRequest
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
@@ -27,6 +37,7 @@ from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
+SWARM_ROWS = 100  # in the chart of SHAP values
 MOST_FEATURES = 30  # in the importance chart; the table has all
 # A chart has inline styles; it can't run scripts or load anything.
 HEADERS = {
@@ -239,6 +250,55 @@ async def dependence(
     return await studio.answer(_key(request, owner), gate, find, paint)
 
 
+@router.get("/{model_id}/accumulated.svg", dependencies=[Depends(_there)])
+@needs(PREDICT)
+async def accumulated(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    options: TheOptions,
+    model_id: str,
+    feature: Annotated[str, Query(max_length=1000)] = "",
+) -> Response:
+    """Return the chart of accumulated local effects of a feature."""
+
+    def find() -> tuple[accumulated_effects.Accumulation, str, partial_dependence.FeatureRows]:
+        target = diagnostics.target_of(predictor, owner, model_id)
+        result = accumulated_effects.accumulate(predictor, owner, model_id, AccumulationRequest(feature))
+        return result, target, partial_dependence.feature_rows(predictor, owner, model_id, feature)
+
+    def paint(
+        data: tuple[accumulated_effects.Accumulation, str, partial_dependence.FeatureRows],
+    ) -> bytes:
+        return effects.accumulated(*data[:2], options.look(effects.height([data[0].grid])), data[2])
+
+    return await studio.answer(_key(request, owner), gate, find, paint)
+
+
+@router.get("/{model_id}/reasons.svg", dependencies=[Depends(_there)])
+@needs(PREDICT)
+async def reasons_of_rows(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    options: TheOptions,
+    model_id: str,
+) -> Response:
+    """Return the chart of SHAP values of training rows."""
+
+    def find() -> shap_values.ExplainedRows:
+        return shap_values.explain(predictor, owner, model_id, ShapRequest(num_rows=SWARM_ROWS))
+
+    def paint(found: shap_values.ExplainedRows) -> bytes:
+        return reasons.beeswarm(found, options.look(reasons.height(len(found.features))))
+
+    return await studio.answer(_key(request, owner), gate, find, paint)
+
+
 @router.get("/{model_id}/density.svg", dependencies=[Depends(_there)])
 @needs(PREDICT)
 async def density(
@@ -258,7 +318,7 @@ async def density(
         target = diagnostics.target_of(predictor, owner, model_id)
         return densities.density(predictor, owner, model_id, row), target
 
-    look = options.look(2.7, half=True)
+    look = options.look(2.7)
     key = _key(request, owner)
     return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
 

@@ -17,11 +17,12 @@ from sampler.posterior.explanations.interactions import Interactions, interactio
 from sampler.posterior.explanations.partial_dependence import (
     PartialDependence,
     Wish,
+    cells_of_codes,
     partial_dependence,
     spaced,
 )
 from sampler.posterior.explanations.permutation import PermutationImportance, permutation_importance
-from sampler.posterior.explanations.shap_values import GameKind, ShapValues, explain
+from sampler.posterior.explanations.shap_values import GameKind, ShapValues, cells, explain
 from sampler.posterior.intervals import Request
 from sampler.posterior.posterior_draws import PosteriorDraws
 from sampler.storage.draws import concatenate
@@ -190,7 +191,7 @@ class ExplainablePosterior(PosteriorDraws):
 
     def shap(
         self,
-        X: Any,
+        X: Any = None,
         background: Any = None,
         level: float = 0.9,
         *,
@@ -205,7 +206,7 @@ class ExplainablePosterior(PosteriorDraws):
         Parameters
         ----------
         X
-            A table with the model's columns, in any order; n rows.
+            A table with the model's columns, in any order; n rows. None takes the up to 200 reference rows.
         background
             Rows that stand for "not knowing" a column; None takes 100 of the reference rows.
         level
@@ -227,7 +228,9 @@ class ExplainablePosterior(PosteriorDraws):
         """
         level = Request.check_level(level)
         rows = self.reference if background is None else self._coded(background)
-        return explain(self, X, rows, self._alike(None), level, game, max_draws)
+        coded = self.reference if X is None else self._coded(X)
+        data = cells_of_codes(self._header, coded.codes) if X is None or X is coded else cells(X, self.schema)
+        return explain(self, coded, data, rows, self._alike(None), level, game, max_draws)
 
     def accumulated_effects(
         self,

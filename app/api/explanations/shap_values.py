@@ -23,7 +23,11 @@ class ShapBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(None, description="Rows to explain, as in predict, without weights.")
+    rows: Rows | None = Field(
+        None,
+        description="Rows to explain, as in predict, without weights; defaults to up to 200 training rows, "
+        "evenly spaced.",
+    )
     columns: Columns | None = Field(None, description="The rows as lists of values by column name.")
     level: Share = Field(0.9, description="The probability an interval holds.")
     game: GameKind = Field(
@@ -60,6 +64,10 @@ class ShapView(BaseModel):
     values: list[list[float]] | list[list[list[float]]] = Field(description="Means, [row][feature].")
     lower: list[list[float]] | list[list[list[float]]] = Field(description="Lower ends of the intervals.")
     upper: list[list[float]] | list[list[list[float]]] = Field(description="Upper ends of the intervals.")
+    data: list[list[float | str | bool | None]] | None = Field(
+        description="Cells of the training rows that were explained, [row][feature], where the request has "
+        "no rows: each number is the middle of those that the model doesn't tell from it."
+    )
     warnings: list[str] = Field(description="Warnings about the rows.")
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
+from app.services.explanations.accumulated_effects import Accumulation
 from app.services.explanations.densities import Density
 from app.services.explanations.importance import FeatureShare, LossGrowth
 from app.services.explanations.partial_dependence import Dependence, FeatureRows
@@ -85,6 +86,16 @@ def dependence(result: Dependence, target: str, look: ChartStyle, rows: Sequence
     return _line(result, target, look, of_feature)
 
 
+def accumulated(result: Accumulation, target: str, look: ChartStyle, rows: FeatureRows) -> bytes:
+    """Draw accumulated local effects of a feature, around zero; for more than two classes, one line each."""
+    (interval,) = result.intervals[:1]
+    as_curves = Dependence(
+        result.model_id, result.draws, result.classes, [result.feature], [result.grid], 0, result.mean,
+        [interval], None,
+    )  # fmt: skip
+    return _line(as_curves, target, look, rows, around_zero=True)
+
+
 def height(grid: Sequence[Sequence[Any]], classes: int = 0) -> float:
     """Return the height of a chart of partial dependence in inches."""
     if len(grid) == 2:
@@ -94,8 +105,10 @@ def height(grid: Sequence[Sequence[Any]], classes: int = 0) -> float:
     return 0.9 + (0.27 if classes <= 2 else 0.1 * min(classes, MOST_CLASSES) + 0.14) * len(grid[0])
 
 
-def _line(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows) -> bytes:
-    """Draw curves over numbers or dates, above a rug of the data."""
+def _line(
+    result: Dependence, target: str, look: ChartStyle, rows: FeatureRows, *, around_zero: bool = False
+) -> bytes:
+    """Draw curves over numbers or dates, above a rug of the data; differences are `around_zero`."""
     (grid,), (name,) = result.grid, result.features
     curves = _curves(result)
 
@@ -107,6 +120,8 @@ def _line(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows) 
             axes.plot(at, curve.mean, color=colour, lw=1.8, label=curve.label)
             axes.plot(at, curve.mean, ls="none", marker="|", ms=5, color=colour)
         axes.margins(x=0.01)
+        if around_zero:
+            axes.axhline(0, color=look.colours.soft, lw=0.9, ls=(0, (1, 2)))
         if rows.values:
             inside = _positions(rows.values)
             axes.plot(
@@ -116,11 +131,13 @@ def _line(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows) 
         if _dates(grid):
             _date_axis(axes.xaxis)
         axes.set_xlabel(short(name))
+        changed = "change of "
         if len(curves) == 1:
-            axes.set_ylabel(short(target))
+            axes.set_ylabel((changed if around_zero else "") + short(target))
         else:
-            axes.set_ylim(0, 1)
-            axes.set_ylabel("probability")
+            if not around_zero:
+                axes.set_ylim(0, 1)
+            axes.set_ylabel((changed if around_zero else "") + "probability")
             name_lines(axes, [(curve.label, float(curve.mean[-1])) for curve in curves], look)
 
     return draw(paint, look)
@@ -257,6 +274,7 @@ def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
             )
             bar = figure.colorbar(mesh, ax=axes, pad=0.02)
             bar.outline.set_visible(False)
+            bar.solids.set(edgecolor="face", lw=0.2)  # else there are seams between the shades
             for axis, grid in ((axes.xaxis, first), (axes.yaxis, second)):
                 if _dates(grid):
                     _date_axis(axis)

@@ -13,22 +13,31 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import row_values
+from app.dashboard.charts import SWARM_ROWS, row_values
 from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
+from app.dashboard.drawing.reasons import height as swarm_height
 from app.dashboard.pages.models import framed
 from app.dashboard.pages.selection import NewestStudy
 from app.services.access.keys import PREDICT, READ
-from app.services.errors import InvalidRequestError, NotFinishedError, ServiceError, TooLargeError
+from app.services.errors import (
+    InvalidRequestError,
+    NotFinishedError,
+    ServiceError,
+    TooLargeError,
+    UnusableDataError,
+)
 from app.services.explanations import (
+    accumulated_effects,
     convergence,
     densities,
     importance,
     partial_dependence,
     shap_values,
 )
-from app.services.explanations.partial_dependence import DependenceRequest
-from app.services.explanations.shap_values import ShapRequest
+from app.services.explanations.accumulated_effects import Accumulation, AccumulationRequest
+from app.services.explanations.partial_dependence import Dependence, DependenceRequest
+from app.services.explanations.shap_values import ReasonsOfRows, ShapRequest
 from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
@@ -129,16 +138,22 @@ async def effects(
     model_id = frame["model"].id
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
-    found = None
+    found, along, swarm = None, None, None
     if frame["model"].state == "succeeded":
 
-        def find() -> tuple[list[str], partial_dependence.Dependence]:
-            found = importance.importance(predictor, owner, model_id, 0.9)
-            listed = [each.name for each in (found.permutation or found).features]
+        def find() -> tuple[list[str], Dependence, Accumulation | None, ReasonsOfRows | None]:
+            ranked = importance.importance(predictor, owner, model_id, 0.9)
+            listed = [each.name for each in (ranked.permutation or ranked).features]
             asked = DependenceRequest(features=chosen or listed[:1])
-            return listed, partial_dependence.dependence(predictor, owner, model_id, asked)
+            effect = partial_dependence.dependence(predictor, owner, model_id, asked)
+            return (
+                listed,
+                effect,
+                _accumulated(predictor, owner, model_id, effect.features),
+                _reasons_of_rows(predictor, owner, model_id),
+            )
 
-        names, found = await gate.run(find)
+        names, found, along, swarm = await gate.run(find)
         chosen = found.features
     body = {"features": chosen, "level": 0.9}
     path = f"/models/{model_id}/partial-dependence"
@@ -149,6 +164,9 @@ async def effects(
         names=names,
         chosen=chosen,
         found=found,
+        along=along,
+        swarm=swarm,
+        swarm_height=round(100 * swarm_height(len(swarm.features))) if swarm else 0,
         height=round(100 * chart_height(found.grid, len(found.classes or ()))) if found else 0,
         by_level=found is not None and not is_ordered(found.grid[0]),
         by_point=_by_point(found) if found and len(found.classes or ()) > 2 else [],
@@ -163,7 +181,27 @@ async def effects(
     )
 
 
-def _by_point(result: partial_dependence.Dependence) -> list[dict[str, Any]]:
+def _accumulated(predictor: Predictor, owner: str, model_id: str, features: list[str]) -> Accumulation | None:
+    """Return the accumulated effects of a feature; None for two, and for one without an order."""
+    if len(features) > 1:
+        return None
+    try:
+        asked = AccumulationRequest(features[0])
+        return accumulated_effects.accumulate(predictor, owner, model_id, asked)
+    except (InvalidRequestError, TooLargeError, UnusableDataError):
+        return None
+
+
+def _reasons_of_rows(predictor: Predictor, owner: str, model_id: str) -> ReasonsOfRows | None:
+    """Return the SHAP values of training rows; None where the model has no such values."""
+    try:
+        asked = ShapRequest(num_rows=SWARM_ROWS)
+        return shap_values.reasons_of(shap_values.explain(predictor, owner, model_id, asked))
+    except (InvalidRequestError, TooLargeError, UnusableDataError):
+        return None
+
+
+def _by_point(result: Dependence) -> list[dict[str, Any]]:
     """Return each point of a grid with its values, and the mean and interval of each class."""
     interval = result.intervals[0]
     shape = [len(points) for points in result.grid]

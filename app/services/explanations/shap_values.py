@@ -4,15 +4,20 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
+from sampler.posterior.display import shap_plots
+from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.explanations.shap_values import GameKind
 
 MAX_WORK = 5e8  # leaves of all draws times rows: about a second of a core
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
+REFERENCE_ROWS = 200  # explained where the request has no rows
+swarm, ranks_of = shap_plots.swarm, shap_plots.ranks_of  # that charts draw
 MAX_DRAWN = 20_000_000  # draws times features (times classes) of one row, which are in memory at once
 
 
@@ -23,8 +28,9 @@ class ShapRequest:
     level: float = 0.9
     game: GameKind = "interventional"
     draws: int = 200
-    rows: Any = None  # list of objects, or
-    columns: Any = None  # lists of values by name
+    rows: Any = None  # list of objects; without rows and columns: the reference rows
+    columns: Any = None
+    num_rows: int = REFERENCE_ROWS  # most reference rows
 
 
 @dataclass(frozen=True)
@@ -45,11 +51,14 @@ class ExplainedRows:
     values: list[Any]
     lower: list[Any]
     upper: list[Any]
+    data: list[list[Any]] | None  # cells of the reference rows explained, [row][feature]
     warnings: list[str]
 
 
 def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) -> ExplainedRows:
     """Return the SHAP values of rows, exact on every draw used, with intervals.
+
+    Without rows in the request it takes reference rows, as many as are not too much work.
 
     Raises
     ------
@@ -58,15 +67,21 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """
-    rows = columns_of(request.rows, request.columns, predictor.max_rows)
-    count = len(next(iter(rows.values()), ()))
+    given = None
+    if request.rows is not None or request.columns is not None:
+        given = columns_of(request.rows, request.columns, predictor.max_rows)
     found, posterior = finished(predictor, owner, model)
     classes = classes_of(posterior)
     draws = min(request.draws, posterior.num_chains * posterior.num_draws)
     leaves = draws * float(posterior.leaf_counts.sum(axis=2).mean())
-    most = int(MAX_WORK / leaves)
     each = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
-    if count > max(most, 1) or count * each > MAX_CELLS or draws * each > MAX_DRAWN:
+    most = min(max(int(MAX_WORK / leaves), 1), MAX_CELLS // each)
+    rows: Any = given
+    if given is None:
+        reference = posterior.reference
+        rows = reference.part(spaced(reference.num_rows, max(1, min(most, request.num_rows))))
+    count = rows.num_rows if given is None else len(next(iter(given.values()), ()))
+    if count > most or draws * each > MAX_DRAWN:
         raise TooLargeError(
             f"SHAP values of {count} rows are too much work for one request: send fewer rows at once, or ask "
             "for fewer draws."
@@ -90,5 +105,45 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
         answer.values.tolist(),
         answer.lower.tolist(),
         answer.upper.tolist(),
+        None if given is not None else [list(row) for row in zip(*answer.data, strict=True)],
         answer.warnings,
     )
+
+
+@dataclass(frozen=True)
+class FeatureReasons:
+    """Size of a feature's SHAP values: their mean size, and rows whose interval is on one side of zero."""
+
+    name: str
+    position: int
+    size: float
+    rows_beyond_zero: int
+
+
+@dataclass(frozen=True)
+class ReasonsOfRows:
+    """SHAP values of rows, float64 [row, feature], of numbers or of one class; features by their size."""
+
+    scale: str
+    label: str | None  # the class
+    values: NDArray[np.float64]
+    lower: NDArray[np.float64]
+    upper: NDArray[np.float64]
+    features: list[FeatureReasons]
+
+
+def reasons_of(found: ExplainedRows) -> ReasonsOfRows:
+    """Rank features by the mean size of their values; of several classes take the one that moves most."""
+    values, lower, upper = (np.array(part, float) for part in (found.values, found.lower, found.upper))
+    label = None
+    if values.ndim == 3:
+        k = int(np.argmax(np.abs(values).sum(axis=(0, 1))))
+        values, lower, upper = values[..., k], lower[..., k], upper[..., k]
+        label = (found.classes or [])[k]
+    size = np.abs(values).mean(axis=0)
+    beyond = ((lower > 0) | (upper < 0)).sum(axis=0)
+    features = [
+        FeatureReasons(found.features[j], int(j), float(size[j]), int(beyond[j]))
+        for j in np.argsort(-size, kind="stable")
+    ]
+    return ReasonsOfRows(found.scale, label, values, lower, upper, features)

@@ -60,9 +60,9 @@ def draw_beeswarm(found: ShapValues, ax: Any = None) -> Any:
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:MOST_REASONS]
     ax = new_axes(ax, height_of(len(order)) + 0.6)
     for place, j in enumerate(order[::-1]):
-        at = place + _swarm(values[:, j])
+        at = place + swarm(values[:, j])
         ax.hlines(at, lower[:, j], upper[:, j], color=SOFT, lw=0.6, alpha=0.18, zorder=1)
-        points = ax.scatter(values[:, j], at, c=_ranks(found.data[j]), cmap="viridis", s=9, lw=0, zorder=2)
+        points = ax.scatter(values[:, j], at, c=ranks_of(found.data[j]), cmap="viridis", s=9, lw=0, zorder=2)
         points.set_clim(0, 1)
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
     ax.set_yticks(np.arange(len(order)), [short(found.names[j]) for j in order[::-1]], parse_math=False)
@@ -82,7 +82,7 @@ def _of_numbers(found: ShapValues) -> tuple[Floats, Floats, Floats]:
     return found.values, found.lower, found.upper
 
 
-def _swarm(values: Floats) -> Floats:
+def swarm(values: Floats) -> Floats:
     """Return heights that put points of about the same value side by side, float64 [row]."""
     span = float(np.ptp(values)) or 1.0
     bins = np.floor((values - values.min()) / span * BINS)
@@ -94,7 +94,7 @@ def _swarm(values: Floats) -> Floats:
     return np.asarray(beside / most * min(HALF_HEIGHT, 0.05 * most))
 
 
-def _ranks(cells: Sequence[Any]) -> Floats:
+def ranks_of(cells: Sequence[Any]) -> Floats:
     """Return the ranks of cells as shares from 0 to 1; text by its order, missing values in the middle."""
     known = [k for k, cell in enumerate(cells) if cell is not None and cell == cell]  # noqa: PLR0124  NaN differs
     ranks = np.full(len(cells), 0.5)

@@ -282,20 +282,53 @@ def default_grid(header: Header, index: int) -> list[Any]:
 
 def _from_codes(header: Header, index: int) -> list[float]:
     """Derive points from the reference rows' codes, for a model that stores none."""
-    column = header.schema.columns[index]
-    position = next(i for i, (j, _) in enumerate(header.schema.coded) if j == index)
-    cuts, codes = header.grid.cuts[position], header.reference[position]
-    inside = np.array([column.min, *((cuts[:-1] + cuts[1:]) / 2), column.max], dtype=np.float64)
-    if np.array_equal(2 * cuts, np.rint(2 * cuts)):  # midway between whole numbers
-        inside = np.rint(inside)
+    position = _positions(header, index)[0]
+    codes, inside = header.reference[position], _values_of_codes(header, index)
     counts = np.bincount(codes[codes != MISSING], minlength=len(inside))[: len(inside)]
     return spread(inside, np.maximum(counts, 1) if len(inside) <= GRID_POINTS else counts, GRID_POINTS)
+
+
+def _values_of_codes(header: Header, index: int) -> Floats:
+    """Return a value of each code of a number or date: the middle between its cut points."""
+    column, cuts = header.schema.columns[index], header.grid.cuts[_positions(header, index)[0]]
+    inside = np.array([column.min, *((cuts[:-1] + cuts[1:]) / 2), column.max], dtype=np.float64)
+    return np.rint(inside) if np.array_equal(2 * cuts, np.rint(2 * cuts)) else inside  # between whole numbers
+
+
+def _positions(header: Header, index: int) -> list[int]:
+    """Return the positions of a feature's coded columns."""
+    return [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
+
+
+def cells_of_codes(header: Header, codes: NDArray[np.uint8]) -> list[list[Any]]:
+    """List the cells of each column in rows of which only codes [coded column, row] are known.
+
+    A number or date is the middle between its cut points, from whose like the model doesn't tell it; None is
+    missing.
+    """
+    found: list[list[Any]] = []
+    for index, column in enumerate(header.schema.columns):
+        own = codes[_positions(header, index)]
+        cells: list[Any] = [None] * own.shape[1]
+        if column.kind in ("category", "boolean"):
+            levels = [False, True] if column.kind == "boolean" else list(column.levels)
+            _, coded, _ = codes_of(header, index, levels)
+            for number, level in enumerate(levels):
+                for row in np.flatnonzero(np.all(own == coded[:, [number]], axis=0)):
+                    cells[row] = level
+        else:
+            values = _values_of_codes(header, index)
+            for row in np.flatnonzero(own[0] != MISSING):
+                value = float(values[min(own[0, row], len(values) - 1)])
+                cells[row] = days_to_text(value) if column.kind == "date" else value
+        found.append(cells)
+    return found
 
 
 def codes_of(header: Header, index: int, points: list[Any]) -> Setting:
     """Return the positions of a feature's coded columns, their codes [coded column, point], and values."""
     column = header.schema.columns[index]
-    positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
+    positions = _positions(header, index)
     values = numbers({column.name: points}, replace(header.schema, columns=(column,)))
     codes = np.array([header.grid.encode(i, row) for i, row in zip(positions, values, strict=True)])
     return positions, codes, values

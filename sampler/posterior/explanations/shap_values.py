@@ -49,7 +49,8 @@ class ShapValues:
     base_values, base_lower, base_upper
         float64 [], or [class]: f averaged over the background rows.
     data
-        The rows as given, a list for each column.
+        The rows as given, a list for each column; of reference rows each number is the middle of those that
+        the model doesn't tell from it.
     level
         Probability of the intervals.
     draws
@@ -160,14 +161,18 @@ class RowsToExplain:
 
 def explain(
     posterior: PosteriorDraws,
-    X: Any,
+    coded: Coded,
+    data: list[list[Any]],
     background: Coded,
     draws: NDArray[np.int64],
     level: float,
     game: GameKind,
     max_draws: int,
 ) -> ShapValues:
-    """Compute the SHAP values of a posterior at rows, from some of these draws; see `Posterior.shap`."""
+    """Compute the SHAP values of a posterior at rows with these cells, from some of the draws.
+
+    See `Posterior.shap`.
+    """
     if game not in GAMES:
         raise SettingsError(
             f"game must be one of {', '.join(GAMES)}, not {game!r}", field="game", code="not_accepted"
@@ -182,7 +187,6 @@ def explain(
         raise SettingsError(
             "background: there must be at least one row", field="background", code="not_accepted"
         )
-    coded = posterior.encode(X)
     chosen = draws[spaced(len(draws), max_draws)]
     rows = RowsToExplain(
         coded,
@@ -203,7 +207,7 @@ def explain(
         base_values=base.mean(axis=0)[only],
         base_lower=base_lower[only],
         base_upper=base_upper[only],
-        data=cells(X, posterior.schema),
+        data=data,
         level=level,
         draws=len(chosen),
         game=game,
@@ -277,7 +281,7 @@ def shap_values(
     for start in range(0, num_rows, width):
         interrupt.look()
         block = slice(start, min(start + width, num_rows))
-        codes = np.ascontiguousarray(rows.coded.codes[:, block])
+        codes = np.require(rows.coded.codes[:, block], np.uint8, ["C", "W"])
         phi = np.zeros((len(chosen), rows.num_columns, codes.shape[1]))
         base = np.zeros(len(chosen))
         if not shapley_values(trees, chosen, codes, background, game == "path-dependent", phi, base):

@@ -9,6 +9,7 @@ import xml.etree.ElementTree as ET
 from concurrent.futures import ThreadPoolExecutor
 from html import unescape
 
+import numpy as np
 import pytest
 
 from app.client import Client
@@ -43,7 +44,8 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     """Wide, narrow, light and dark charts differ, and a repeated request gives equal bytes."""
     model = fitted(client, settings, holdout=0.3)
     seen: dict[str, bytes] = {}
-    for tab in ("", "/chains", "/features", "/effects", "/effects?feature=size&feature=colour"):
+    effects = [f"/effects?feature={name}" for name in ("size", "colour", "size&feature=colour")]
+    for tab in ("", "/chains", "/features", *effects):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         for image in page.images:
             assert len(image["alt"] or "") > 20
@@ -54,9 +56,9 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     kinds = {re.sub(r"\?.*", "", address.rsplit("/", 1)[1]) for address in seen}
     assert kinds == {
         *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
-        *("permutation.svg", "importance.svg", "dependence.svg"),
+        *("permutation.svg", "importance.svg", "dependence.svg", "accumulated.svg", "reasons.svg"),
     }
-    assert len(seen) == 9 * 4
+    assert len(seen) == 12 * 4
     assert len(set(seen.values())) == len(seen)
     some = next(iter(seen))
     assert browser.get(some.replace("&amp;", "&")).content == seen[some]
@@ -108,6 +110,39 @@ def test_features_are_ranked_by_held_out_rows_first(browser, client, settings):
         assert formatting.number(slope["mean"]) in shown
     assert "colour: " in shown
     problem(client.get(f"/ui/models/{alone['id']}/charts/permutation.svg?v=1"), 404)
+
+
+def test_effects_among_rows_like_the_data_and_row_by_row(browser, client, settings):
+    """Accumulated effects of ordered features and SHAP values of training rows have the API's figures."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/effects"
+    page = page_of(browser.get(at, params={"feature": "size"}))
+    along = client.post(f"/models/{model['id']}/accumulated-effects", json={"feature": "size"}).json()
+    shown = page.words[page.words.index("among rows like the data's") :]
+    for figure in (along["mean"][0], along["intervals"][0]["upper"][-1]):
+        assert formatting.number(figure) in shown
+    reasons = client.post(f"/models/{model['id']}/shap", json={}).json()
+    sizes = np.abs(reasons["values"]).mean(axis=0)
+    beyond = (np.array(reasons["lower"]) > 0) | (np.array(reasons["upper"]) < 0)
+    for name, size, rows in zip(reasons["features"], sizes, beyond.sum(axis=0), strict=True):
+        mean = re.escape(formatting.number(size, 3))
+        assert re.search(rf"{name}\s*{mean}\s*{rows} of 60", shown)
+    by_level = page_of(browser.get(at, params={"feature": "colour"}))
+    assert "among rows like" not in by_level.words
+    problem(client.get(f"{at[:-8]}/accumulated.svg", params={"feature": "colour"}), 422)
+
+
+def test_several_classes_show_the_one_that_moves_most(browser, client, settings):
+    """Their SHAP values are of one class, which the page names; accumulated effects have a line for each."""
+    rows = "".join(f"{'abc'[row % 3 if row % 5 else 0]},{row % 3}.{row % 10}\n" for row in range(60))
+    model = fitted(client, settings, text=f"y,x\n{rows}", family="categorical")
+    page = page_of(browser.get(f"/ui/models/{model['id']}/effects", params={"feature": "x"}))
+    assert re.search(r"Shown is the class [abc], which moves most", page.words)
+    drawn = [address for address in sources(page) if "accumulated" in address]
+    words = {element.text for element in svg_of(browser.get(drawn[0].replace("&amp;", "&"))).iter()}
+    assert {"change of probability", "a", "b", "c"} <= words
+    for address in sources(page):
+        svg_of(browser.get(address.replace("&amp;", "&")))
 
 
 def test_two_classes_have_their_own_pictures(browser, client, settings):

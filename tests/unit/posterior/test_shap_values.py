@@ -241,3 +241,14 @@ def _as_dict(forest, tree, rows):
         "values": (forest.leaf[first:last]).reshape(-1, 1),
         "node_sample_weight": reach,
     }
+
+
+def test_training_rows_by_default():
+    """The reference rows are explained; their cells are coded as these rows are."""
+    posterior, _, _ = make_posterior()
+    found = posterior.shap()
+    reference = posterior.reference
+    assert found.f.shape == (reference.num_rows,)
+    again = posterior.encode(dict(zip(found.names, found.data, strict=True)))
+    np.testing.assert_array_equal(again.codes, reference.codes)
+    np.testing.assert_array_equal(posterior.shap(again).values, found.values)

@@ -415,7 +415,7 @@ def test_shap_values_are_those_of_the_notebook(client, model):
         ({"rows": [{"size": 1, "colour": "red"}], "game": "tree"}, 422, "game"),
         ({"rows": [{"size": 1, "colour": "red"}], "draws": 0}, 422, "draws"),
         ({"rows": [{"size": "x", "colour": "red"}]}, 422, "size"),
-        ({}, 422, None),
+        ({"rows": []}, 422, None),
         ({"columns": {"size": [1] * 9_000, "colour": ["red"] * 9_000}, "draws": 100_000}, 413, None),
     ],
 )
@@ -443,6 +443,18 @@ def test_accumulated_effects_are_those_of_the_notebook(client, model):
         told = problem(client.post(path, json={"feature": feature}), 422)
         assert told["errors"][0]["column"] == "feature"
     problem(client.post(path, json={"feature": "size", "draws": 10**9}), 422)
+
+
+def test_shap_values_of_training_rows(client, model, monkeypatch):
+    """Without rows they are of the reference rows, with their cells; of fewer where that is much work."""
+    path, expected = f"/models/{model['id']}/shap", of_file(client, model).shap()
+    answer = client.post(path, json={}).json()
+    np.testing.assert_array_equal(answer["values"], expected.values)
+    assert answer["data"] == [list(row) for row in zip(*expected.data, strict=True)]
+    assert {row[1] for row in answer["data"]} == {"red", "green", "blue"}
+    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 2e4)
+    assert 1 <= len(client.post(path, json={}).json()["values"]) < 60
+    assert client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}).json()["data"] is None
 
 
 @only("sqlite")
