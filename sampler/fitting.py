@@ -14,6 +14,7 @@ import warnings
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import replace
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +67,8 @@ def fit(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
+    calibrate: str = "none",
+    holdout: float = 0.2,
     num_threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -150,6 +153,12 @@ def fit(
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     target_name
         Name of the outcome; None takes the name of `y`, or else "y".
+    calibrate
+        Whether `predict(X, interval="calibrated")` gives intervals (of classes, prediction sets) with a
+        stated coverage, however wrong the model: "none"; "holdout", by rows held out from the fit; "folds",
+        by five more fits, each to four fifths of the rows: no rows are lost, and the coverage is an estimate.
+    holdout
+        Share of the rows held out by calibrate="holdout", chosen by `holdout_rows` with the seed.
     num_threads
         Number of threads in which the chains run; None takes one per core. The draws are the same.
     progress
@@ -165,7 +174,7 @@ def fit(
     """
     if seed is None:
         seed = secrets.randbits(32)
-    given = locals()  # every setting is an argument
+    given = locals().copy()  # every setting is an argument
     whole = isinstance(num_threads, int) and not isinstance(num_threads, bool)
     if num_threads is not None and not (whole and num_threads >= 1):
         raise SettingsError(
@@ -173,6 +182,11 @@ def fit(
             field="num_threads",
             code="out_of_range",
         )
+    if calibrate != "none":
+        above = import_module("sampler.studies.calibrated_fit")  # it stands above this module
+        arguments = {name: value for name, value in given.items() if name != "whole"}
+        calibrated: Posterior = above.fit_calibrated(**arguments)
+        return calibrated
     from sampler.preparation import prepare  # noqa: PLC0415
 
     problem = prepare(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
-from sampler.definitions.data import HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.search import SEARCH
 from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind
@@ -352,5 +352,6 @@ EVERY: dict[str, Setting] = {  # by name; entries of prior, search and stop with
     **{f"search.{name}": entry for name, entry in SEARCH.items()},
     **{f"stop.{name}": rule for name, rule in STOP.items()},
     "holdout": HOLDOUT,
+    "calibrate": CALIBRATE,
     "missing_target": MISSING_TARGET,
 }

@@ -1,4 +1,4 @@
-"""Definitions of settings of the data: roles of columns, the holdout, and rows without a target."""
+"""Definitions of settings of the data: roles of columns, holdout and calibration, rows without a target."""
 
 from __future__ import annotations
 
@@ -41,4 +41,21 @@ MISSING_TARGET = Setting(
     sparing=True,
     rare=True,
     form=FormField("Rows without a target"),
+)
+
+CALIBRATE = Setting(
+    "word",
+    "evaluation",
+    "Whether intervals are calibrated, so that their coverage is stated however wrong the model: none (the "
+    "default); holdout, by the rows held out; folds, by five more fits, each to four fifths of the rows, for "
+    "those who can't spare rows, with an estimate in place of a statement.",
+    default="none",
+    choices=("none", "holdout", "folds"),
+    sparing=True,
+    rare=True,
+    form=FormField(
+        "Calibrated intervals",
+        hint="With a stated coverage however wrong the model: by the rows held out, or by five more fits.",
+        choices=(("holdout", "by the rows held out"), ("folds", "by five more fits")),
+    ),
 )

@@ -41,7 +41,7 @@ def columns(
     ----------
     prediction
         The prediction; its intervals become ``lower_90``, ``upper_90`` and so on, its quantiles
-        ``quantile_5``.
+        ``quantile_5``, its prediction sets ``set_90``.
     only_mean
         Leave out ``sd``.
     errors
@@ -56,13 +56,14 @@ def columns(
     Returns
     -------
     dict
-        float64 [row] or [row, class] by name; ``flags`` is a list of text.
+        float64 [row] or [row, class] by name; sets are bool [row, class], ``flags`` is a list of text.
 
     """
     named: dict[str, Any] = {"mean": prediction.mean}
     if not only_mean:
         named["sd"] = prediction.sd
     named |= _bounds("", prediction)
+    named |= {f"set_{percent(each.level)}": each.members for each in prediction.sets}
     if errors is not None:
         named |= {"mcse_mean": errors.mean, **_bounds("mcse_", errors)}
     if rhat is not None:
@@ -75,8 +76,8 @@ def columns(
 
 
 def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[str, Any]:
-    """Split columns [row, class] of more than two classes by class: ``mean_setosa``, ``lower_90_setosa``."""
-    if classes is None or len(classes) == 2:
+    """Split columns [row, class] by class: ``mean_setosa``, ``lower_90_setosa``, ``set_90_setosa``."""
+    if classes is None:
         return dict(named)
     separate: dict[str, Any] = {}
     for name, values in named.items():
@@ -88,8 +89,11 @@ def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[st
 
 
 def are_finite(prediction: Prediction) -> bool:
-    """Tell whether all figures are finite; a target near the largest float64 may overflow."""
-    bounds = [*_bounds("", prediction).values()]
+    """Tell whether all figures are finite; a target near the largest float64 may overflow.
+
+    Ends of calibrated intervals may be infinite.
+    """
+    bounds = [] if prediction.interval == "calibrated" else [*_bounds("", prediction).values()]
     return all(bool(np.isfinite(values).all()) for values in (prediction.mean, prediction.sd, *bounds))
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
 from sampler.posterior.assessment.calibration import row_by_row
-from sampler.posterior.assessment.conformal import CalibratedIntervals
+from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.scoring import LabelledRows, score
@@ -17,6 +18,12 @@ from sampler.posterior.display.tabular import (
 )
 from sampler.posterior.posterior_draws import PosteriorDraws
 from sampler.posterior.report import diagnose
+from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.storage.conformal_table import CalibrationKind
 
 
 class AssessablePosterior(PosteriorDraws):
@@ -96,24 +103,39 @@ class AssessablePosterior(PosteriorDraws):
         found: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
         return found
 
-    def calibrate(self, X: Any, y: Any, weights: Any = None) -> CalibratedIntervals:
-        """Calibrate intervals by rows that the posterior was not fitted to (`holdout_rows` chooses such).
+    def calibrate(self, X: Any, y: Any, weights: Any = None) -> Self:
+        """Calibrate by rows that the posterior was not fitted to (`holdout_rows` chooses such).
 
-        Of new rows like these, the intervals of `predict` of the result cover at least the share asked for,
-        on average, whatever is wrong with the model (split-conformal prediction).
+        Of new rows like these, the calibrated intervals cover at least the share asked for, on average,
+        whatever is wrong with the model (split-conformal prediction); of classes, so do prediction sets.
 
         Parameters
         ----------
         X, y, weights
-            Rows, outcomes and weights, as for `score`.
+            Rows, outcomes and weights, as for `score`. At most 10,000 of the rows are used, evenly spaced.
+
+        Returns
+        -------
+        Posterior
+            The same draws with calibrated intervals: `predict(X, interval="calibrated")`. They are saved with
+            it; `extend` drops them, since they are those of these draws.
 
         Raises
         ------
         DataError, SettingsError
-            As `score`, and for classes.
+            As `score`.
 
         """
-        return CalibratedIntervals.of(self, LabelledRows.read(self, X, y, weights))
+        rows = LabelledRows.read(self, X, y, weights)
+        chosen = np.unique(np.linspace(0, len(rows.y) - 1, min(len(rows.y), MAX_ROWS)).astype(np.int64))
+        return self.calibrated_by("holdout", conformity(self, rows.part(chosen)))
+
+    def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
+        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""
+        table = ConformalTable.of(kind, self.num_draws, scores, of_classes=self.classes is not None)
+        calibrated = object.__new__(type(self))
+        calibrated.__dict__ |= self.__dict__ | {"_header": replace(self._header, calibration=table)}
+        return calibrated
 
     def convergence(self) -> Convergence:
         """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.

@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Sums = NDArray[np.int32] | NDArray[np.int64]
 
-IntervalKind = Literal["credible", "predictive"]
+IntervalKind = Literal["credible", "predictive", "calibrated"]
+CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
 KINDS = ("credible", "predictive")
 
 

@@ -11,9 +11,10 @@ from scipy.special import ndtr
 
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
+from sampler.posterior.assessment.conformal import check_request, predict_calibrated
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
-from sampler.posterior.intervals import IntervalFigures, IntervalKind, Request
+from sampler.posterior.intervals import CALIBRATED, IntervalFigures, IntervalKind, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.prediction import Prediction
 from sampler.posterior.stored_draws import StoredDraws
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 
     from sampler.posterior.explanations.permutation import Loss
     from sampler.posterior.verdict.summary import Summary
+    from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 
     Floats = NDArray[np.float64]
 
@@ -43,6 +45,24 @@ class PosteriorDraws(StoredDraws):
     """Values of the draws at rows, predictions from them, and whether the chains agree."""
 
     noise_differs = False  # from row to row
+
+    @property
+    def conformal_table(self) -> ConformalTable | None:
+        """Table by which intervals are calibrated; None where the model has none."""
+        return self._header.calibration
+
+    def calibrated_levels(self, level: float | Sequence[float] | None = 0.9) -> list[CalibratedLevel]:
+        """Return what calibrated intervals, or prediction sets, of these levels are and promise.
+
+        Raises
+        ------
+        SettingsError
+            For a model that is not calibrated, and for levels that need more calibration rows.
+
+        """
+        check_request(self, None, None)
+        assert self.conformal_table is not None
+        return [self.conformal_table.at(each) for each in Request.check(level, "predictive", None).levels]
 
     @property
     def usual_interval(self) -> IntervalKind:
@@ -70,7 +90,8 @@ class PosteriorDraws(StoredDraws):
             Probability of the interval: one, several, or None for no interval.
         interval
             "predictive", for a new outcome (of weight 1), or "credible", for the regression function; None
-            is predictive for numbers and, for classes, credible: of their probabilities.
+            is predictive for numbers and, for classes, credible: of their probabilities. "calibrated": for
+            a new outcome, with a stated coverage (`calibrate`); of classes, prediction sets.
         quantiles
             Further quantiles of the same distribution, in (0, 1).
         num_draws
@@ -84,9 +105,14 @@ class PosteriorDraws(StoredDraws):
         DataError
             For rows that don't fit the model, with each cell named.
         SettingsError
-            For an invalid level, interval, quantile or number of draws.
+            For an invalid level, interval, quantile or number of draws; for calibrated intervals of a model
+            that has none, and for levels that need more calibration rows.
 
         """
+        if interval == CALIBRATED:
+            check_request(self, quantiles, num_draws)
+            levels = self.calibrated_levels(level)
+            return predict_calibrated(self, X, levels, num_draws, ignore_extra=ignore_extra)
         request = Request.check(level, interval or self.usual_interval, quantiles, self.classes)
         coded = X if isinstance(X, Coded) else self.encode(X, ignore_extra=ignore_extra)
         several = self.classes is not None and len(self.classes) > 2

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
     from sampler.data.row_flags import Flag
     from sampler.posterior.intervals import Interval, IntervalKind, Quantile
+    from sampler.storage.conformal_table import CalibratedLevel
 
     Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class PredictionSet:
+    """Set of classes of each row at one level, bool [row, class]."""
+
+    level: float
+    members: NDArray[np.bool_]
 
 
 @dataclass(frozen=True)
@@ -38,12 +47,16 @@ class Prediction:
     draws
         Number of draws per chain used.
     interval
-        What `sd`, intervals and quantiles describe: a new outcome ("predictive") or the regression function
-        ("credible").
+        What `sd`, intervals and quantiles describe: a new outcome ("predictive", or "calibrated" by rows that
+        the fit has not seen) or the regression function ("credible").
     flags
         The unusual cells of each row: outside the range of training, unseen levels, missing as never before.
     classes
         Names of the classes, None for numbers; of two, figures are the probability of the second.
+    sets
+        Prediction sets of classes, one for each level of calibrated predictions.
+    claims
+        What calibrated intervals or sets promise, one for each level.
 
     """
 
@@ -56,6 +69,8 @@ class Prediction:
     interval: IntervalKind
     flags: list[list[Flag]]
     classes: tuple[str, ...] | None = None
+    sets: list[PredictionSet] = field(default_factory=list)
+    claims: list[CalibratedLevel] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -63,7 +78,8 @@ class Prediction:
     def to_pandas(self) -> Any:
         """Return a data frame [row] with ``mean``, ``sd``, ``lower_90``, ``upper_90`` .. and ``interval``.
 
-        Of more than two classes there are columns for each: ``mean_setosa``.
+        Of more than two classes there are columns for each: ``mean_setosa``. Prediction sets have a column of
+        booleans for each class: ``set_90_setosa``.
         """
         return to_pandas(prediction_columns(self))
 

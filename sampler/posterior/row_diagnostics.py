@@ -63,10 +63,16 @@ def errors(posterior: PosteriorDraws, coded: Coded, prediction: Prediction) -> E
     Raises
     ------
     SettingsError
-        For fewer than 8 draws per chain.
+        For fewer than 8 draws per chain, and for calibrated intervals, whose ends depend on other rows too.
 
     """
     check_draws(prediction.draws)
+    if prediction.interval == "calibrated":
+        raise SettingsError(
+            'calibrated intervals have no Monte Carlo errors: ask for interval="predictive"',
+            field="mcse",
+            code="not_applicable",
+        )
     intervals = [
         Interval(each.level, np.empty(each.lower.shape), np.empty(each.lower.shape))
         for each in prediction.intervals

@@ -2,8 +2,9 @@
 
 Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all bytes after it (uint32),
 length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one after the
-other: the cut points of each coded column (float64), the reference rows (uint8 [coded column, row]), and of
-a model with a linear part their values (float64 [coded column, row]).
+other: the cut points of each coded column (float64), the reference rows (uint8 [coded column, row]), of a
+model with a linear part their values (float64 [coded column, row]), and of a calibrated model the scores of
+its calibration rows (float64 [row]).
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.errors import PackedError
+from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -63,6 +65,8 @@ class Header:
         row]; None without one.
     transform
         Transform of the outcome; None where the model is of the outcome itself.
+    calibration
+        Table by which intervals are calibrated; None without one.
 
     """
 
@@ -79,6 +83,7 @@ class Header:
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None
     exposure: str | None = None
+    calibration: ConformalTable | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -95,12 +100,15 @@ class Header:
             **({"linear": self.linear.to_json()} if self.linear else {}),
             **({"transform": self.transform.to_json()} if self.transform else {}),
             **({} if self.exposure is None else {"exposure": self.exposure}),
+            **({"calibration": self.calibration.to_json()} if self.calibration else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
         arrays.append(self.reference.tobytes())
         if self.reference_values is not None:
             arrays.append(self.reference_values.astype("<f8").tobytes())
+        if self.calibration is not None:
+            arrays.append(self.calibration.scores.astype("<f8").tobytes())
         body = struct.pack("<I", len(text)) + text + b"".join(arrays)
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
@@ -125,12 +133,14 @@ class Header:
         text, arrays = _checked(data, longest_text)
         try:
             fields = json.loads(text)
-            linear = fields.get("linear")
+            linear, calibration = fields.get("linear"), fields.get("calibration")
+            arrays, scores = _scores(arrays, calibration)
+            schema = Schema.from_json(fields["schema"])
             grid, reference, values = _arrays(
                 arrays, fields["num_cuts"], fields["num_reference"], with_values=linear is not None
             )
             header = cls(
-                schema=Schema.from_json(fields["schema"]),
+                schema=schema,
                 grid=grid,
                 constants=dict(fields["constants"]),
                 settings=dict(fields["settings"]),
@@ -143,6 +153,9 @@ class Header:
                 reference_values=values,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
                 exposure=None if fields.get("exposure") is None else str(fields["exposure"]),
+                calibration=None
+                if calibration is None
+                else ConformalTable.from_json(calibration, scores, of_classes=bool(schema.target.levels)),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -160,11 +173,19 @@ class Header:
 def with_counts(header: bytes, *, num_draws: int, num_chains: int) -> bytes:
     """Return the stored header of the same fit with other numbers of draws per chain and of chains.
 
-    Raises PackedError as `Header.from_bytes` does.
+    It has no calibration, which is that of some draws. Raises PackedError as `Header.from_bytes` does.
     """
     read = Header.from_bytes(header)
     counts = {"num_draws": num_draws, "num_chains": num_chains}
-    return replace(read, settings=read.settings | counts).to_bytes()
+    return replace(read, settings=read.settings | counts, calibration=None).to_bytes()
+
+
+def with_calibration(header: bytes, calibration: ConformalTable | None) -> bytes:
+    """Return the stored header of the same fit with another calibration.
+
+    Raises PackedError as `Header.from_bytes` does.
+    """
+    return replace(Header.from_bytes(header), calibration=calibration).to_bytes()
 
 
 def _default_grid(grid: Any) -> list[list[float]]:
@@ -197,6 +218,17 @@ def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     if zlib.crc32(data[START.size - 4 :]) != checksum or START.size + length > len(data):
         raise PackedError("the model's header is damaged: its checksum doesn't match")
     return data[START.size : START.size + length], data[START.size + length :]
+
+
+def _scores(data: bytes, calibration: dict[str, Any] | None) -> tuple[bytes, NDArray[np.float64]]:
+    """Cut the scores of the calibration rows off the end of the arrays."""
+    rows = 0 if calibration is None else calibration["rows"]
+    if calibration is not None and (type(rows) is not int or not 0 < rows <= MAX_ROWS):
+        raise ValueError("its calibration has no rows, or too many")
+    if rows * 8 > len(data):
+        raise ValueError("its arrays don't have the sizes it states")
+    end = len(data) - rows * 8
+    return data[:end], np.frombuffer(data[end:], "<f8").astype(np.float64)
 
 
 def _arrays(

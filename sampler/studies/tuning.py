@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.table import Table, as_array, read
+from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.fitting import run
-from sampler.posterior.assessment.scoring import LabelledRows, one_hot
-from sampler.preparation import prepare
+from sampler.posterior.assessment.scoring import one_hot
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
+from sampler.studies.folds import StudyRows, folds_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.fitting import Report
+    from sampler.posterior.assessment.scoring import LabelledRows
     from sampler.posterior.posterior import Posterior
 
     Floats = NDArray[np.float64]
@@ -234,17 +235,6 @@ def tune(
     )  # fmt: skip
 
 
-def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
-    """Part the rows at random into folds whose sizes differ by at most one, each in ascending order."""
-    if num_rows < 2 * folds:
-        raise SettingsError(
-            f"{folds} folds need {2 * folds} rows or more; there are {num_rows}", field="folds",
-            code="out_of_range",
-        )  # fmt: skip
-    order = np.random.default_rng([seed, folds]).permutation(num_rows)
-    return [np.sort(order[fold::folds]) for fold in range(folds)]
-
-
 def of_fold(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
     """Add the seed and the short chains of a fold's fit to settings that don't say otherwise."""
     short = {"num_chains": NUM_CHAINS, "num_draws": NUM_DRAWS, "thin": THIN}
@@ -279,25 +269,11 @@ def score_fold(
         Called as `sampler.fitting.run` does.
 
     """
-    table, values = read(X), as_array(y)
-    train = np.setdiff1d(np.arange(table.num_rows), held)
-    precisions, exposed = (None if each is None else as_array(each) for each in (weights, exposure))
+    data = StudyRows.read(X, y, weights, exposure)
     start = time.perf_counter()
-    prepared = prepare(
-        table.part(train),
-        values[train],
-        weights=None if precisions is None else precisions[train],
-        exposure=None if exposed is None else exposed[train],
-        **of_fold(settings, seed),
-    )
-    posterior = run(prepared, num_threads=1, report=report)
+    posterior = run(data.prepare_without(held, of_fold(settings, seed)), num_threads=1, report=report)
     seconds = time.perf_counter() - start
-    of_weights = None if precisions is None else precisions[held]
-    if exposed is not None and posterior.exposure is not None:
-        also = read({posterior.exposure: exposed})
-        names = [*table.names, *(name for name in also.names if name not in table.names)]
-        table = Table(names, table.num_rows, {**table.readers, **also.readers})
-    rows = LabelledRows.read(posterior, table.part(held), values[held], of_weights)
+    rows = data.labelled(posterior, held)
     log_score, squares, inside = _scores_of(posterior, rows)
     return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
 

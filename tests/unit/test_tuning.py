@@ -7,7 +7,8 @@ import pytest
 
 from sampler import DataError, SettingsError, fit, tune
 from sampler.studies.candidates import candidates
-from sampler.studies.tuning import FoldScores, compare, folds_of, score_fold
+from sampler.studies.folds import folds_of
+from sampler.studies.tuning import FoldScores, compare, score_fold
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 

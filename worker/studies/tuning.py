@@ -8,7 +8,8 @@ from typing import Any
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.studies.candidates import merged
-from sampler.studies.tuning import folds_of, of_fold, score_fold
+from sampler.studies.folds import folds_of
+from sampler.studies.tuning import of_fold, score_fold
 from worker.fits.fit_spec import ModelRows, Spec
 
 

@@ -15,7 +15,8 @@ from sampler.definitions.prior import SCHEMES
 from sampler.preparation import checked_prior
 from sampler.settings import OMITTED, SETTINGS
 from sampler.studies.candidates import candidates_of, merged
-from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, folds_of, of_fold
+from sampler.studies.folds import folds_of
+from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold
 
 MAX_CANDIDATES = 50
 MAX_SCORES = 500_000  # candidates times rows

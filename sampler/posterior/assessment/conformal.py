@@ -1,155 +1,107 @@
-"""Intervals calibrated by rows that the model was not fitted to (docs/maths.md#calibrated-intervals)."""
+"""Intervals and prediction sets calibrated by rows that the fit has not seen (split-conformal prediction)."""
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import SettingsError
-from sampler.posterior.assessment.predictive import Predictive
-from sampler.posterior.intervals import Interval, Request
+from sampler.posterior.intervals import Interval
+from sampler.posterior.prediction import PredictionSet
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.posterior.assessment.scoring import LabelledRows
     from sampler.posterior.posterior_draws import PosteriorDraws
     from sampler.posterior.prediction import Prediction
+    from sampler.storage.conformal_table import CalibratedLevel
 
     Floats = NDArray[np.float64]
 
-TWO_SIDED_ROWS = 200  # from so many on, either tail has its own share
 FARTHEST = 1e-12  # tail probability beyond which an end is infinite
 BATCH_ROWS = 500
 
 
-@dataclass(frozen=True)
-class CoverageClaim:
-    """Statement on calibrated intervals of one level.
+def conformity(
+    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None] = lambda: None
+) -> Floats:
+    """Score rows that the posterior was not fitted to, float64 [row].
 
-    Attributes
-    ----------
-    level
-        The level asked for.
-    rows
-        Number of calibration rows.
-    at_least
-        Expected share of new outcomes inside, at least.
-    text
-        The same in words.
-
+    The predictive probability of values below each outcome (of counts randomised between those below and up
+    to it); of classes the probability of the row's own, 0 for one that the model doesn't know. `before` is
+    called before each batch of rows.
     """
+    scores = np.zeros(len(rows.y))
+    for batch, part in rows.batches(BATCH_ROWS):
+        before()
+        if posterior.classes is None:
+            scores[batch] = posterior.law(part.coded, part.weights).below(part.y)
+            continue
+        p = probabilities(posterior.predict(part.coded, level=None))
+        own = part.y.astype(np.int64)
+        known = np.flatnonzero(own < p.shape[1])
+        scores[batch.start + known] = p[known, own[known]]
+    return np.clip(scores, 0.0, 1.0)
 
-    level: float
-    rows: int
-    at_least: float
-    text: str
+
+def probabilities(prediction: Prediction) -> Floats:
+    """Arrange the mean probabilities of classes as [row, class], also of two."""
+    mean = prediction.mean
+    return mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
 
 
-@dataclass(frozen=True)
-class CalibratedIntervals:
-    """Split-conformal intervals of a posterior (Vovk, Gammerman and Shafer 2005).
+def predict_calibrated(
+    posterior: PosteriorDraws,
+    X: Any,
+    levels: Sequence[CalibratedLevel],
+    num_draws: int | None = None,
+    *,
+    ignore_extra: bool = False,
+) -> Prediction:
+    """Predict rows with intervals of these levels, or of classes with prediction sets.
 
-    Attributes
-    ----------
-    posterior
-        The posterior.
-    below
-        Predictive probability of values below the outcome of each calibration row, float64 [row].
-
+    An end is infinite where no finite one can be claimed. A set always has the most probable class.
     """
+    if posterior.classes is not None:
+        said = posterior.predict(X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
+        p = probabilities(said)
+        best = p == p.max(axis=1, keepdims=True)
+        sets = [PredictionSet(each.level, (p >= (each.least_probability or 0.0)) | best) for each in levels]
+        return replace(said, interval="calibrated", sets=sets, claims=list(levels))
+    ends = [end for each in levels for end in each.ends or (0.0, 1.0)]
+    finite = sorted({end for end in ends if FARTHEST < end < 1 - FARTHEST})
+    said = posterior.predict(X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra)
+    infinite = np.full(len(said.mean), np.inf)
+    values = {quantile.q: quantile.values for quantile in said.quantiles}
+    bounds = [values.get(end, -infinite if end < 0.5 else infinite) for end in ends]
+    intervals = [Interval(each.level, *bounds[2 * i : 2 * i + 2]) for i, each in enumerate(levels)]
+    return replace(said, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))
 
-    posterior: PosteriorDraws
-    below: Floats
 
-    @classmethod
-    def of(cls, posterior: PosteriorDraws, rows: LabelledRows) -> CalibratedIntervals:
-        """Calibrate by rows that the posterior was not fitted to.
-
-        Raises
-        ------
-        SettingsError
-            For classes, which have no intervals.
-
-        """
-        if posterior.classes is not None:
-            raise SettingsError(
-                "calibrate: classes have no predictive intervals", field=None, code="not_applicable"
-            )
-        below = np.empty(len(rows.y))
-        for batch, part in rows.batches(BATCH_ROWS):
-            below[batch] = Predictive.of(posterior, part.coded, part.weights).below(part.y)
-        return cls(posterior, below)
-
-    def predict(
-        self, X: Any, level: float | Sequence[float] = 0.9, num_draws: int | None = None
-    ) -> Prediction:
-        """Predict rows with calibrated intervals; an end is infinite where no finite one can be claimed.
-
-        Parameters
-        ----------
-        X
-            Rows, as for `Posterior.predict`.
-        level
-            Expected share of new outcomes inside, one or several.
-        num_draws
-            Use the first `num_draws` draws of each chain; None uses all.
-
-        Raises
-        ------
-        SettingsError
-            For levels that need more calibration rows.
-
-        """
-        levels = Request.check(level, "predictive", None).levels
-        ends = [end for each in levels for end in self.quantiles(each)]
-        finite = sorted({end for end in ends if FARTHEST < end < 1 - FARTHEST})
-        said = self.posterior.predict(X, level=None, quantiles=finite or None, num_draws=num_draws)
-        infinite = np.full(len(said.mean), np.inf)
-        values = {quantile.q: quantile.values for quantile in said.quantiles}
-        bounds = [values.get(end, -infinite if end < 0.5 else infinite) for end in ends]
-        intervals = [Interval(v, bounds[2 * i], bounds[2 * i + 1]) for i, v in enumerate(levels)]
-        return replace(said, intervals=intervals, quantiles=[])
-
-    def quantiles(self, level: float) -> tuple[float, float]:
-        """Return the predictive quantiles that are the ends of intervals of that level.
-
-        Raises
-        ------
-        SettingsError
-            For a level that needs more calibration rows.
-
-        """
-        count, miss = len(self.below), 1 - level
-        if math.ceil((count + 1) * level - 1e-9) > count:
-            least = math.ceil(1 / miss - 1e-9) - 1
-            raise SettingsError(
-                f"level {level:g} takes at least {least} calibration rows, and there are {count}",
-                field="level",
-                code="out_of_range",
-            )
-        if count < TWO_SIDED_ROWS:
-            distance = np.sort(np.abs(self.below - 0.5))[math.ceil((count + 1) * level - 1e-9) - 1]
-            return 0.5 - float(distance), 0.5 + float(distance)
-        ranked = np.sort(self.below)
-        first = math.floor((count + 1) * miss / 2 + 1e-9)
-        last = math.ceil((count + 1) * (1 - miss / 2) - 1e-9)
-        return (
-            float(ranked[first - 1]) if first > 0 else 0.0,
-            float(ranked[last - 1]) if last <= count else 1.0,
+def check_request(posterior: PosteriorDraws, quantiles: Any, num_draws: int | None) -> None:
+    """Refuse calibrated predictions of a model, or with figures, that have none; raise SettingsError."""
+    table = posterior.conformal_table
+    if table is None:
+        raise SettingsError(
+            "the model has no calibrated intervals: fit it with calibrate, or use posterior.calibrate",
+            field="interval",
+            code="unavailable",
         )
-
-    def claim(self, level: float = 0.9) -> CoverageClaim:
-        """Return what may be claimed of intervals of that level; raises as `quantiles`."""
-        self.quantiles(level)
-        count = len(self.below)
-        text = (
-            f"Of new rows like the {count} calibration rows, at least {level:.4g} fall inside on average. "
-            "That is not so for each value of the features, nor if rows come to differ, nor for f."
+    if quantiles is not None and np.size(quantiles):
+        raise SettingsError(
+            'quantiles are not calibrated: ask for them with interval="predictive"',
+            field="quantiles",
+            code="not_applicable",
         )
-        return CoverageClaim(level, count, level, text)
+    if num_draws is not None and num_draws != table.draws:
+        raise SettingsError(
+            f"the intervals are calibrated for all {table.draws} draws per chain, not for {num_draws}: leave "
+            "the number of draws out",
+            field="num_draws",
+            code="not_applicable",
+        )

@@ -42,7 +42,8 @@ def to_pandas(named: Mapping[str, Any]) -> Any:
 def prediction_columns(prediction: Prediction) -> dict[str, Any]:
     """Arrange a prediction as columns [row] by name, as in CSV answers; of several classes one for each.
 
-    The last, ``interval``, has the kind of ``sd``, intervals and quantiles: predictive or credible.
+    The last, ``interval``, has the kind of ``sd``, intervals and quantiles: predictive, credible
+    or calibrated.
     """
     kind = [prediction.interval] * len(prediction.mean)
     return by_class(columns(prediction), prediction.classes) | {"interval": kind}
@@ -184,13 +185,18 @@ def prediction_card(prediction: Prediction) -> str:
     heads = ["row", *named, *(["flags"] if flagged else [])]
     rows = []
     for i in range(min(count, SHOWN_ROWS)):
-        cells = [str(i), *(f"{values[i]:.5g}" for values in named.values())]
+        cells = [str(i), *(_cell(values[i]) for values in named.values())]
         marks = "; ".join(f"{flag.column}: {flag.flag.replace('_', ' ')}" for flag in prediction.flags[i])
         rows.append([*cells, *([marks] if flagged else [])])
     hidden = f"<p>... and {count - SHOWN_ROWS:,} more rows</p>" if count > SHOWN_ROWS else ""
-    warnings = "".join(f"<p>{escape(warning)}</p>" for warning in prediction.warnings)
+    told = [*prediction.warnings, *(each.text for each in prediction.claims)]
+    warnings = "".join(f"<p>{escape(text)}</p>" for text in told)
     title = f"{count:,} predictions, {prediction.interval} intervals"
     return f"<div><b>{title}</b>{_table(heads, rows)}{hidden}{warnings}</div>"
+
+
+def _cell(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool | np.bool_) else f"{value:.5g}"
 
 
 def ranking_card(ranked: PermutationImportance | Inclusion, order: Sequence[int], title: str) -> str:

@@ -1,0 +1,185 @@
+"""Table by which intervals and prediction sets are calibrated: the scores of rows the fit has not seen.
+
+It is stored in a model's header; docs/maths.md#calibrated-intervals has the formulas and what they promise.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sampler.errors import SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+CalibrationKind = Literal["holdout", "folds", "outcomes"]
+KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
+MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
+TWO_SIDED_ROWS = 200  # from so many on, either tail has its own share
+USUAL_LEVEL = 0.9  # of intervals that are asked for without a level
+NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
+
+
+def rows_needed(level: float) -> int:
+    """Return the least number of calibration rows for intervals or sets of a level."""
+    return math.ceil(1 / (1 - level) - 1e-9) - 1
+
+
+@dataclass(frozen=True)
+class CalibratedLevel:
+    """Intervals or prediction sets of one level: how they are made, and what may be claimed of them.
+
+    Attributes
+    ----------
+    level
+        The level asked for.
+    rows
+        Number of calibration rows.
+    at_least
+        Expected share of new outcomes inside, at least; None where there is an estimate only.
+    text
+        The same in words.
+    ends
+        Numbers: probabilities of the predictive quantiles that are the ends, 0 and 1 for infinite ones.
+    least_probability
+        Classes: the smallest probability of a class in a set.
+
+    """
+
+    level: float
+    rows: int
+    at_least: float | None
+    text: str
+    ends: tuple[float, float] | None = None
+    least_probability: float | None = None
+
+    @property
+    def claim(self) -> dict[str, Any]:
+        """The claim as JSON values."""
+        return {"level": self.level, "rows": self.rows, "at_least": self.at_least, "text": self.text}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values that `from_json` reads."""
+        made = {"ends": None if self.ends is None else list(self.ends)}
+        return self.claim | made | {"least_probability": self.least_probability}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> CalibratedLevel:
+        """Read what `to_json` returned."""
+        ends = values["ends"]
+        return cls(**dict(values) | {"ends": None if ends is None else (float(ends[0]), float(ends[1]))})
+
+
+@dataclass(frozen=True)
+class ConformalTable:
+    """Scores of calibration rows (Vovk, Gammerman and Shafer 2005).
+
+    Attributes
+    ----------
+    kind
+        Origin of the rows: held out from the fit ("holdout"), the training rows, each scored by a fit to
+        other folds ("folds"), or observed later ("outcomes").
+    draws
+        Draws per chain of the model whose predictions are calibrated.
+    scores
+        float64 [row], ascending: the predictive probability of values below the outcome; of classes the
+        probability of the row's own class.
+    of_classes
+        Whether the outcomes are classes.
+
+    """
+
+    kind: CalibrationKind
+    draws: int
+    scores: Floats
+    of_classes: bool
+
+    @classmethod
+    def of(cls, kind: CalibrationKind, draws: int, scores: Floats, *, of_classes: bool) -> ConformalTable:
+        """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
+
+        Raises
+        ------
+        SettingsError
+            For no rows.
+
+        """
+        if not len(scores):
+            raise SettingsError("there are no rows to calibrate by", field="calibrate", code="out_of_range")
+        kept = np.unique(np.linspace(0, len(scores) - 1, min(len(scores), MAX_ROWS)).astype(np.int64))
+        return cls(kind, draws, np.sort(np.asarray(scores, np.float64)[kept]), of_classes)
+
+    @property
+    def rows(self) -> int:
+        """Number of calibration rows."""
+        return len(self.scores)
+
+    def at(self, level: float) -> CalibratedLevel:
+        """Return how intervals or sets of a level are made, and their claim.
+
+        Raises
+        ------
+        SettingsError
+            For a level that needs more calibration rows.
+
+        """
+        rank = math.ceil((self.rows + 1) * level - 1e-9)
+        if rank > self.rows:
+            raise SettingsError(
+                f"level {level:g} takes at least {rows_needed(level)} calibration rows, and there are "
+                f"{self.rows}",
+                field="level",
+                code="out_of_range",
+            )
+        at_least = None if self.kind == "folds" else level
+        made = CalibratedLevel(level, self.rows, at_least, self._text(level))
+        if self.of_classes:
+            least = float(self.scores[self.rows - rank])
+            return CalibratedLevel(**vars(made) | {"least_probability": least})
+        return CalibratedLevel(**vars(made) | {"ends": self._ends(level, rank)})
+
+    def _ends(self, level: float, rank: int) -> tuple[float, float]:
+        if self.rows < TWO_SIDED_ROWS:
+            distance = float(np.sort(np.abs(self.scores - 0.5))[rank - 1])
+            return 0.5 - distance, 0.5 + distance
+        first = math.floor((self.rows + 1) * (1 - level) / 2 + 1e-9)
+        last = math.ceil((self.rows + 1) * (1 + level) / 2 - 1e-9)
+        return (
+            float(self.scores[first - 1]) if first > 0 else 0.0,
+            float(self.scores[last - 1]) if last <= self.rows else 1.0,
+        )
+
+    def _text(self, level: float) -> str:
+        what = "prediction sets" if self.of_classes else "intervals"
+        if self.kind == "folds":
+            return (
+                f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
+                f"these {what}, judged by fits that had not seen the rows. No guarantee goes with it."
+            )
+        rows = {"holdout": "rows held out from the fit", "outcomes": "rows observed later"}[self.kind]
+        return (
+            f"Of new rows like the {self.rows} {rows}, at least {level:.4g} fall inside these {what} on "
+            f"average. {NOT_PROMISED}"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the table without its scores as JSON values."""
+        return {"kind": self.kind, "draws": self.draws, "rows": self.rows}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], scores: Floats, *, of_classes: bool) -> ConformalTable:
+        """Read what `to_json` returned, with the scores; raise ValueError for anything else."""
+        kind, draws = values["kind"], values["draws"]
+        if kind not in KINDS or type(draws) is not int or draws < 1:
+            raise ValueError("its calibration is of no known kind")
+        if np.any(np.diff(scores) < 0) or not (np.all(scores >= 0) and np.all(scores <= 1)):
+            raise ValueError("its calibration has scores that are no ascending probabilities")
+        return cls(kind, draws, scores, of_classes)

@@ -1,0 +1,104 @@
+"""Fits with calibrated intervals: by rows held out, or by fits to the other folds."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.data_warnings import index_warnings
+from sampler.data.holdout import holdout_rows
+from sampler.data.target import guess_family
+from sampler.definitions.data import CALIBRATE, HOLDOUT
+from sampler.errors import DataWarning, SettingsError
+from sampler.fitting import run
+from sampler.posterior.assessment.conformal import conformity
+from sampler.settings import NO_TRANSFORM
+from sampler.storage.conformal_table import USUAL_LEVEL, rows_needed
+from sampler.studies.folds import StudyRows, folds_of
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.posterior.posterior import Posterior
+    from sampler.preparation import PreparedFit
+
+FOLDS = 5
+
+
+def check_held_out(held: int) -> None:
+    """Refuse too few held-out rows for calibrated intervals of the usual level; raise SettingsError."""
+    if held < (least := rows_needed(USUAL_LEVEL)):
+        raise SettingsError(
+            f"calibrate=holdout takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, and "
+            f"{held} are held out: hold out a larger share, or calibrate by folds",
+            field="calibrate",
+            code="out_of_range",
+        )
+
+
+def fit_calibrated(
+    X: Any,
+    y: Any,
+    weights: Any,
+    exposure: Any,
+    *,
+    calibrate: str,
+    holdout: float,
+    progress: bool,
+    num_threads: int | None,
+    **settings: Any,
+) -> Posterior:
+    """Fit and calibrate; the arguments are those of `sampler.fitting.fit`, which see."""
+    CALIBRATE.check("calibrate", calibrate)
+    for warning in index_warnings(X, y):
+        warnings.warn(warning, DataWarning, stacklevel=4)
+    name = settings.get("target_name") or getattr(y, "name", None)
+    exposed = getattr(exposure, "name", None)
+    settings |= {} if name is None else {"target_name": str(name)}
+    settings |= {} if exposed is None else {"exposure_name": str(exposed)}
+    if settings.get("family") == "auto":
+        settings["family"] = guess_family(y, str(settings.get("method") or "bart"))
+    rows = StudyRows.read(X, y, weights, exposure)
+    seed = int(settings["seed"])
+
+    def fitted(problem: PreparedFit) -> Posterior:
+        return run(problem, progress=progress, num_threads=num_threads)
+
+    if calibrate == "holdout":
+        held = holdout_rows(rows.num_rows, HOLDOUT.check("holdout", holdout), seed)
+        check_held_out(len(held))
+        _tell(rows.prepare(np.arange(rows.num_rows), settings | {"transform": NO_TRANSFORM}))  # all checked
+        posterior = fitted(rows.prepare_without(held, settings))
+        return posterior.calibrated_by("holdout", conformity(posterior, rows.labelled(posterior, held)))
+    parts = folds_of(rows.num_rows, FOLDS, seed)
+    problem = rows.prepare(np.arange(rows.num_rows), settings)
+    _tell(problem)
+    posterior = fitted(problem)
+    scores = np.zeros(rows.num_rows)
+    for held in parts:
+        apart = None if _is_cut(posterior) else fitted(rows.prepare_without(held, settings))
+        if apart is None or _is_cut(apart):
+            told = "the fit was interrupted: its intervals are not calibrated"
+            warnings.warn(told, DataWarning, stacklevel=4)
+            return posterior
+        scores[held] = conformity(apart, rows.labelled(apart, held))
+    return posterior.calibrated_by("folds", scores)
+
+
+def score_apart(
+    rows: StudyRows, held: NDArray[np.int64], settings: dict[str, Any], report: Any = None
+) -> NDArray[np.float64]:
+    """Fit to all rows but those of a fold, in one thread, and score these (`conformity`)."""
+    posterior = run(rows.prepare_without(held, settings), num_threads=1, report=report)
+    return conformity(posterior, rows.labelled(posterior, held))
+
+
+def _is_cut(posterior: Posterior) -> bool:
+    return posterior.num_draws < int(posterior.settings["num_draws"])
+
+
+def _tell(problem: PreparedFit) -> None:
+    for warning in problem.warnings:
+        warnings.warn(warning, DataWarning, stacklevel=5)
