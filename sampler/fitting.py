@@ -47,6 +47,7 @@ def fit(
     weights: Any = None,
     *,
     exposure: Any = None,
+    groups: str | Sequence[str] | None = None,
     family: str = "gaussian",
     method: str = "bart",
     num_trees: int | None = None,
@@ -89,6 +90,11 @@ def fit(
     exposure
         n positive exposures of counts, or None: row i's expected count is in proportion to it. New rows have
         theirs in a column of its name ("exposure" unless it has one); without such a column, 1.
+    groups
+        Name of a column of X, or names of up to four, whose levels (subjects, schools, sites) differ by more
+        than the features say: each has an intercept beside the trees, normal with a standard deviation that
+        is drawn too (method "bart", numbers or two classes). The columns are no features; new rows may be of
+        new groups.
     family
         "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
         probability of the second (in order of value or spelling); "categorical" for two or more classes (with
@@ -194,6 +200,7 @@ def fit(
         y,
         weights=weights,
         exposure=exposure,
+        groups=groups,
         features=features,
         columns=columns,
         target_name=target_name,

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.intercepts import GroupTraining
 from sampler.bart.linear_part import LinearTraining
 from sampler.bart.prior import ABSOLUTE
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
 from sampler.data.encode import encode, train_column
+from sampler.data.groupings import Groupings, check_names, columns_of, group_names, read_groups
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
@@ -22,6 +24,7 @@ from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.prior import outcome_sd
+from sampler.setting_checks import check_groups
 from sampler.settings import NO_TRANSFORM, Settings
 from sampler.storage.model_header import REFERENCE_ROWS, Header
 from sampler.training import Training
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.binning import Grid
+    from sampler.data.encode import Coded
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
     from sampler.prior import Constants
@@ -52,6 +56,7 @@ class PreparedFit:
     reference_values: NDArray[np.float64] | None = None  # likewise
     transform: Transform | None = None  # of the outcome; the training data has T(y)
     exposure: str | None = None  # likewise
+    groupings: Groupings | None = None  # likewise
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""
@@ -71,6 +76,7 @@ class PreparedFit:
             reference_values=self.reference_values,
             transform=self.transform,
             exposure=self.exposure,
+            groupings=self.groupings,
         )
         return header.to_bytes()
 
@@ -88,6 +94,7 @@ def prepare(
     weights: Any = None,
     exposure: Any = None,
     exposure_name: str | None = None,
+    groups: str | Sequence[str] | None = None,
     target_name: str | None = None,
     ignored: Sequence[str] = (),
     prior: Mapping[str, Any] | None = None,
@@ -111,6 +118,8 @@ def prepare(
         n positive exposures of counts, or None.
     exposure_name
         Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
+    groups
+        Names of columns whose levels have an intercept each beside the trees; they are no features.
     target_name
         Name of the outcome, never a feature; None takes the name of `y`, or else "y".
     ignored
@@ -133,6 +142,8 @@ def prepare(
     if settings.get("family") == "auto":
         settings = {**settings, "family": guess_family(y, str(settings.get("method") or "bart"))}
     resolved = Settings.resolve(**settings)
+    grouped = group_names(groups)
+    check_groups(resolved, METHODS[resolved.method], grouped)
     table = read(X)
     y = one_column(y)
     given = target_name or getattr(y, "name", None)
@@ -140,16 +151,21 @@ def prepare(
     exposed = None
     if exposure is not None:
         exposed = str(exposure_name or getattr(exposure, "name", None) or "exposure")
+    check_names(grouped, table.names, {"target": given, "column of exposures": exposed}, features)
     taken = [*([target.name] if given else []), *([] if exposed is None else [exposed])]
-    reserved = [name for name in taken if name in table.names]
+    reserved = [*(name for name in taken if name in table.names), *grouped]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
+    group_columns, group_index = read_groups(columns_of(table, grouped))
     used, design = _read_features(table, choice.kinds)
     schema = Schema(
         columns=used,
         target=target,
         left_out=choice.left_out,
-        ignored=tuple(dict.fromkeys([*choice.ignored, *taken, *ignored])),
+        ignored=tuple(
+            name for name in dict.fromkeys([*choice.ignored, *taken, *ignored]) if name not in grouped
+        ),
+        groups=group_columns,
     )
     prior = dict(prior or {})
     grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
@@ -167,6 +183,11 @@ def prepare(
         linear = LinearTraining(terms, terms.of(design))
     line = ridge_fit(linear.z, learnt, weight) if linear else None
     constants = calibrated(learnt, design, codes, weight, resolved, prior, line)
+    groupings = None
+    if grouped:
+        scale = 1.0 if resolved.family == "probit" else outcome_sd(learnt, weight)
+        rows = _reference_rows(len(outcome))
+        groupings = Groupings.of(group_columns, group_index, scale, rows)
     exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
     if exposures is not None:
         from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
@@ -182,6 +203,7 @@ def prepare(
         settings=resolved,
         linear=linear,
         exposure=exposures,
+        groups=_group_training(groupings, group_index),
     )
     warnings = [
         *choice.warnings,
@@ -191,7 +213,7 @@ def prepare(
         *METHODS[resolved.method].warnings(training, schema),
     ]
     kept = design[:, _reference_rows(len(outcome))] if linear else None
-    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform, exposed)
+    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform, exposed, groupings)
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
@@ -227,6 +249,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         if header.linear is None or coded.values is None
         else LinearTraining(header.linear, header.linear.of(coded.values)),
         exposure=_exposure_again(header, X, coded.num_rows),
+        groups=_group_training(header.groupings, _groups_again(header, coded)),
     )
     return PreparedFit(
         training,
@@ -237,7 +260,25 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.reference_values,
         header.transform,
         header.exposure,
+        header.groupings,
     )
+
+
+def _group_training(groupings: Groupings | None, index: NDArray[np.int32]) -> GroupTraining | None:
+    if groupings is None:
+        return None
+    return GroupTraining(index, tuple(len(rows) for rows in groupings.rows), groupings.scales)
+
+
+def _groups_again(header: Header, coded: Coded) -> NDArray[np.int32]:
+    """Return the groups of the training rows; raise DataError for others than those of the fit."""
+    if coded.groups is None:
+        return np.zeros((0, coded.num_rows), np.int32)
+    for column, places in zip(header.schema.groups, coded.groups, strict=True):
+        if np.any(places < 0):
+            row = int(np.argmax(places < 0)) + 1
+            raise DataError([DataProblem(column.name, row, "the fit had no such group, so not this row")])
+    return coded.groups
 
 
 def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64] | None:

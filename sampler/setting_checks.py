@@ -11,9 +11,10 @@ from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from sampler.methods import Method
+    from sampler.settings import Settings
 
 
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
@@ -97,6 +98,29 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
             f"{field} with {what} has no meaning for family {values['family']}, whose trees have "
             f"{', '.join(family.moves)} alone: leave out {what}",
             field=field,
+            code="not_applicable",
+        )
+
+
+def check_groups(settings: Settings, method: Method, columns: Collection[str]) -> None:
+    """Raise SettingsError where the fit has columns of groups, and no place for their intercepts."""
+    if not columns:
+        return
+    told = ""
+    if not method.engine.forests:
+        told = f"method {settings.method} has no place for them beside its tree: set method=bart"
+    elif settings.family not in ("gaussian", "probit"):
+        told = f"family {settings.family} has none: set family=gaussian or probit"
+    elif NOISES[settings.noise].heavy_tails:
+        told = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
+    elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
+        what = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
+        told = f"{what} draws trees alone: leave out {what}"
+    if told:
+        raise SettingsError(
+            f"groups have intercepts beside a sum of trees, of numbers or two classes; {told}, or leave out "
+            "groups",
+            field="groups",
             code="not_applicable",
         )
 

@@ -16,6 +16,7 @@ from sampler.families import FAMILIES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.bart.intercepts import GroupTraining
     from sampler.bart.linear_part import LinearTraining
     from sampler.prior import Constants
     from sampler.settings import Settings
@@ -48,6 +49,8 @@ class Training:
         Terms of a linear part, or None.
     exposure
         float64 [n], exposures of counts; None where all are 1.
+    groups
+        Groups of the rows, or None.
 
     """
 
@@ -59,6 +62,7 @@ class Training:
     settings: Settings
     linear: LinearTraining | None = None
     exposure: NDArray[np.float64] | None = None
+    groups: GroupTraining | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -160,4 +164,7 @@ class Training:
             check = zlib.crc32(self.linear.z.tobytes(), check)
         if self.exposure is not None:
             check = zlib.crc32(self.exposure.tobytes(), check)
+        if self.groups is not None:
+            check = zlib.crc32(self.groups.index.tobytes(), check)
+            check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)
         return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

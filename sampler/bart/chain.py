@@ -224,7 +224,8 @@ class Chain(MarkovChain):
         }
         self._kept = self._make_kept()
         names = [plan.name for plan in self._plans[1:]]
-        return replace(first, scalars=scalars, forests=dict(zip(names, others, strict=True)))
+        forests = dict(zip(names, others, strict=True)) | self._likelihood.take(first.sigma)
+        return replace(first, scalars=scalars, forests=forests)
 
     def _make_kept(self) -> list[KeptDraws]:
         return [make_kept(0, 0, plan.num_trees, len(self._likelihood.scalars)) for plan in self._plans]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import linear_part, row_noise
+from sampler.bart import intercepts, linear_part, row_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -36,7 +36,8 @@ def groups_of(training: Training) -> tuple[str, ...]:
     hyper = (GROUP,) if training.constants.sparse else ()
     weights = (WEIGHTS,) if training.weights is not None else ()
     linear = (linear_part.GROUP,) if training.linear is not None else ()
-    return (*hyper, *weights, *linear, *row_noise.groups_of(training.settings))
+    groups = (intercepts.GROUP,) if training.groups is not None else ()
+    return (*hyper, *weights, *linear, *groups, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

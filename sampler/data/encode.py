@@ -42,11 +42,13 @@ class Coded:
     warnings
         Sentences for the sender of the rows.
     marks
-        uint8 [column, row], unusual cells as in `sampler.data.row_flags`.
+        uint8 [column, row], unusual cells as in `sampler.data.row_flags`, of the columns `Schema.inputs`.
     values
         float64 [coded column, row] before binning, NaN for missing; None for models that don't need them.
     exposure
         float64 [row], exposures of counts; None where all are 1.
+    groups
+        int32 [column of groups, row], the row's level, -1 where it is new or missing; None without groups.
 
     """
 
@@ -55,6 +57,7 @@ class Coded:
     marks: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     values: NDArray[np.float64] | None = None
     exposure: NDArray[np.float64] | None = None
+    groups: NDArray[np.int32] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -66,7 +69,14 @@ class Coded:
         marks = self.marks[:, rows] if self.marks.size else self.marks
         values = None if self.values is None else self.values[:, rows]
         exposure = None if self.exposure is None else self.exposure[rows]
-        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure)
+        groups = None if self.groups is None else self.groups[:, rows]
+        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure, groups)
+
+    def changed(self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: int = 1) -> Coded:
+        """Give the rows, repeated `copies` times, other codes and values; all else goes with them."""
+        exposure = None if self.exposure is None else np.tile(self.exposure, copies)
+        groups = None if self.groups is None else np.tile(self.groups, (1, copies))
+        return Coded(codes, [], values=values, exposure=exposure, groups=groups)
 
     def shuffled(self, columns: Sequence[int], orders: NDArray[np.int64]) -> Coded:
         """Repeat the rows once for each of `orders`, int64 [copy, row]; there `columns` have that order."""
@@ -77,8 +87,7 @@ class Coded:
         if self.values is not None:
             values = np.tile(self.values, (1, copies))
             values[columns] = self.values[columns][:, order]
-        exposure = None if self.exposure is None else np.tile(self.exposure, copies)
-        return Coded(codes, [], values=values, exposure=exposure)
+        return self.changed(codes, values, copies)
 
 
 def train_column(
@@ -152,7 +161,7 @@ def encode(
     warnings = schema.match(table.names, ignore_extra=ignore_extra)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
-    marks = np.zeros((len(schema.columns), table.num_rows), dtype=np.uint8)
+    marks = np.zeros((len(schema.inputs), table.num_rows), dtype=np.uint8)
     kept = np.empty(codes.shape) if keep_values else None
     position = 0
     for j, column in enumerate(schema.columns):
@@ -161,9 +170,17 @@ def encode(
             if kept is not None:
                 kept[position] = values
             position += 1
+    groups = np.empty((len(schema.groups), table.num_rows), np.int32) if schema.groups else None
+    for j, column in enumerate(schema.groups):
+        assert groups is not None
+        labels = to_labels(table.column(column.name), problems)
+        level = _level_of(column, labels)
+        marks[len(schema.columns) + j] = mark_levels(level, column)
+        groups[j] = np.maximum(level, -1)
+        _warn_groups(column, level, labels, warnings)
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings, marks, kept)
+    return Coded(codes, warnings, marks, kept, groups=groups)
 
 
 def _check_named(table: Any, schema: Schema) -> None:
@@ -210,12 +227,9 @@ def _new_values(
         if marks is not None:
             marks[:] = mark_levels(level, column)
         _warn_missing(column, int(np.count_nonzero(labels.index < 0)), warnings)
-        unseen = sorted(set(labels.names) - set(column.levels))
-        if unseen:
+        if unseen := _unseen(column, labels):
             rows = int(np.count_nonzero(level == -2))
-            named = ", ".join(repr(name) for name in unseen[:NAMED_LEVELS])
-            more = f" and {len(unseen) - NAMED_LEVELS} more" if len(unseen) > NAMED_LEVELS else ""
-            warnings.append(f"{column.name}: levels never seen in training: {named}{more} ({_rows(rows)})")
+            warnings.append(f"{column.name}: levels never seen in training: {unseen} ({_rows(rows)})")
         yield from _indicators(column, level)
     else:
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)
@@ -224,6 +238,25 @@ def _new_values(
             _warn_outside(column, int(np.count_nonzero(marks == OUTSIDE_RANGE)), warnings)
         _warn_missing(column, int(np.count_nonzero(np.isnan(values))), warnings)
         yield values
+
+
+def _unseen(column: Column, labels: Labels) -> str:
+    """List levels that training had not, in words; "" for none."""
+    unseen = sorted(set(labels.names) - set(column.levels))
+    more = f" and {len(unseen) - NAMED_LEVELS} more" if len(unseen) > NAMED_LEVELS else ""
+    return ", ".join(repr(name) for name in unseen[:NAMED_LEVELS]) + more
+
+
+def _warn_groups(column: Column, level: NDArray[np.intp], labels: Labels, warnings: list[str]) -> None:
+    """Warn about rows of new groups, and about rows without one, which count as such."""
+    new, missing = int(np.count_nonzero(level == -2)), int(np.count_nonzero(level == -1))
+    told = [f"groups never seen in training: {_unseen(column, labels)} ({_rows(new)})"] if new else []
+    told += [f"missing in {_rows(missing)}"] if missing else []
+    if told:
+        warnings.append(
+            f"{column.name}: {'; '.join(told)}: such rows are predicted as of a new group, whose intercept "
+            "is unknown: intervals of outcomes allow for it"
+        )
 
 
 def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
@@ -73,17 +73,30 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Schema:
-    """Columns of a model: its features in order, its target, and the training columns that it doesn't use."""
+    """Columns of a model: its features in order, its target, and the training columns that it doesn't use.
+
+    `groups` are columns whose levels have an intercept beside the trees; they are no features.
+    """
 
     columns: tuple[Column, ...]
     target: Column
     left_out: tuple[LeftOut, ...] = ()
     ignored: tuple[str, ...] = ()  # all other names of the training table; ignored in prediction too
+    groups: tuple[Column, ...] = ()
 
     @cached_property
     def coded(self) -> tuple[tuple[int, str | None], ...]:
         """(index into `columns`, level or None) of each coded column."""
         return tuple((j, level) for j, column in enumerate(self.columns) for level in column.indicators)
+
+    @property
+    def inputs(self) -> tuple[Column, ...]:
+        """Columns that new rows need: the features, then the columns of groups."""
+        return (*self.columns, *self.groups)
+
+    def of(self, column: Column) -> Schema:
+        """Return the schema of one feature alone."""
+        return replace(self, columns=(column,), groups=())
 
     def match(self, names: Sequence[str], *, ignore_extra: bool = False) -> list[str]:
         """Check the column names of new data, in any order, and return warnings.
@@ -96,7 +109,7 @@ class Schema:
             For absent and for unknown columns.
 
         """
-        known = {column.name for column in self.columns}
+        known = {column.name for column in self.inputs}
         present = set(names)
         absent = known - present
         problems = [
@@ -104,6 +117,16 @@ class Schema:
                 column.name, None, "the model needs this column; send it, with empty cells where unknown"
             )
             for column in self.columns
+            if column.name not in present
+        ]
+        problems += [
+            DataProblem(
+                column.name,
+                None,
+                "the model has an intercept for each of its groups; send the column, with empty cells or new "
+                "groups for rows of none that it knows",
+            )
+            for column in self.groups
             if column.name not in present
         ]
         unused = [name for name in names if name not in known]
@@ -125,6 +148,7 @@ class Schema:
             "target": self.target.to_json(),
             "left_out": [asdict(item) for item in self.left_out],
             "ignored": list(self.ignored),
+            **({"groups": [column.to_json() for column in self.groups]} if self.groups else {}),
         }
 
     @classmethod
@@ -135,6 +159,7 @@ class Schema:
             target=_column(data["target"]),
             left_out=tuple(LeftOut(**item) for item in data["left_out"]),
             ignored=tuple(data["ignored"]),
+            groups=tuple(_column(item) for item in data.get("groups", ())),
         )
 
 

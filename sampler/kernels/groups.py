@@ -101,6 +101,7 @@ GROUPS = {
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
     "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
+    "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
     "log-linear-trees": Group(

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.posterior.kinds.intercepts import GroupEffects
 
     Floats = NDArray[np.float64]
 
@@ -128,6 +129,19 @@ class ExplainablePosterior(PosteriorDraws):
         if self._slopes is None:
             return None
         return self._slopes.summary(self.schema, self._choose(None)[0], level)
+
+    def groups(self, level: float = 0.9) -> list[GroupEffects]:
+        """Summarise the intercepts of groups beside the trees, for each column of groups; empty without any.
+
+        They are in units of what the trees learn: of the outcome, of its transform, or of the normal quantile
+        of the probability of the second class. `level` is the probability of the intervals over draws.
+        """
+        level = Request.check_level(level)
+        if self._intercepts is None:
+            return []
+        chosen, used = self._choose(None)
+        sigma = np.ones(len(chosen)) if self.sigma is None else self.sigma[:, :used].reshape(-1)
+        return self._intercepts.effects(chosen, self.num_chains, sigma, level, self._learnt_unit())
 
     def partial_dependence(
         self,

@@ -128,7 +128,7 @@ class PosteriorDraws(StoredDraws):
             list(coded.warnings),
             used,
             request.kind,
-            by_row(coded.marks, self.schema.columns),
+            by_row(coded.marks, self.schema.inputs),
             self.classes,
         )
 
@@ -140,7 +140,7 @@ class PosteriorDraws(StoredDraws):
         degrees = self.degrees(used)
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
-        of_sums = self._slopes is None and transform is None and (one_normal or not predictive)
+        of_sums = self._of_sums and transform is None and (one_normal or not predictive)
         block = min(BLOCK if of_sums else MIXTURE_ROWS, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))
@@ -194,7 +194,13 @@ class PosteriorDraws(StoredDraws):
 
     def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd of the chosen draws of what the model learns, float64 [draw, row]."""
-        return np.broadcast_to(self._sigma[self._places(chosen)][:, None], (len(chosen), coded.num_rows))
+        sigma = np.broadcast_to(self._sigma[self._places(chosen)][:, None], (len(chosen), coded.num_rows))
+        return self._with_new_groups(sigma, coded, chosen)
+
+    def _with_new_groups(self, sigma: Floats, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Add to the noise sd [draw, row] what rows of new groups differ by: their intercepts are unknown."""
+        more = None if self._intercepts is None else self._intercepts.new_variance(coded, chosen)
+        return sigma if more is None else np.sqrt(sigma**2 + more)
 
     def _mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute the outcome's mean, of the first draws of each chain; see `_f` for the shape."""
@@ -214,7 +220,7 @@ class PosteriorDraws(StoredDraws):
 
         `coded` are the rows, if they are known.
         """
-        of_sums = self._slopes is None and self._transform is None and self._degrees is None
+        of_sums = self._of_sums and self._transform is None and self._degrees is None
         return BOUND if of_sums and not self.noise_differs else BOUND_BY_ROW
 
     def law(self, coded: Coded, weights: Floats | None = None) -> OutcomeLaw:
@@ -287,7 +293,16 @@ class PosteriorDraws(StoredDraws):
         f = self._offset + self._step * sums.astype(np.float64)
         if self._slopes is not None:
             self._slopes.add_to(f, coded, chosen)
-        return np.asarray(ndtr(f)) if self.family == "probit" else f
+        if self._intercepts is not None:
+            self._intercepts.add_to(f, coded, chosen)
+        if self.family != "probit":
+            return f
+        return np.asarray(ndtr(f / self._with_new_groups(np.ones_like(f), coded, chosen)))
+
+    @property
+    def _of_sums(self) -> bool:
+        """Whether f is a sum of trees, with nothing beside them."""
+        return self._slopes is None and self._intercepts is None
 
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
@@ -315,12 +330,17 @@ class PosteriorDraws(StoredDraws):
         forest = ForestToExplain(
             draws, draws.leaf.astype(np.float64) * self._step, self._offset, self._slopes
         )
+        but = "" if self._intercepts is None else ", intercepts of groups left out"
+        return f"{self._learnt_unit()}{but}", [forest]
+
+    def _learnt_unit(self) -> str:
+        """Say what the trees learn, in words."""
         if self._transform is not None:
-            return f"{self.schema.target.name}, transformed ({self._transform.kind})", [forest]
+            return f"{self.schema.target.name}, transformed ({self._transform.kind})"
         if self.family != "probit":
-            return f"{self.schema.target.name}, in its own unit", [forest]
+            return f"{self.schema.target.name}, in its own unit"
         second = self.schema.target.levels[1]
-        return f"the normal quantile of the probability of {second!r} (probit)", [forest]
+        return f"the normal quantile of the probability of {second!r} (probit)"
 
 
 def _draws_by_row(values: Floats) -> Floats:

@@ -12,6 +12,7 @@ from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.noise import DEGREES, NOISES
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.inclusion import rules_per_draw
+from sampler.posterior.kinds.intercepts import InterceptDraws
 from sampler.posterior.kinds.slopes import Slopes
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
@@ -99,6 +100,10 @@ class StoredDraws:
             self._sigma = self._sigma * noise_law.sd_of(self._degrees)
         self._transform = header.transform
         self._slopes = None if header.linear is None else Slopes(header.linear, chains)
+        self._intercepts = None
+        if header.groupings is not None:
+            self._intercepts = InterceptDraws(header.groupings, header.schema.groups, chains, self._step)
+            self.own_work += TERM * len(header.schema.groups)
         if self.family == "probit":
             self.own_work += PROBABILITY
         if self._slopes is not None:
@@ -187,13 +192,15 @@ class StoredDraws:
         """Memory held, in bytes, roughly."""
         packed = sum(len(block) for chain in self._blocks for block in chain)
         arrays = (self._sigma, self.leaf_counts, *self._rule_counts, self._header.reference)
-        slopes = self._slopes.nbytes if self._slopes else 0
-        return packed + self._ensemble.nbytes + slopes + sum(array.nbytes for array in arrays)
+        beside = sum(part.nbytes for part in (self._slopes, self._intercepts) if part)
+        return packed + self._ensemble.nbytes + beside + sum(array.nbytes for array in arrays)
 
     @property
     def reference(self) -> Coded:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
-        return Coded(self._header.reference, [], values=self._header.reference_values)
+        header = self._header
+        groups = None if header.groupings is None else header.groupings.reference_index()
+        return Coded(header.reference, [], values=header.reference_values, groups=groups)
 
     def chains(self) -> list[Draws]:
         """Decode the draws of each chain that has any; chains may differ in length."""

@@ -17,7 +17,9 @@ import numpy as np
 
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES
+from sampler.methods import METHODS
 from sampler.posterior.posterior import Posterior
+from sampler.setting_checks import check_groups
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
@@ -135,9 +137,9 @@ def _check_header(header: Header) -> None:
     except (SettingsError, TypeError) as error:
         raise PackedError(f"this version doesn't accept the model's settings: {error}") from None
     _check_texts(header)
-    for column in (*schema.columns, schema.target):
+    for column in (*schema.inputs, schema.target):
         _check_column(column)
-    names = [column.name for column in schema.columns]
+    names = [column.name for column in schema.inputs]
     if len(set(names)) < len(names):
         raise _wrong("two of its columns have the same name")
     family = FAMILIES[settings.family]
@@ -160,9 +162,18 @@ def _check_parts(header: Header, settings: Settings) -> None:
         ("linear", header.linear is not None, settings.linear),
         ("transform", header.transform is not None, settings.transform != "none"),
         ("exposure", header.exposure is not None, counts),
+        ("groups", header.groupings is not None, _may_have_groups(settings)),
     ):
         if there and not may_be:
             raise _wrong(f"its {name} doesn't fit its settings")
+
+
+def _may_have_groups(settings: Settings) -> bool:
+    try:
+        check_groups(settings, METHODS[settings.method], ["group"])
+    except SettingsError:
+        return False
+    return True
 
 
 def _check_texts(header: Header) -> None:

@@ -22,6 +22,7 @@ import numpy as np
 
 from sampler.data.binning import MAX_CUTS, Grid
 from sampler.data.cut_points import GRID_POINTS
+from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
@@ -67,6 +68,8 @@ class Header:
         Transform of the outcome; None where the model is of the outcome itself.
     calibration
         Table by which intervals are calibrated; None without one.
+    groupings
+        Facts of the schema's columns of groups; None without any.
 
     """
 
@@ -84,6 +87,7 @@ class Header:
     transform: Transform | None = None
     exposure: str | None = None
     calibration: ConformalTable | None = None
+    groupings: Groupings | None = None
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -101,6 +105,7 @@ class Header:
             **({"transform": self.transform.to_json()} if self.transform else {}),
             **({} if self.exposure is None else {"exposure": self.exposure}),
             **({"calibration": self.calibration.to_json()} if self.calibration else {}),
+            **({"groupings": self.groupings.to_json()} if self.groupings else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -139,6 +144,9 @@ class Header:
             grid, reference, values = _arrays(
                 arrays, fields["num_cuts"], fields["num_reference"], with_values=linear is not None
             )
+            groupings = None
+            if schema.groups or "groupings" in fields:
+                groupings = Groupings.from_json(fields["groupings"], schema.groups, reference.shape[1])
             header = cls(
                 schema=schema,
                 grid=grid,
@@ -156,6 +164,7 @@ class Header:
                 calibration=None
                 if calibration is None
                 else ConformalTable.from_json(calibration, scores, of_classes=bool(schema.target.levels)),
+                groupings=groupings,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error

@@ -8,9 +8,11 @@ import numpy as np
 
 from sampler.bart import linear_part, noise_forest
 from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.intercepts import GroupIntercepts
 from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
+from sampler.data.groupings import sd_names
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
 from sampler.noise import DEGREES, NOISES
@@ -23,7 +25,10 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
     from sampler.kernels.arrays import Data
     from sampler.prior import Constants
+    from sampler.storage.draws import Draws
     from sampler.training import Training
+
+    Floats = NDArray[np.float64]
 
 
 class Gaussian(Likelihood):
@@ -42,11 +47,14 @@ class Gaussian(Likelihood):
             precision = self.models[1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
         self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
+        self._intercepts = None
+        if training.groups:
+            self._intercepts = GroupIntercepts(training.groups, self.scalar_names, self.outcome)
 
     @property
     def alone(self) -> bool:
         """Whether nothing stands beside the forests of the mean."""
-        return not (self._row_noise or self._slopes)
+        return not (self._row_noise or self._slopes or self._intercepts)
 
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
@@ -67,8 +75,9 @@ class Gaussian(Likelihood):
         )
 
     def state(self) -> list[NDArray[Any]]:
-        """Return sigma and the other scalars, as views."""
-        return [self._noise[:1], self.outcome.scalars[1:]]
+        """Return sigma, the other scalars and the intercepts, as views."""
+        intercepts = [self._intercepts.effects] if self._intercepts else []
+        return [self._noise[:1], self.outcome.scalars[1:], *intercepts]
 
     def clear(self, training: Training) -> None:
         """Let residuals be the outcomes, and every precision 1."""
@@ -79,11 +88,13 @@ class Gaussian(Likelihood):
                 model.log_value[:] = 0
 
     def measure(self) -> None:
-        """Take the linear part out of the residuals, if there is one, and bound them."""
+        """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
         from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
 
         if self._slopes:
             self._slopes.apply(self.outcome, self.models[0].residual)
+        if self._intercepts:
+            self._intercepts.apply(self.models[0].residual)
         measure_bound(self.models[0].residual, self.models[0].bound)
 
     def run(
@@ -98,7 +109,7 @@ class Gaussian(Likelihood):
         return int(reached), int(need)
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
-        """Draw the linear part, the forests of the mean, sigma, the precisions and k, if there."""
+        """Draw linear part, intercepts, the forests of the mean, sigma, the precisions and k, if there."""
         from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
 
         sweep.begin_iteration(self.outcome, self.models[0], work)
@@ -106,6 +117,8 @@ class Gaussian(Likelihood):
             self._row_noise.weigh(data, forests[0], work, iteration)
         if self._slopes:
             self._slopes.draw(self.models[0], self.outcome, work)
+        if self._intercepts:
+            self._intercepts.draw(self.models[0], forests[0], self.outcome, work)
         squares = 0.0
         for plan, forest, model in zip(self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
@@ -114,6 +127,15 @@ class Gaussian(Likelihood):
         if len(forests) > 1 and self._row_noise:
             self._row_noise.sweep(data, forests[1], work, iteration)
         sweep.draw_leaf_variance(forests[0], self.models[0].variance, work.random)
+
+    def keep(self) -> None:
+        """Keep the present intercepts with a draw."""
+        if self._intercepts:
+            self._intercepts.keep()
+
+    def take(self, sigma: Floats) -> dict[str, Draws]:
+        """Hand over the intercepts kept, as draws of a forest by its name."""
+        return self._intercepts.take(sigma) if self._intercepts else {}
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
@@ -136,7 +158,8 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     linear = training.linear
     slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
     degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
-    return ("sigma", *slopes, *degrees)
+    group_sds = () if training.groups is None else sd_names(len(training.groups.sizes))
+    return ("sigma", *slopes, *degrees, *group_sds)
 
 
 def passes_of(*, weighted: bool) -> NDArray[np.int64]:

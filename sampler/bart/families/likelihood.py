@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
     from sampler.bart.state import ForestPlan
     from sampler.kernels.arrays import Data
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -65,6 +66,13 @@ class Likelihood(ABC):
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Do one iteration: draw what rows have, update every forest, draw the scalars."""
 
+    def keep(self) -> None:  # noqa: B027  # few have any
+        """Keep what a draw has besides trees and scalars."""
+
+    def take(self, sigma: Floats) -> dict[str, Draws]:  # noqa: ARG002
+        """Hand over what was kept since the last take beside draws with that sigma, as forests by name."""
+        return {}
+
     def run(
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
     ) -> tuple[int, int]:
@@ -83,6 +91,7 @@ class Likelihood(ABC):
             if keeps:
                 for forest, into in zip(forests, kept, strict=True):
                     forest_sweep.keep_draw(forest, work, into, self.scalars)
+                self.keep()
         return schedule.stop, state.DONE
 
 

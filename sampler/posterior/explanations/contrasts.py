@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -266,7 +266,7 @@ def _with(header: Header, coded: Coded, setting: Mapping[str, Any]) -> Coded:
         changed[positions] = codes
         if values is not None:
             values[positions] = own
-    return Coded(changed, [], values=values, exposure=coded.exposure)
+    return coded.changed(changed, values)
 
 
 def _index(header: Header, name: str) -> int:
@@ -306,7 +306,7 @@ def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
         positions, coded, _ = codes_of(header, index, [value])
         column = header.schema.columns[index]
         if column.min is not None and column.max is not None:
-            (own_value,) = numbers({name: [value]}, replace(header.schema, columns=(column,)))[0]
+            (own_value,) = numbers({name: [value]}, header.schema.of(column))[0]
             near &= not (own_value < column.min or own_value > column.max)
         for position, code in zip(positions, coded[:, 0].astype(int), strict=True):
             own = header.reference[position].astype(int)

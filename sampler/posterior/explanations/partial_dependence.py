@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Any
 
@@ -236,8 +236,7 @@ def _evaluated(
                 changed[positions, own] = codes[:, at, None]
                 if after is not None:
                     after[positions, own] = values[:, at, None]
-        exposure = None if coded.exposure is None else np.tile(coded.exposure, len(some))
-        found = f(Coded(changed, [], values=after, exposure=exposure))
+        found = f(coded.changed(changed, after, len(some)))
         yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
 
 
@@ -329,6 +328,6 @@ def codes_of(header: Header, index: int, points: list[Any]) -> Setting:
     """Return the positions of a feature's coded columns, their codes [coded column, point], and values."""
     column = header.schema.columns[index]
     positions = _positions(header, index)
-    values = numbers({column.name: points}, replace(header.schema, columns=(column,)))
+    values = numbers({column.name: points}, header.schema.of(column))
     codes = np.array([header.grid.encode(i, row) for i, row in zip(positions, values, strict=True)])
     return positions, codes, values

@@ -71,4 +71,5 @@ class NoiseByRowPosterior(Posterior):
 
     def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         steps = self._precision.sums(coded.codes, chosen)
-        return np.asarray(self._sigma[self._places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))
+        sigma = np.asarray(self._sigma[self._places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))
+        return self._with_new_groups(sigma, coded, chosen)

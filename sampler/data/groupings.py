@@ -1,0 +1,192 @@
+"""Columns of groups: the levels whose rows share an intercept beside the trees (docs/maths.md#groups)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.columns import sort_levels
+from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.schema import Column
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.table import RawColumn, Table
+
+FOREST = "groups"  # of stored draws: a tree of one leaf for each group
+MOST_COLUMNS = 4
+MOST_GROUPS = 20_000  # of all columns: a draw keeps a number for each
+
+
+@dataclass(frozen=True)
+class Groupings:
+    """Facts of a model's columns of groups besides their levels, which are in its schema.
+
+    Attributes
+    ----------
+    scales
+        Scale of the half-Cauchy prior of each column's standard deviation, in units of what is learnt.
+    rows
+        Training rows of each group, for each column.
+    reference
+        Group of each reference row, for each column.
+
+    """
+
+    scales: tuple[float, ...]
+    rows: tuple[tuple[int, ...], ...]
+    reference: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(
+        cls,
+        columns: Sequence[Column],
+        index: NDArray[np.int32],
+        scale: float,
+        reference: NDArray[np.int64],
+    ) -> Groupings:
+        """Note the facts of training rows in groups `index`, int32 [column, row]; `reference` names rows."""
+        rows = [np.bincount(own, minlength=len(c.levels)) for own, c in zip(index, columns, strict=True)]
+        return cls(
+            (scale,) * len(columns),
+            tuple(tuple(counts.tolist()) for counts in rows),
+            tuple(tuple(own[reference].tolist()) for own in index),
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that `from_json` reads exactly."""
+        return {
+            "scales": list(self.scales),
+            "rows": [list(counts) for counts in self.rows],
+            "reference": [list(places) for places in self.reference],
+        }
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any], columns: Sequence[Column], num_reference: int) -> Groupings:
+        """Read the groupings of a model with those columns; raise ValueError, KeyError or TypeError."""
+        found = cls(
+            scales=tuple(float(scale) for scale in given["scales"]),
+            rows=tuple(tuple(counts) for counts in given["rows"]),
+            reference=tuple(tuple(places) for places in given["reference"]),
+        )
+        sizes = [len(column.levels) for column in columns]
+        if not 0 < len(columns) <= MOST_COLUMNS or sum(sizes) > MOST_GROUPS or 0 in sizes:
+            raise ValueError("it has too many groups, or none")
+        if [len(counts) for counts in found.rows] != sizes or len(found.scales) != len(columns):
+            raise ValueError("the figures of its groups don't fit its columns of groups")
+        if [len(places) for places in found.reference] != [num_reference] * len(columns):
+            raise ValueError("the groups of its reference rows don't fit them")
+        whole = [count for counts in found.rows for count in counts]
+        if not all(type(count) is int and 0 <= count < 2**63 for count in whole):
+            raise ValueError("the rows of its groups are no numbers of rows")
+        for places, size in zip(found.reference, sizes, strict=True):
+            if not all(type(place) is int and 0 <= place < size for place in places):
+                raise ValueError("its reference rows have groups that there are not")
+        if not all(0 < scale < 1e150 for scale in found.scales):
+            raise ValueError("the scales of its groups are out of range")
+        return found
+
+    def reference_index(self) -> NDArray[np.int32]:
+        """Return the groups of the reference rows, int32 [column, row]."""
+        return np.array(self.reference, np.int32).reshape(len(self.reference), -1)
+
+
+def sd_names(count: int) -> tuple[str, ...]:
+    """Name the scalars of a draw that are standard deviations of intercepts."""
+    return tuple(f"group_sd_{k}" for k in range(count))
+
+
+def group_names(groups: str | Sequence[str] | None) -> tuple[str, ...]:
+    """Return the names of columns of groups; raise SettingsError for too many, and for one named twice."""
+    names = () if groups is None else (groups,) if isinstance(groups, str) else tuple(groups)
+    if not all(isinstance(name, str) for name in names):
+        raise _refused(f"groups must be names of columns, not {groups!r}", "not_accepted")
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice is not None:
+        raise _refused(f"groups names {twice!r} twice", "not_accepted")
+    if len(names) > MOST_COLUMNS:
+        raise _refused(f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken", "too_large")
+    return names
+
+
+def check_names(
+    names: Sequence[str],
+    known: Sequence[str],
+    taken: Mapping[str, str | None],
+    features: Sequence[str] | None,
+) -> None:
+    """Raise SettingsError for columns of groups that the table doesn't have, or that have another role.
+
+    `taken` has the name of the column of each other role: ``{"target": "y"}``.
+    """
+    for name in names:
+        if name not in known:
+            raise _refused(
+                f"groups names {name!r}, which the table doesn't have{suggestion(name, known)}", "unknown"
+            )
+        role = next((role for role, column in taken.items() if column == name), None)
+        if role is not None:
+            raise _refused(f"groups: {name!r} is the {role} already", "contradiction")
+        if features is not None and name in features:
+            raise _refused(
+                f"groups: {name!r} is among the features too: name it in one of the two", "contradiction"
+            )
+
+
+def _refused(told: str, code: Any) -> SettingsError:
+    return SettingsError(told, field="groups", code=code)
+
+
+def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
+    """Read the columns of groups of the training rows.
+
+    Returns
+    -------
+    tuple
+        The columns with their levels, sorted, and the level of each row, int32 [column, row].
+
+    Raises
+    ------
+    DataError
+        For rows without a group, values that can't be levels, and too many groups.
+
+    """
+    problems: list[DataProblem] = []
+    found: list[Column] = []
+    index = np.zeros((len(columns), len(columns[0]) if columns else 0), np.int32)
+    for raw, places in zip(columns, index, strict=True):
+        before = len(problems)
+        labels = to_labels(raw, problems)
+        if len(problems) > before:
+            continue
+        missing = np.flatnonzero(labels.index < 0)
+        told = "the group is missing: give such rows a group of their own, or leave them out"
+        problems += [DataProblem(raw.name, int(row) + 1, told) for row in missing[:NAMED_CELLS]]
+        if len(missing) > NAMED_CELLS:
+            more = len(missing) - NAMED_CELLS
+            problems.append(DataProblem(raw.name, None, f"and {more} more rows without a group"))
+        levels = sort_levels(labels.names)
+        place = {level: k for k, level in enumerate(levels)}
+        if len(levels) and not len(missing):
+            places[:] = np.array([place[name] for name in labels.names], np.int32)[labels.index]
+        found.append(Column(raw.name, "category", levels))
+    total = sum(len(column.levels) for column in found)
+    if total > MOST_GROUPS:
+        names = ", ".join(column.name for column in found)
+        problems.append(
+            DataProblem(found[0].name, None, f"{total} groups ({names}) are too many: at most {MOST_GROUPS}")
+        )
+    if problems:
+        raise DataError(problems)
+    return tuple(found), index
+
+
+def columns_of(table: Table, names: Sequence[str]) -> list[RawColumn]:
+    """Take columns from a table."""
+    return [table.column(name) for name in names]

@@ -1,0 +1,132 @@
+"""Intercepts of crossed groups: Geweke's joint-distribution test, and simulation-based calibration."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.bart.chain import Chain
+from sampler.bart.intercepts import GroupTraining
+from tests.support.chain_driver import f_of, with_outcome
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+
+SCALE = 0.3  # of tau's half-Cauchy prior
+CUT = 10.0  # where that ends
+SIZES = (4, 3)
+DRAWS = 63
+
+
+def groups_of(model):
+    """Put the training rows into two crossed groupings."""
+    rng = np.random.default_rng(5)
+    index = np.array([rng.integers(0, size, model.num_rows) for size in SIZES], np.int32)
+    return GroupTraining(index, SIZES, (SCALE,) * len(SIZES))
+
+
+def draw_groups(rng):
+    """Draw standard deviations, and the intercepts of each grouping, from the prior."""
+    tau = SCALE * np.tan(rng.uniform(size=len(SIZES)) * np.arctan(CUT))
+    return tau, [sd * rng.normal(size=size) for sd, size in zip(tau, SIZES, strict=True)]
+
+
+def at_rows(effects, index):
+    """Add the intercepts of each row's groups."""
+    return sum(own[places] for own, places in zip(effects, index, strict=True))
+
+
+def looked_at(model, trees, sigma2, tau, effects, leaves):
+    """The functions compared; those of intercepts grow slowly, since tau has a heavy tail."""
+    a, b = (np.arcsinh(own / SCALE) for own in effects)
+    middle = trees - model.offset
+    return {
+        "log tau": np.log(tau[0]),
+        "log tau squared": np.log(tau[0] / SCALE) ** 2,
+        "log of the other tau": np.log(tau[1]),
+        "product of log taus": np.log(tau[0] / SCALE) * np.log(tau[1] / SCALE),
+        "an intercept": a[0],
+        "an intercept squared": a[1] ** 2,
+        "product of intercepts": a[0] * a[1],
+        "product across": a[0] * b[0],
+        "mean of squares over tau^2": min(np.mean(effects[0] ** 2) / tau[0] ** 2, 20.0),
+        "trees at a row": middle[0],
+        "trees at a row squared": middle[0] ** 2,
+        "trees x intercepts' mean": np.tanh(middle.mean()) * a.mean(),
+        "log sigma2": np.log(sigma2) if sigma2 != 1 else 0.0,
+        "log sigma2 x log tau": np.log(sigma2) * np.log(tau[0] / SCALE),
+        "leaves": np.mean(leaves),
+    }
+
+
+def prior_draw(model, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    forest, sigma2 = model.draw(rng)
+    tau, effects = draw_groups(rng)
+    leaves = [tree.num_leaves for tree in forest.trees]
+    return list(looked_at(model, forest.f[: model.num_rows], sigma2, tau, effects, leaves).values())
+
+
+def state_of(chain):
+    """Return the standard deviations and intercepts of a chain, in units of y."""
+    likelihood = chain._likelihood
+    effects = chain.training.constants.step * likelihood._intercepts.effects
+    return likelihood.outcome.scalars[-2:].copy(), np.split(effects, SIZES[:1])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
+def test_joint(options):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    model = Model("groups", num_rows=24, num_trees=3, missing=0.1, **options)
+    rng = np.random.default_rng(7)
+    groups = groups_of(model)
+    prior = np.array([prior_draw(model, rng) for _ in range(6000)])
+    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
+    data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, seed=3)
+    chain = Chain.start(replace(data, groups=groups), 0)
+    path = []
+    for _ in range(16_000):
+        chain.run(1)
+        f, sigma2, (tau, effects) = f_of(chain), chain.sigma**2, state_of(chain)
+        trees = f - at_rows(effects, groups.index)
+        sigma2 = 1.0 if model.family == "probit" else sigma2
+        values = looked_at(model, trees, sigma2, tau, effects, chain._forests[0].num_leaves)
+        path.append(list(values.values()))
+        with_outcome(chain, model.outcome(f, sigma2, rng))
+    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    moving = batches.std(axis=0) > 0  # sigma is known with two classes
+    p = stats.ttest_ind(batches[:, moving], prior[:, moving], equal_var=False).pvalue
+    all_above(dict(zip(np.array(list(values))[moving], p, strict=True)), ALARM)
+
+
+def ranks_of(model, groups, seed, rng):
+    """Return the ranks of the truth among the draws of one replication, by name."""
+    forest, sigma2 = model.draw(rng)
+    tau, effects = draw_groups(rng)
+    f = forest.f[: model.num_rows] + at_rows(effects, groups.index)
+    y = model.outcome(f, sigma2, rng)
+    data = model.training(y, num_draws=DRAWS, thin=20, num_burnin=600, seed=seed)
+    chain = Chain.start(replace(data, groups=groups), 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    drawn = data.constants.step * draws.forests["groups"].leaf.reshape(DRAWS, -1)
+    of_rows = at_rows(np.split(drawn.T, SIZES[:1]), groups.index)
+    return {
+        "tau": rank_of(tau[0], draws.scalars["group_sd_0"], rng),
+        "the other tau": rank_of(tau[1], draws.scalars["group_sd_1"], rng),
+        "an intercept": rank_of(effects[0][1], drawn[:, 1], rng),
+        "difference of intercepts": rank_of(effects[1][0] - effects[1][1], drawn[:, 4] - drawn[:, 5], rng),
+        "intercepts of a row": rank_of(at_rows(effects, groups.index)[0], of_rows[0], rng),
+        "sigma": rank_of(np.sqrt(sigma2), draws.sigma, rng),
+    }
+
+
+@pytest.mark.slow
+def test_calibrated():
+    """The rank of the truth among its posterior draws is uniform."""
+    model = Model("groups", num_rows=60, num_trees=5)
+    groups, rng = groups_of(model), np.random.default_rng(11)
+    ranks = [ranks_of(model, groups, seed, rng) for seed in range(128)]
+    p = {name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}
+    all_above(p, ALARM)
