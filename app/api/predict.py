@@ -150,7 +150,7 @@ class QuantileView(BaseModel):
 
 
 class ErrorsView(BaseModel):
-    """Monte Carlo standard errors, in the shape of the estimates."""
+    """Monte Carlo standard errors in the shape of the estimates, no less than chains differ."""
 
     mean: FiguresByRow
     intervals: list[IntervalView]

@@ -28,6 +28,7 @@ FIGURES = {
     "ess_bulk": rhat_ess.ess_bulk,
     "ess_tail": rhat_ess.ess_tail,
     "mcse_mean": rhat_ess.mcse_mean,
+    "reproducibility": rhat_ess.reproducibility,
 }
 
 
@@ -48,12 +49,13 @@ def diagnose(
     Returns
     -------
     dict
-        ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` as its JSON;
-        ``sigma`` (None for two classes) and ``f`` with ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean``,
-        numbers for sigma, lists over the reference rows for f; undefined figures (too few draws, chains that
-        don't move) are None; ``traces`` with the positions of the draws shown and sigma of each chain at
-        them; ``moves`` by chain; ``trees``: leaves and depths, their mean, maximum and shares; ``topologies``
-        of one tree: its shapes with their probabilities (None of a sum of trees).
+        ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` and
+        ``precision`` (None of weighted draws) as its JSON; ``sigma`` (None for two classes) and ``f`` with
+        ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean, reproducibility``, numbers for sigma, lists over the
+        reference rows for f; undefined figures (too few draws, chains that don't move) are None; ``traces``
+        with the positions of the draws shown and sigma of each chain at them; ``moves`` by chain; ``trees``:
+        leaves and depths, their mean, maximum and shares; ``topologies`` of one tree: its shapes with their
+        probabilities (None of a sum of trees).
 
     """
     summary, weights = posterior.summary(), posterior.weights
@@ -64,6 +66,7 @@ def diagnose(
         "verdict": summary.verdict,
         **reasons_to_json(summary.reasons),
         "advice": summary.advice,
+        "precision": summary.precision and summary.precision.to_json(summary.verdict),
         "chains": posterior.num_chains,
         "draws": posterior.num_draws,
         "sigma": None

@@ -71,6 +71,37 @@ def mcse_quantile(x: Floats, level: float) -> Floats:
     return np.asarray((values[rows, last] - values[rows, first]) / 2)
 
 
+def reproducibility(x: Floats) -> Floats:
+    """Compute the standard error of the pooled mean that the chains' own means show; NaN of one chain.
+
+    It is their sd / root of the chains, whatever the draws within say: what other seeds would change.
+    """
+    chains = x.shape[1]
+    if chains == 1:
+        return np.full(len(x), np.nan)
+    error: Floats = x.mean(axis=2).std(axis=1, ddof=1) / np.sqrt(chains)
+    return error
+
+
+def reproducibility_of_quantile(x: Floats, level: float) -> Floats:
+    """Compute the standard error of the pooled quantile that the chains show; NaN of one chain.
+
+    It is half the distance between the quantiles one standard error of the level below and above: that of the
+    pooled share of draws up to the quantile, by the chains' own shares.
+    """
+    chains = x.shape[1]
+    if chains == 1:
+        return np.full(len(x), np.nan)
+    values = np.sort(x.reshape(len(x), -1), axis=1)
+    below = x <= np.quantile(x, level, axis=(1, 2), keepdims=True)
+    error = reproducibility(below.astype(np.float64))
+    last = values.shape[1] - 1
+    low = np.floor(np.clip((level - error) * last, 0, last)).astype(np.int64)
+    high = np.ceil(np.clip((level + error) * last, 0, last)).astype(np.int64)
+    rows = np.arange(len(x))
+    return np.asarray((values[rows, high] - values[rows, low]) / 2)
+
+
 def _split(x: Floats) -> Floats:
     """Split each chain in two, so that a trend within a chain shows as disagreement."""
     half = x.shape[2] // 2

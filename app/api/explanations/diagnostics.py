@@ -16,6 +16,10 @@ from sampler.posterior.verdict.reasons import ReasonCode
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 MAX_POINTS = 500
+REPRODUCIBILITY = (
+    "Standard error of the pooled mean by the chains' own means: their standard deviation over the root of "
+    "their number; null for one chain."
+)
 
 
 class OneFigures(BaseModel):
@@ -29,6 +33,7 @@ class OneFigures(BaseModel):
         description="Effective sample size for the 5% and 95% quantiles, the smaller one."
     )
     mcse_mean: float | None = Field(description="Monte Carlo standard error of the mean.")
+    reproducibility: float | None = Field(description=REPRODUCIBILITY)
 
 
 class RowFigures(BaseModel):
@@ -41,6 +46,7 @@ class RowFigures(BaseModel):
     ess_bulk: list[float | None]
     ess_tail: list[float | None]
     mcse_mean: list[float | None]
+    reproducibility: list[float | None] = Field(description=REPRODUCIBILITY)
 
 
 class Traces(BaseModel):
@@ -96,6 +102,23 @@ class ReasonView(BaseModel):
     values: dict[str, float | None] = Field(description="The figures and limits behind the reason, by name.")
 
 
+class PrecisionView(BaseModel):
+    """By how much estimates at the reference rows may be off."""
+
+    mean: float = Field(
+        description="Two Monte Carlo standard errors of the mean that 95% of the rows don't exceed, in units "
+        "of the target."
+    )
+    ends: float = Field(description="The same of the ends of 90% credible intervals.")
+    noise: float | None = Field(description="Posterior mean of sigma; null for classes.")
+    reproducibility: float | None = Field(
+        description="How far another fit, with another seed, would move means, in posterior standard "
+        "deviations; null for one chain."
+    )
+    means_usable: bool = Field(description="Whether errors of means matter little beside the noise.")
+    text: str = Field(description="The same as a sentence.")
+
+
 class DiagnosticsView(BaseModel):
     """The convergence verdict with all diagnostics behind it."""
 
@@ -105,6 +128,7 @@ class DiagnosticsView(BaseModel):
     reasons: list[str]
     reason_codes: list[ReasonView] = Field(description="The reasons as codes with their figures.")
     advice: str
+    precision: PrecisionView | None = Field(description="Null for weighted or too few draws.")
     chains: int
     draws: int = Field(description="Number of draws per chain.")
     sigma: OneFigures | None = Field(description="Null for classes.")

@@ -34,6 +34,7 @@ class Diagnostics:
     reasons: list[str]
     reason_codes: list[Json]
     advice: str
+    precision: Json | None
     chains: int
     draws: int
     sigma: Json | None

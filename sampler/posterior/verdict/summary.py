@@ -33,20 +33,26 @@ NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
 
 @dataclass(frozen=True)
 class Precision:
-    """Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target.
+    """By how much estimates may be off: Monte Carlo errors, and what another fit would say.
 
     Attributes
     ----------
     mean, ends
-        Of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
+        Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target:
+        of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
     noise
         Posterior mean of sigma, where it is one number; None for classes.
+    reproducibility
+        Standard error of the means of f by the differences between chains, in posterior sds: root mean
+        square over the reference rows. Half of the means of another fit, with another seed, differ from
+        these by about as much or more. None of one chain.
 
     """
 
     mean: float
     ends: float
     noise: float | None
+    reproducibility: float | None
 
     @property
     def means_usable(self) -> bool:
@@ -54,14 +60,17 @@ class Precision:
         return self.mean <= (CLASS_ERROR if self.noise is None else NOISE_SHARE * self.noise)
 
     def sentence(self, verdict: Verdict) -> str:
-        """Say what can be used, and by how much it may be off."""
+        """Say what can be used, by how much it may be off, and how much another fit would differ."""
         noise = "" if self.noise is None else f", beside noise with sd {self.noise:.3g}"
         off = f"means may be off by {self.mean:.2g}{noise}; ends of 90% credible intervals by {self.ends:.2g}"
-        if verdict != "not_converged":
-            return f"Usable: means and intervals. At 95% of the rows {off}."
-        if self.means_usable:
-            return f"Usable: means, not yet credible intervals. At 95% of the rows {off}."
-        return f"Usable: nothing yet. At 95% of the rows {off}."
+        usable = "means and intervals"
+        if verdict == "not_converged":
+            usable = "means, not yet credible intervals" if self.means_usable else "nothing yet"
+        said = f"Usable: {usable}. At 95% of the rows {off}."
+        if self.reproducibility is None:
+            return said
+        moved = f"{self.reproducibility:.2g} of their posterior sd"
+        return f"{said} Another fit would move means by about {moved}."
 
     def to_json(self, verdict: Verdict) -> dict[str, Any]:
         """Return the figures, whether means are usable, and the sentence."""
@@ -224,7 +233,18 @@ def _precision(agreement: Agreement, f: Floats, sigma: Floats | None) -> Precisi
     ends = float(at_share(2 * sd * END_ERROR / np.sqrt(agreement.ess_tail)))
     if not math.isfinite(mean) or not math.isfinite(ends):
         return None
-    return Precision(mean, ends, None if sigma is None else float(sigma.mean()))
+    noise = None if sigma is None else float(sigma.mean())
+    return Precision(mean, ends, noise, _reproducibility_in_sds(f, sd))
+
+
+def _reproducibility_in_sds(f: Floats, sd: Floats) -> float | None:
+    """Return the root mean square of the rows' reproducibility in posterior sds; None of one chain."""
+    if f.shape[1] == 1:
+        return None
+    moving = sd > 0  # a row that never moves is the same in any fit
+    share = np.zeros(len(f))
+    share[moving] = rhat_ess.reproducibility(f[moving]) / sd[moving]
+    return float(np.sqrt(np.mean(share**2)))
 
 
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:

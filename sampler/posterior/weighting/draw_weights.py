@@ -12,7 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.rhat_ess import mcse_mean, mcse_quantile, rhat
+from sampler.posterior.rhat_ess import (
+    mcse_mean,
+    mcse_quantile,
+    reproducibility,
+    reproducibility_of_quantile,
+    rhat,
+)
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
@@ -114,12 +120,12 @@ class EqualWeights(DrawWeights):
         return np.asarray(f.mean(axis=(1, 2)))
 
     def mean_error(self, f: Floats, used: int) -> Floats:  # noqa: ARG002
-        """Return the Monte Carlo standard errors of means of f."""
-        return mcse_mean(f)
+        """Return the Monte Carlo standard errors of means of f, no less than chains disagree."""
+        return np.fmax(mcse_mean(f), reproducibility(f))
 
     def quantile_error(self, f: Floats, level: float, used: int) -> Floats:  # noqa: ARG002
-        """Return the Monte Carlo standard errors of quantiles of f."""
-        return mcse_quantile(f, level)
+        """Return the Monte Carlo standard errors of quantiles of f, no less than chains disagree."""
+        return np.fmax(mcse_quantile(f, level), reproducibility_of_quantile(f, level))
 
     def quantiles(self, values: Floats, tails: Floats, used: int) -> Floats:  # noqa: ARG002
         """Return quantiles with linear interpolation."""

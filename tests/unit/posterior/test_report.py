@@ -44,10 +44,11 @@ def test_report_of_a_posterior():
     report = posterior.diagnostics(max_points=11)
     f = posterior.sample(posterior.reference).transpose(2, 0, 1)
     sigma = np.array([draws.sigma[:40] for draws in chains])
-    for name in ("rhat", "ess_bulk", "ess_tail", "mcse_mean"):
+    for name in ("rhat", "ess_bulk", "ess_tail", "mcse_mean", "reproducibility"):
         np.testing.assert_allclose(report["f"][name], getattr(rhat_ess, name)(f))
         np.testing.assert_allclose(report["sigma"][name], getattr(rhat_ess, name)(sigma[None])[0])
     np.testing.assert_allclose(report["f"]["sd"], f.std(axis=(1, 2), ddof=1))
+    assert report["precision"] == posterior.summary().to_json()["precision"]
     assert (report["verdict"], report["draws"]) == (posterior.summary().verdict, 40)
     assert report["traces"]["draws"][:2] == [0, 4]
     assert report["traces"]["sigma"] == sigma[:, report["traces"]["draws"]].tolist()

@@ -6,6 +6,7 @@ import pytest
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.agreement import Agreement, judge, times_to_converge
 from sampler.posterior.verdict.summary import summarise
+from sampler.posterior.weighting.draw_weights import EqualWeights
 
 SHAPES = [(4, 250), (2, 101), (3, 7), (4, 4), (1, 60)]
 
@@ -138,6 +139,28 @@ def test_summary_says_what_is_usable_and_how_far_off():
     assert (slight.precision.means_usable, far.precision.means_usable) == (True, False)
     assert "Usable: means, not yet" in str(slight)
     assert "Usable: nothing yet" in far.to_json()["precision"]["text"]
+
+
+def test_reproducibility_foretells_the_spread_over_fits():
+    """The disagreement of four chains is that of fits of four other chains, in all figures that tell it."""
+    rng = np.random.default_rng(1)
+    f = rng.normal(size=(200, 64, 40)) + 0.7 * rng.normal(size=(200, 64, 1))  # each chain at its own place
+    fits = f.reshape(200, 16, 4, 40)
+    spread = np.sqrt(fits.mean(axis=(2, 3)).var(axis=1, ddof=1).mean())
+    ends = np.quantile(fits, 0.95, axis=(2, 3)).T.std(axis=1, ddof=1)
+    one = np.ascontiguousarray(fits[:, 0])
+    summary = summary_of(one)
+    figure = summary.precision.reproducibility
+    weights = EqualWeights(4)
+
+    assert figure * one.std(axis=(1, 2)).mean() == pytest.approx(spread, rel=0.15)
+    assert f"Another fit would move means by about {figure:.2g} of their posterior sd." in str(summary)
+    assert summary_of(one[:, :1]).precision.reproducibility is None
+    assert np.isnan(rhat_ess.reproducibility(one[:, :1])).all()
+    assert np.sqrt(np.mean(weights.mean_error(one, 40) ** 2)) == pytest.approx(spread, rel=0.15)
+    error = np.sqrt(np.mean(weights.quantile_error(one, 0.95, 40) ** 2))
+    assert error == pytest.approx(np.sqrt(np.mean(ends**2)), rel=0.25)
+    assert np.isfinite(EqualWeights(1).quantile_error(one[:, :1], 0.95, 40)).all()
 
 
 def test_needed_draws_are_estimated_from_stored_figures():
