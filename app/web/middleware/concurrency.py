@@ -1,14 +1,17 @@
 """Concurrency limit for CPU-bound work: threads, a bounded queue, fair shares, cancellation on disconnect."""
 
+import asyncio
 import os
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import anyio
-from anyio import to_thread
 from starlette.requests import Request
 
 from app.services.access.quotas import Turns
@@ -21,6 +24,9 @@ T = TypeVar("T")
 WAIT_SECONDS = 5.0  # longest wait for a core before a 503
 MAX_WAITING = 200  # queued requests, each kept in memory
 RETRY_SECONDS = 2
+# Work that takes longer is watched for its client's disconnect. Most predictions end earlier, and the tasks
+# that watch one would cost as much as its computation.
+UNWATCHED_SECONDS = 0.03
 
 
 class Gate:
@@ -39,7 +45,7 @@ class Gate:
         self._turned: dict[str, int] = {}  # the number of each active owner's last turn
         self._number = 0
         # A pool of its own, since the shared one may be full of other requests.
-        self._threads = anyio.CapacityLimiter(self._cores + 1)
+        self._threads = ThreadPoolExecutor(self._cores + 1, "gate")
         self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T], request: Request | None = None) -> T:
@@ -53,41 +59,41 @@ class Gate:
             The client has disconnected.
         """
         with self._turns.turn(), predict_inflight.track_inprogress():
-            if request is None:
-                return await self._run(work, interrupt.StopFlag())
-            return await self._while_wanted(work, request)
+            flag = interrupt.StopFlag()
+            if request is None or self._is_free(actor().owner):
+                return await self._run(work, flag, request)
+            return await _while_wanted(partial(self._run, work, flag), flag, request)
 
-    async def _run(self, work: Callable[[], T], flag: interrupt.StopFlag) -> T:
+    async def _run(
+        self, work: Callable[[], T], flag: interrupt.StopFlag, request: Request | None = None
+    ) -> T:
+        """Run `work` at a place; `request`, if given, is watched once the work has taken a while."""
+
         def flagged() -> T:
             with interrupt.by(flag):
                 return work()
 
         async with self.place():
-            return await to_thread.run_sync(flagged, limiter=self._threads)
+            running = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, flagged)
 
-    async def _while_wanted(self, work: Callable[[], T], request: Request) -> T:
-        flag, answers, failures = interrupt.StopFlag(), list[T](), list[Exception]()
+            async def end() -> T:
+                await asyncio.wait({running})
+                return running.result()
 
-        async with anyio.create_task_group() as group:
+            try:
+                if request is None:
+                    return await end()
+                await asyncio.wait({running}, timeout=UNWATCHED_SECONDS)
+                return running.result() if running.done() else await _while_wanted(end, flag, request)
+            finally:
+                if not running.done():  # the request was cancelled: its place is free when its thread is
+                    flag.set()
+                    with anyio.CancelScope(shield=True):
+                        await asyncio.wait({running})
 
-            async def answer() -> None:
-                try:
-                    answers.append(await self._run(work, flag))
-                except Exception as error:  # noqa: BLE001  re-raised below outside the group
-                    failures.append(error)
-                group.cancel_scope.cancel()
-
-            group.start_soon(answer)
-            # The body has been read: the next message is the disconnect.
-            while (await request.receive())["type"] != "http.disconnect":
-                pass
-            flag.set()
-            group.cancel_scope.cancel()  # ends a queued one; a thread ends by its flag
-        if failures and not flag.is_set():
-            raise failures[0]
-        if not answers:
-            raise AbandonedError
-        return answers[0]
+    def _is_free(self, owner: str) -> bool:
+        """Tell whether a place is free for an owner's work now."""
+        return not self._line and self._taken.total() <= self._cores and self._taken[owner] < self._cores
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -104,12 +110,13 @@ class Gate:
         self._line.append(waiting)
         self._admit()
         try:
-            try:
-                with anyio.fail_after(self._wait_seconds):
-                    await waiting.turn.wait()
-            except TimeoutError:
-                if not waiting.turn.is_set():
-                    raise _busy() from None
+            if not waiting.turn.is_set():
+                try:
+                    with anyio.fail_after(self._wait_seconds):
+                        await waiting.turn.wait()
+                except TimeoutError:
+                    if not waiting.turn.is_set():
+                        raise _busy() from None
             yield
         finally:
             # A request may be cancelled between its turn and the work: then too its place becomes free.
@@ -159,6 +166,32 @@ class GateOf:
     async def run(self, work: Callable[[], T]) -> T:
         """Run `work` and return its result; raises as `Gate.run`."""
         return await self.gate.run(work, self.request)
+
+
+async def _while_wanted(answer: Callable[[], Awaitable[T]], flag: interrupt.StopFlag, request: Request) -> T:
+    """Await an answer; set the flag and raise AbandonedError when the client of `request` disconnects."""
+    answers, failures = list[T](), list[Exception]()
+
+    async with anyio.create_task_group() as group:
+
+        async def ask() -> None:
+            try:
+                answers.append(await answer())
+            except Exception as error:  # noqa: BLE001  re-raised below outside the group
+                failures.append(error)
+            group.cancel_scope.cancel()
+
+        group.start_soon(ask)
+        # The body has been read: the next message is the disconnect.
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+        flag.set()
+        group.cancel_scope.cancel()  # ends a queued one; a thread ends by its flag
+    if failures and not flag.is_set():
+        raise failures[0]
+    if not answers:
+        raise AbandonedError
+    return answers[0]
 
 
 def _busy() -> BusyError:
