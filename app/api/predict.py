@@ -4,7 +4,7 @@ from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
@@ -13,10 +13,11 @@ from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
-from app.services.predictions.predict_rows import MAX_SAMPLES, PredictRequest
-from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.services.predictions.predict_rows import MAX_SAMPLES, Predictor, PredictRequest
+from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
+from app.web.middleware.concurrency import GateOf
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
 from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery
 from app.web.scopes import needs
@@ -27,6 +28,18 @@ MAX_LEVELS, MAX_QUANTILES = 20, 100
 
 class _Json(StrictRoute):
     instead = f", or a file with one of these: {', '.join(FILES)}"
+
+    async def answer_directly(self, request: Request, value: Any) -> Response | None:
+        """Answer a valid body without query parameters: to resolve those took longer than a row's answer."""
+        if request.scope["query_string"]:
+            return None
+        try:
+            body = PredictBody.model_validate(value)
+        except ValidationError:
+            return None
+        form, owner = await chosen_form(request), await owner_of(request)
+        predictor, gate = await predictor_of(request), await gate_of(request)
+        return await _predicted(request.path_params["model_id"], body, predictor, gate, owner, form)
 
 
 class _File(StrictRoute):
@@ -265,6 +278,12 @@ async def predict(
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
         message = "query parameters are for rows in a file; with JSON rows put the option into the body"
         raise InvalidRequestError(errors=[Fault(name, None, message) for name in sorted(misplaced)])
+    return await _predicted(model_id, body, predictor, gate, owner, form)
+
+
+async def _predicted(
+    model_id: str, body: PredictBody, predictor: Predictor, gate: GateOf, owner: str, form: MediaType
+) -> Response:
     prediction = body.predict_request(rows=body.rows, columns=body.columns)
     return await gate.run(lambda: _rendered(predictor.predict(owner, model_id, prediction), form))
 

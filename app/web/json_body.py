@@ -150,6 +150,10 @@ class StrictRoute(GuardedRoute):
 
     instead = ""  # other accepted content types, for the error message
 
+    async def answer_directly(self, request: Request, value: Any) -> Response | None:  # noqa: ARG002
+        """Answer a parsed body without FastAPI's handler; None leaves it to that, refusals included."""
+        return None
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler on a request that parses strictly."""
         handler = super().get_route_handler()
@@ -169,7 +173,9 @@ class StrictRoute(GuardedRoute):
                 async with places.place() if size > LARGE_BYTES else nullcontext():
                     if size:
                         # Before FastAPI reads the body, which would turn our error into a bare 400.
-                        _refuse_many_fields(await strict.json())
+                        _refuse_many_fields(value := await strict.json())
+                        if (answer := await self.answer_directly(strict, value)) is not None:
+                            return answer
                     return await handler(strict)
             except ServiceError as error:
                 return render_error(request.scope, error)
