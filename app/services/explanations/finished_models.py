@@ -4,6 +4,7 @@ from app.services.errors import (
     NotFinishedError,
 )
 from app.services.predictions.predict_rows import Predictor
+from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
 
@@ -11,7 +12,7 @@ MAX_WORK = 2e10  # tree evaluations for one explanation: two seconds of a core
 TOO_LARGE = "The result exceeds the largest float: rescale the target."
 
 
-def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Posterior]:
+def finished(predictor: Predictor, owner: str, model: str) -> tuple[ModelHead, Posterior]:
     """Return the succeeded model with this id, or the newest with this name, and its posterior.
 
     Raises
@@ -24,7 +25,7 @@ def finished(predictor: Predictor, owner: str, model: str) -> tuple[Model, Poste
     return found, posterior
 
 
-def check_succeeded(model: Model) -> None:
+def check_succeeded(model: Model | ModelHead) -> None:
     """Raise NotFinishedError for a model that is being fitted or extended, even if it has draws."""
     if model.state != SUCCEEDED:
         raise NotFinishedError(f"Model {model.id} is {model.state}: ask again when it has succeeded.")

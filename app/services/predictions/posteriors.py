@@ -7,13 +7,15 @@ from datetime import datetime  # noqa: TC003  beside other annotations
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services.cursors import is_id
 from app.services.errors import NotFinishedError, NotFoundError, ServiceError
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.store import draws as draw_store
 from app.store import models as store
-from app.store.engine import session_scope
+from app.store.engine import read_only, session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
+from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import PackedError, Posterior, is_warm, warm
 from sampler.posterior import row_diagnostics
@@ -76,7 +78,7 @@ class Posteriors:
         except Exception:
             log.exception("The kernels could not be loaded; the first prediction will try again")
 
-    def lookup(self, owner: str, model: str) -> tuple[Model, Posterior, int]:
+    def lookup(self, owner: str, model: str) -> tuple[ModelHead, Posterior, int]:
         """Return the model with this id or name, its posterior, and the present draws per chain.
 
         The posterior has at least that many draws: it grows while the model is being fitted.
@@ -88,11 +90,7 @@ class Posteriors:
         DamagedError
             The stored model can't be read back.
         """
-        with session_scope(self.engine, read_only=True) as session:
-            stored = models.get(session, owner, model, succeeded=True)
-            draws = self._common_draws(session, stored)
-            if stored.state != SUCCEEDED and not draws:
-                raise _not_finished(stored, partly=True)
+        stored, draws = self._finished(owner, model) or self._present(owner, model)
         posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
         for _ in range(LOADS):
             if draws is None or posterior.num_draws >= draws:
@@ -102,18 +100,36 @@ class Posteriors:
             posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
         return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
 
+    def _finished(self, owner: str, model: str) -> tuple[ModelHead, int | None] | None:
+        """Find a finished model, whose draws were counted before, by its id and one query; else None."""
+        if not (model.startswith("mdl_") and is_id(model)):
+            return None
+        with read_only(self.engine) as connection:
+            head = store.head(connection, owner, model)
+        counted, key = self._draws, head and (head.id, head.finished_at)
+        return (head, counted[key]) if head and head.state == SUCCEEDED and key in counted else None
+
+    def _present(self, owner: str, model: str) -> tuple[ModelHead, int | None]:
+        with session_scope(self.engine, read_only=True) as session:
+            stored = models.get(session, owner, model, succeeded=True)
+            draws = self._common_draws(session, stored)
+            if stored.state != SUCCEEDED and not draws:
+                raise _not_finished(stored, partly=True)
+            return store.head_of(stored), draws
+
     def _common_draws(self, session: Session, model: Model) -> int | None:
         """Return the number of draws that every chain has; it is constant once a model has succeeded."""
         key = model.id, model.finished_at
         if model.state != SUCCEEDED or model.finished_at is None:
             return store.common_draws(session, model.id)
-        if key not in self._draws:
-            if len(self._draws) >= MAX_VERDICTS:
-                self._draws.clear()
-            self._draws[key] = store.common_draws(session, model.id)
-        return self._draws[key]
+        counted = self._draws
+        if key not in counted:
+            if len(counted) >= MAX_VERDICTS:
+                counted = self._draws = {}  # another thread may be looking into the old one
+            counted[key] = store.common_draws(session, model.id)
+        return counted[key]
 
-    def verdict(self, model: Model, posterior: Posterior, draws: int) -> str | None:
+    def verdict(self, model: ModelHead, posterior: Posterior, draws: int) -> str | None:
         """Return the model's verdict at this number of draws: a pinned answer never changes."""
         if model.state == SUCCEEDED and draws == model.settings.get("num_draws", posterior.num_draws):
             return model.verdict

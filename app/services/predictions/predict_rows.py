@@ -22,7 +22,7 @@ from app.services.predictions.posteriors import Posteriors
 from app.services.predictions.rows import columns_of
 from app.services.predictions.tabular import read_rows
 from app.services.readers.options import Options
-from app.store.tables import Model
+from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
 from sampler.posterior import row_diagnostics
@@ -112,7 +112,7 @@ class Predictor(Posteriors):
         return replace(answer, notes=notes, kept=kept)
 
     def _answer(
-        self, model: Model, posterior: Posterior, coded: Coded, request: PredictRequest
+        self, model: ModelHead, posterior: Posterior, coded: Coded, request: PredictRequest
     ) -> PredictionAnswer:
         only_mean = request.target == "mean"
         _check_sizes(coded.num_rows, request)
