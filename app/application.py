@@ -22,7 +22,16 @@ from app.api import (
     predictions,
     studies,
 )
-from app.api.explanations import contrasts, convergence, diagnostics, draws, effects, importance, shap_values
+from app.api.explanations import (
+    contrasts,
+    convergence,
+    diagnostics,
+    draws,
+    effects,
+    groups,
+    importance,
+    shap_values,
+)
 from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
@@ -55,6 +64,7 @@ ROUTERS = (
     predictions.router,
     studies.router,
     diagnostics.router,
+    groups.router,
     importance.router,
     effects.router,
     draws.router,

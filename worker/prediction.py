@@ -54,7 +54,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
         request = found.request
         posterior = _posterior(context, claim.model_id, request["draws"])
-        names = [column.name for column in posterior.schema.columns]
+        names = [column.name for column in posterior.schema.inputs]
         there = session.get_one(Dataset, found.dataset_id).columns
         names += [column["name"] for column in there if column["name"] == posterior.exposure]
         table, before = predictions.read_rows(session, found, names, claim.ordinal)
@@ -64,7 +64,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))
     watch.check()
-    statistics = {"flags": count(coded.marks, posterior.schema.columns)}
+    statistics = {"flags": count(coded.marks, posterior.schema.inputs)}
     with session_scope(context.engine) as session:
         # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_part(session, claim, coded.num_rows, statistics)

@@ -204,6 +204,10 @@ class PredictionView(BaseModel):
     samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws per row.")
     flags: list[list[FlagView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
+    groups: str | None = Field(
+        None,
+        description="For a model with groups, what sd, intervals and quantiles include of their intercepts.",
+    )
 
 
 OPENAPI: dict[str, Any] = {"requestBody": {"content": dict.fromkeys(FILES, BINARY)}}

@@ -59,6 +59,7 @@ Examples
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
+  bartserve fit scores.csv --target normexam --groups school
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.
@@ -91,6 +92,10 @@ def fit(
     features: Annotated[
         str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
     ] = None,
+    groups: Annotated[
+        str | None,
+        typer.Option(help="Columns of subjects, schools, sites, each of whose levels has an intercept."),
+    ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
     ] = 0.0,
@@ -113,9 +118,9 @@ def fit(
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, **_pairs(setting or [])}
     settings.setdefault("family", "auto")
-    settings["features"] = (
-        [one.strip() for one in features.split(",")] if features else settings.get("features")
-    )
+    for role, names in (("features", features), ("groups", groups)):
+        if names:
+            settings[role] = [one.strip() for one in names.split(",")]
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:

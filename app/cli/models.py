@@ -25,6 +25,7 @@ Examples
   bartserve models refit cars
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
+  bartserve models groups scores
   bartserve models select cars
   bartserve models tune cars
   bartserve models delete mdl_0123456789abcdef0123
@@ -111,6 +112,29 @@ def write_card(
         text = client.model_card(model, CARD_FORMS[path.suffix.lower()])
     path.write_text(text, encoding="utf-8")
     out.print(f"written   {path}")
+
+
+@app.command("groups")
+def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+    """Show the intercepts of a model's groups with 90% intervals, and how much groups differ."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.groups(model)
+    if as_json:
+        print_json(found)
+        return
+    for column in found:
+        of_all = column["standard_deviation"]
+        out.print(
+            f"{column['column']}: standard deviation {of_all['mean']:.4g} ({of_all['lower']:.4g} to "
+            f"{of_all['upper']:.4g}), in units of {column['scale']}"
+        )
+        table = make_table("group", "rows", "intercept", "lower_90", "upper_90")
+        for group in column["groups"]:
+            figures = (f"{group[name]:.4g}" for name in ("mean", "lower", "upper"))
+            table.add_row(group["group"], str(group["rows"]), *figures)
+        print_table(table, "")
+    if not found:
+        out.print("The model has no groups: bartserve fit FILE --target COLUMN --groups COLUMN has.")
 
 
 @app.command("cancel")

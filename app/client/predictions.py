@@ -158,6 +158,14 @@ class Predictions(Calls):
         ]
         return found
 
+    def groups(self, model: str | Model, level: float = 0.9) -> list[Json]:
+        """Return the intercepts of groups beside the trees, by column of groups; empty without any.
+
+        Each has ``column``, ``standard_deviation``, ``share`` and ``groups``, with mean and interval.
+        """
+        found: list[Json] = self._get(address("models", model, "groups"), level=level)["columns"]
+        return found
+
     def interactions(
         self, model: str | Model, features: Sequence[str] | None = None, level: float = 0.9
     ) -> list[Json]:

@@ -168,6 +168,7 @@ class ModelRequest(_SettingsRequest):
             features=settings.get("features"),
             columns=settings.get("columns"),
             roles={name: settings[name] for name in COLUMN_ROLES if name in settings},
+            groups=settings.get("groups") or (),
             settings={name: settings[name] for name in SETTINGS if name in settings},
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),

@@ -20,6 +20,15 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=FormField("Exposure"),
     ),
+    "groups": Setting(
+        "names",
+        "roles",
+        "Columns, at most four, whose levels differ by more than the features say: subjects, schools, sites. "
+        "Each level has an intercept beside the trees (method bart, gaussian or probit). They are no "
+        "features.",
+        sparing=True,
+        form=FormField("Groups"),
+    ),
 }
 COLUMN_ROLES = tuple(name for name, role in ROLES.items() if role.kind == "column")
 

@@ -16,6 +16,7 @@ from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.intervals import CALIBRATED, IntervalFigures, IntervalKind, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
+from sampler.posterior.kinds.intercepts import INCLUDED
 from sampler.posterior.prediction import Prediction
 from sampler.posterior.stored_draws import StoredDraws
 from sampler.posterior.verdict.reasons import noise_prior_reason
@@ -130,6 +131,7 @@ class PosteriorDraws(StoredDraws):
             request.kind,
             by_row(coded.marks, self.schema.inputs),
             self.classes,
+            groups="" if self._intercepts is None else INCLUDED[request.kind],
         )
 
     def _fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
@@ -289,10 +291,8 @@ class PosteriorDraws(StoredDraws):
 
     def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
-        sums = self._ensemble.sums_of(coded, chosen)
-        f = sums.astype(np.float64)
-        f *= self._step
-        f += self._offset
+        sums = self._ensemble.sums(coded.codes, chosen)
+        f = self._offset + self._step * sums.astype(np.float64)
         if self._slopes is not None:
             self._slopes.add_to(f, coded, chosen)
         if self._intercepts is not None:
@@ -306,25 +306,6 @@ class PosteriorDraws(StoredDraws):
         """Whether f is a sum of trees, with nothing beside them."""
         return self._slopes is None and self._intercepts is None
 
-    def _average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
-        """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy].
-
-        It is for plain sums of trees, whose averages are exact in whole grid steps; None for others.
-        """
-        usual = all(
-            getattr(type(self), name) is getattr(PosteriorDraws, name) for name in ("_f_of", "_mean_of")
-        )
-        linear = self.family == "gaussian" and self._of_sums and self._transform is None
-        if not usual or not linear or not self._ensemble.has_room:
-            return None
-
-        def average(coded: Coded) -> Floats:
-            totals = self._ensemble.totals_of(coded, chosen)
-            num_rows = coded.num_rows // totals.shape[1]
-            return np.asarray(self._offset + self._step * (totals / num_rows))
-
-        return average
-
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
         return self._summary
@@ -332,8 +313,11 @@ class PosteriorDraws(StoredDraws):
     @cached_property
     def _summary(self) -> Summary:
         found = self._summarise()
-        told = None if self.sigma is None else noise_prior_reason(self.sigma, self._header)
-        return found if told is None else replace(found, reasons=[*found.reasons, told])
+        told = [
+            None if self.sigma is None else noise_prior_reason(self.sigma, self._header),
+            None if self._intercepts is None else self._intercepts.disagreement(self.group_sds()),
+        ]
+        return replace(found, reasons=[*found.reasons, *(reason for reason in told if reason)])
 
     def _summarise(self) -> Summary:
         f = self.draws_by_figure(self.reference)

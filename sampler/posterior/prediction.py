@@ -57,6 +57,8 @@ class Prediction:
         Prediction sets of classes, one for each level of calibrated predictions.
     claims
         What calibrated intervals or sets promise, one for each level.
+    groups
+        What `sd`, intervals and quantiles include of intercepts of groups, in words; "" for a model without.
 
     """
 
@@ -71,6 +73,7 @@ class Prediction:
     classes: tuple[str, ...] | None = None
     sets: list[PredictionSet] = field(default_factory=list)
     claims: list[CalibratedLevel] = field(default_factory=list)
+    groups: str = ""
 
     def __len__(self) -> int:
         return len(self.mean)

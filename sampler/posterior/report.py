@@ -55,7 +55,8 @@ def diagnose(
         reference rows for f; undefined figures (too few draws, chains that don't move) are None; ``traces``
         with the positions of the draws shown and sigma of each chain at them; ``moves`` by chain; ``trees``:
         leaves and depths, their mean, maximum and shares; ``topologies`` of one tree: its shapes with their
-        probabilities (None of a sum of trees).
+        probabilities (None of a sum of trees); ``groups``: for each column of groups (None without any) its
+        name, their number, and the figures of their standard deviation.
 
     """
     summary, weights = posterior.summary(), posterior.weights
@@ -85,6 +86,12 @@ def diagnose(
             ),
         },
         "topologies": summary.topologies,
+        "groups": [
+            {"column": column.name, "groups": len(column.levels)}
+            | {name: row[0] for name, row in _figures(sd[None], weights).items()}
+            for column, sd in zip(posterior.schema.groups, posterior.group_sds(), strict=True)
+        ]
+        or None,
     }
 
 

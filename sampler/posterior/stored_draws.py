@@ -137,6 +137,13 @@ class StoredDraws:
             return None
         return self._degrees[:, : self._choose(num_draws)[1]]
 
+    def group_sds(self, num_draws: int | None = None) -> Floats:
+        """Return draws of standard deviations of intercepts, float64 [column of groups, chain, draw]."""
+        chosen, used = self._choose(num_draws)
+        if self._intercepts is None:
+            return np.zeros((0, self.num_chains, used))
+        return self._intercepts.sds[:, chosen].reshape(-1, self.num_chains, used)
+
     @property
     def sigma(self) -> Floats | None:
         """Draws of the noise standard deviation, float64 [chain, draw]; None for probit."""

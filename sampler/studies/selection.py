@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
-from sampler.data.table import as_array
+from sampler.data.groupings import group_names
+from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.fitting import run
@@ -175,6 +176,11 @@ class NullFits:
             order = np.random.default_rng([self.seed, permutation]).permutation(len(outcomes[0]))
             outcomes = [None if column is None else column[order] for column in outcomes]
         y, weights, exposure = outcomes
+        X, grouped = self.X, group_names(settings.get("groups"))
+        if permutation is not None and grouped:
+            table = read(X)
+            mixed = table.part(order).readers
+            X = replace(table, readers={**table.readers, **{name: mixed[name] for name in grouped}})
         name = self.settings.get("target_name") or getattr(self.y, "name", None)
         exposed = self.settings.get("exposure_name") or getattr(self.exposure, "name", None)
         named = {
@@ -182,9 +188,7 @@ class NullFits:
             "target_name": None if name is None else str(name),
             "exposure_name": None if exposed is None else str(exposed),
         }
-        return prepare(
-            self.X, y, weights=weights, exposure=exposure, num_chains=num_chains, seed=seed, **named
-        )
+        return prepare(X, y, weights=weights, exposure=exposure, num_chains=num_chains, seed=seed, **named)
 
 
 def select_features(

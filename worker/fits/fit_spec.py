@@ -52,9 +52,15 @@ class Spec:
         return exposure
 
     @property
+    def groups(self) -> list[str]:
+        """Columns of groups."""
+        groups: list[str] = self.settings.get("groups") or []
+        return groups
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
-        taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES)}
+        taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES), *self.groups}
         used = set(self.names if self.features is None else self.features)
         return [name for name in self.names if name in used and name not in taken]
 
@@ -109,9 +115,10 @@ def read_spec(session: Session, model_id: str) -> Spec:
 def read_rows(session: Session, spec: Spec) -> ModelRows:
     """Read all rows of the columns that the model uses."""
     more = [name for name in (spec.target, spec.weights, spec.exposure) if name]
-    table = datasets.read(session, spec.dataset_id, [*spec.learnt, *more])
+    names = [*spec.learnt, *spec.groups]
+    table = datasets.read(session, spec.dataset_id, [*names, *more])
     weights, exposure = (table.column(name) if name else None for name in (spec.weights, spec.exposure))
-    return ModelRows(table.select(spec.learnt), table.column(spec.target), weights, exposure)
+    return ModelRows(table.select(names), table.column(spec.target), weights, exposure)
 
 
 def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
@@ -156,6 +163,7 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         weights=training.weights,
         exposure=training.exposure,
         exposure_name=spec.exposure,
+        groups=spec.groups,
         target_name=spec.target,
         ignored=[name for name in spec.names if name not in used],
         **arguments,

@@ -35,6 +35,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         "features": spec.features,
         "target_name": spec.target,
         "exposure_name": spec.exposure,
+        "groups": spec.groups,
     }
     try:
         found = score_fold(

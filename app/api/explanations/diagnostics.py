@@ -119,6 +119,13 @@ class PrecisionView(BaseModel):
     text: str = Field(description="The same as a sentence.")
 
 
+class GroupFigures(OneFigures):
+    """Diagnostics of the standard deviation of the intercepts of a column of groups."""
+
+    column: str
+    groups: int = Field(description="Number of groups.")
+
+
 class DiagnosticsView(BaseModel):
     """The convergence verdict with all diagnostics behind it."""
 
@@ -139,6 +146,7 @@ class DiagnosticsView(BaseModel):
     topologies: list[TopologyView] | None = Field(
         description="For single-tree methods up to 50 topologies, the most probable first; else null."
     )
+    groups: list[GroupFigures] | None = Field(description="By column of groups; null without any.")
 
 
 @router.get("/{model_id}/diagnostics", response_model=DiagnosticsView, responses=responses(409))

@@ -70,10 +70,10 @@ def every() -> Iterator[Knob]:
 def facts(settings: dict[str, object]) -> list[tuple[str, str, object]]:
     """Name, label and value of the settings of a fitted model that are numbers, words and columns."""
     return [
-        (name, LABELS[name], settings[name])
+        (name, LABELS[name], ", ".join(value) if isinstance(value := settings[name], list) else value)
         for name, setting in DEFINITIONS.items()
         if name in LABELS
-        and setting.kind in {"word", "whole", "number", "column"}
+        and setting.kind in {"word", "whole", "number", "column", "names"}
         and settings.get(name) is not None
         and not (setting.rare and settings[name] == setting.default)
     ]

@@ -21,11 +21,14 @@ LONGEST = 20  # longest whole number in characters
 def body_of(form: FormData) -> dict[str, Any]:
     """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
     target = text(form, "target") or ""
-    features = [name for name in form.getlist("features") if isinstance(name, str) and name != target]
+    groups = [name for name in form.getlist("groups") if isinstance(name, str) and name]
+    taken = {target, *groups}
+    features = [name for name in form.getlist("features") if isinstance(name, str) and name not in taken]
     faults = [] if features else [Fault("features", None, "choose at least one")]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
     texts = {name: text(form, name) for name in ("name", "weights", "exposure", "family", "method")}
     body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
+    body |= {"groups": groups} if groups else {}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     for knob in fit_fields.every():

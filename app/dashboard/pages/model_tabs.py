@@ -31,6 +31,7 @@ from app.services.explanations import (
     accumulated_effects,
     convergence,
     densities,
+    groups,
     importance,
     partial_dependence,
     shap_values,
@@ -47,6 +48,7 @@ from app.web.scopes import GuardedRoute, needs
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 LEVELS = (0.5, 0.9)
 MOST_REASONS = 20  # features in the table of reasons
+MOST_GROUPS = 20  # in the table of intercepts: the largest and the smallest
 Frame = dict[str, Any]
 
 
@@ -109,15 +111,18 @@ async def features(
 ) -> Response:
     """Show how much each feature matters for held-out rows, its share of the rules, and selected ones."""
     model_id = frame["model"].id
-    found = None
+    found, grouped = None, list[dict[str, Any]]()
     if frame["model"].state == "succeeded":
         found = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
+        grouped = await gate.run(lambda: groups.groups(predictor, owner, model_id, 0.9).columns)
     path = f"/models/{model_id}/variable-importance"
     return render.render(
         request.scope,
         "model_features.html",
         **frame,
         importance=found,
+        grouped=grouped,
+        most_groups=MOST_GROUPS,
         study=study,
         snippets=snippets.ask(request, path, snippets.call("importance", model_id)),
     )

@@ -134,6 +134,7 @@ def _page(
         columns=columns,
         usable=usable,
         ticked=ticked,
+        grouped=set(entries.getlist("groups")) if isinstance(entries, FormData) else set(),
         kinds=requests.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,

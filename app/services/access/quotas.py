@@ -12,6 +12,7 @@ from app.services.request_context import actor
 from app.store.access import quotas as store
 from app.store.queue import jobs
 
+BYTES_PER_GROUP = 3  # of a draw of an intercept
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
 LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry
 
@@ -21,7 +22,8 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
     trees *= int(settings.get("classes") or 1)  # a sum of trees for each
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
-    return BYTES_PER_TREE * trees * chains * int(draws)
+    groups = BYTES_PER_GROUP * int(settings.get("num_groups") or 0)
+    return (BYTES_PER_TREE * trees + groups) * chains * int(draws)
 
 
 def check_stored(session: Session, owner: str, more: int) -> None:

@@ -50,7 +50,7 @@ def features(
     """
     _, posterior, _ = predictor.lookup(owner, model)
     fields = []
-    for column in posterior.schema.columns:
+    for column in posterior.schema.inputs:
         date = column.kind == "date"
         low, high = ((days_to_text(v) if date and v is not None else v) for v in (column.min, column.max))
         profile = (profiles or {}).get(column.name) or {}

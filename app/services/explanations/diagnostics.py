@@ -43,6 +43,7 @@ class Diagnostics:
     moves: list[Json]
     trees: Json
     topologies: list[Json] | None
+    groups: list[Json] | None
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,9 @@ SCALE_ROW = 24  # per row with heavy tails: its scale, squared error, weight
 PRECISION_ROW = 32  # per row with a forest of precisions: log precision, its part of sums, weight
 CLASS_ROW = 16  # per row and class with a sum of trees: log f, its part of sums, whether it is the row's
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
+GROUP_ROW = 8  # per row and column of groups: the row's group
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
+DRAWN_GROUP = 48  # per kept draw and group: its intercept as kept, packed, unpacked and read
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
@@ -100,7 +102,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
         sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
     if settings.get("linear"):
         sampling += rows * LINEAR_CELL * columns
-    finishing = chains * draws * (DRAW + TREE * trees)
+    sampling += rows * GROUP_ROW * len(settings.get("groups") or ())
+    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * int(settings.get("num_groups") or 0))
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     if search := settings.get("search"):

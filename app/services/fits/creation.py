@@ -163,7 +163,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
-        reserved = [request.target, *request.roles.values()]
+        reserved = [request.target, *request.roles.values(), *request.groups]
         request_checks.check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
     missing = table.column(request.target).null_count if request.leave_out_missing else 0
@@ -173,6 +173,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)
     request_checks.check_particles(dataset, settings)
+    num_groups = request_checks.check_groups(table, request, settings)
     choice = request_checks.choose_features(dataset, reserved, request)
     request_checks.check_cuts(prior.get("cuts", {}), choice)
     target = request_checks.check_values(table, request, settings)
@@ -186,6 +187,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
             for role in COLUMN_ROLES
             if role in request.roles or not ROLES[role].sparing
         },
+        **({"groups": list(request.groups), "num_groups": num_groups} if request.groups else {}),
         "prior": prior,
         "holdout": request.holdout,
     }

@@ -27,6 +27,7 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # a log-linear tree's update; noise by row: counts anew
 LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term
+GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
 SCALE_ROW = 1.2e-7  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # factor on the time per row when rows have weights
@@ -92,6 +93,9 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         each += noise_forest.NUM_TREES * (own + own_row * rows)
     if settings.get("linear"):
         each += LINEAR_CELL * rows * columns
+    each += GROUP_ROW * rows * len(settings.get("groups") or ()) + GROUP * int(
+        settings.get("num_groups") or 0
+    )
     sampling = (burnin + kept) * each
     return BEGIN + KEEP * draws + sampling
 

@@ -12,12 +12,15 @@ from app.services.fits.requests import FitRequest
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
 from sampler.data.columns import is_beyond
+from sampler.data.groupings import check_names, group_names, read_groups
 from sampler.data.schema import Choice, Column
+from sampler.data.table import read_column
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
 from sampler.preparation import check_exposure, check_weights, checked_prior
+from sampler.setting_checks import check_groups as check_group_settings
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
@@ -110,6 +113,22 @@ def _check_exposure(table: pa.Table, request: FitRequest, settings: Settings) ->
         read_exposure(table.column(exposure), exposure, table.num_rows)
     except DataError as error:
         raise _unusable(error) from None
+
+
+def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> int:
+    """Check the columns of groups; return the number of groups of all of them."""
+    taken = {"target": request.target, **request.roles}
+    try:
+        names = group_names(request.groups)
+        check_group_settings(settings, METHODS[settings.method], names)
+        check_names(names, table.column_names, taken, request.features)
+    except SettingsError as error:
+        raise _refused(error) from None
+    try:
+        columns, _ = read_groups([read_column(table.column(name), name) for name in names])
+    except DataError as error:
+        raise _unusable(error) from None
+    return sum(len(column.levels) for column in columns)
 
 
 def check_particles(dataset: Dataset, settings: Settings) -> None:

@@ -37,6 +37,7 @@ class FitRequest:
     features: Sequence[str] | None = None
     columns: Mapping[str, str] | None = None
     roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
+    groups: Sequence[str] = ()  # columns of groups
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
@@ -71,6 +72,7 @@ def like(
         features=settings.get("features"),
         columns=settings.get("columns"),
         roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
+        groups=settings.get("groups") or (),
         settings={name: value for name, value in (known | draws).items() if value is not None},
         prior=settings.get("prior"),
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},

@@ -49,6 +49,7 @@ class PredictionAnswer:
             "verdict": self.verdict,
             "classes": None if self.classes is None else list(self.classes),
             "warnings": [*self.notes, *self.prediction.warnings],
+            **({"groups": self.prediction.groups} if self.prediction.groups else {}),
         }
 
     def to_json(self) -> dict[str, Any]:

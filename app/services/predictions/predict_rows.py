@@ -103,7 +103,7 @@ class Predictor(Posteriors):
             )
             names = kept_columns.names_of(request.keep, as_sent.column_names)
             kept = kept_columns.with_dates(as_sent.select(names)) if names else None
-            known = {column.name for column in posterior.schema.columns} | set(posterior.schema.ignored)
+            known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
             rows = rows.drop_columns([name for name in names if name not in known])
         with understood(), predict_seconds.labels("compute").time():
             coded = posterior.encode(rows)

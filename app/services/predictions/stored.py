@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-import numpy as np
 from sqlalchemy.orm import Session
 
 from app.services import cursors, datasets
@@ -19,7 +18,6 @@ from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
-from sampler.data.encode import Coded
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import percent
 
@@ -104,8 +102,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
     keep = kept_columns.names_of(request.keep, names)
     schema = posterior.schema
-    known = {column.name for column in schema.columns} | set(schema.ignored)
-    nothing = Coded(np.zeros((len(posterior.schema.coded), 0), np.uint8), [])
+    known = {column.name for column in schema.inputs} | set(schema.ignored)
+    nothing = posterior.reference.part(slice(0))
     with understood():
         warnings = schema.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(

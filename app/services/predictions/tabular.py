@@ -35,7 +35,7 @@ def read_rows(
     TooLargeError
         There are more rows than `max_rows`, or texts are too long.
     """
-    columns = {column.name: column for column in schema.columns}
+    columns = {column.name: column for column in schema.inputs}
     kinds = {name: RAW if column.kind == "category" else column.kind for name, column in columns.items()}
     if exposure is not None:
         kinds[exposure] = "number"

@@ -188,6 +188,10 @@ def _data(posterior: Posterior, header: Header) -> Section:
     sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
     if posterior.exposure is not None:
         sentences.append(f"Counts are of the exposure in the column {posterior.exposure}.")
+    sentences += [
+        f"Each of the {len(each.levels):,} groups of the column {each.name} has an intercept."
+        for each in posterior.schema.groups
+    ]
     if len(features) > MOST_ROWS:
         sentences.append(f"The first {MOST_ROWS} features:")
     rows = [(each.name, each.kind, _range(each), f"{each.missing:,}") for each in features[:MOST_ROWS]]

@@ -12,7 +12,7 @@ from sampler.errors import PackedError
 from sampler.posterior import rhat_ess
 from sampler.posterior.display.tabular import to_pandas
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS
-from sampler.posterior.verdict.reasons import defined
+from sampler.posterior.verdict.reasons import Reason, defined
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +26,14 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+INCLUDED = {  # what answers include, by the kind of interval
+    "predictive": "a new outcome in its group: the intercept of a known group, that of a new one with the "
+    "standard deviation of all groups, and noise",
+    "credible": "the mean outcome in the row's group; of a new group the mean over groups, without their "
+    "standard deviation",
+    "calibrated": "a new outcome in its group, as covered for held-out rows",
+}
+MOST_RHAT = 1.2  # of a standard deviation, above which the summary says so
 LARGEST = 1e150  # of a standard deviation, in units of y: its square is still finite
 
 
@@ -152,6 +160,16 @@ class InterceptDraws:
     def nbytes(self) -> int:
         """Memory held, in bytes."""
         return self._effects.nbytes + self.sds.nbytes
+
+    @staticmethod
+    def disagreement(sds: Floats) -> Reason | None:
+        """Return the reason where chains disagree on standard deviations [column, chain, draw]."""
+        if sds.shape[2] < FEWEST_DRAWS:
+            return None
+        worst = float(np.max(rhat_ess.rhat(sds)))
+        if not worst > MOST_RHAT:
+            return None
+        return Reason("groups_disagree", {"rhat": worst, "limit": MOST_RHAT})
 
     def effects(
         self, chosen: NDArray[np.int64], num_chains: int, sigma: Floats, level: float, scale: str

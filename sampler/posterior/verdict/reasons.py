@@ -28,6 +28,7 @@ ReasonCode = Literal[
     "evidence_disagrees",
     "too_few_draws",
     "sigma_by_prior",
+    "groups_disagree",
 ]
 SENTENCES: dict[ReasonCode, str] = {
     "limits_met": "R-hat at most {rhat} and errors below {error} sd at {share:.0%} or more of the {rows}",
@@ -39,6 +40,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "too_few_draws": "{draws} draws per chain are too few to tell",
     "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale:.3g}), not from the "
     "residuals; if the noise is smaller, set the prior's lambda to about the variance of the noise",
+    "groups_disagree": "groups: R-hat {rhat:.2f} of the standard deviation of intercepts is above {limit}: "
+    "predictions of new groups may be off",
 }
 
 

@@ -85,7 +85,8 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         raise UnusableModelError(f"{str(error)[:MAX_SAID]}.".capitalize()) from None
     posterior, summary = contents.posterior, contents.summary
     settings = Settings.from_json(posterior.settings)
-    columns = posterior.schema.columns
+    columns, groups = posterior.schema.columns, posterior.schema.groups
+    num_groups = sum(len(column.levels) for column in groups)
     out.write(contents.header)
     for chain in contents.chains:
         out.writelines(block.data for block in chain)
@@ -99,6 +100,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         | {
             "features": [column.name for column in columns],
             "columns": {column.name: column.kind for column in columns},
+            **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
             "constants": posterior.constants,
         },
         "verdict": summary.verdict,

@@ -1,0 +1,103 @@
+"""Columns of groups: known and new ones over HTTP, pages, files, studies, and what is refused."""
+
+import numpy as np
+import pytest
+
+from sampler import load
+from tests.support.api_calls import post_csv
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+
+def scores(rows: int = 200) -> str:
+    """Make outcomes of a number, in eight schools that differ, and of two sexes."""
+    rng = np.random.default_rng(5)
+    x, school = rng.uniform(size=rows), rng.integers(0, 8, rows)
+    y = 2 * x + np.linspace(-3, 3, 8)[school] + 0.3 * rng.normal(size=rows)
+    sex = np.array(["f", "m"])[rng.integers(0, 2, rows)]
+    lines = (f"{a:.4f},{b},{c + 101},{d:.4f}\n" for a, b, c, d in zip(x, sex, school, y, strict=True))
+    return "x,sex,school,y\n" + "".join(lines)
+
+
+def test_groups_go_all_the_way(client, settings, tmp_path):
+    """A fit with groups: answers of known and new ones, scores, pages, batch, file, more draws."""
+    model = fitted(client, settings, text=scores(), groups=["school"], holdout=0.2, seed=1)
+    assert model["settings"]["groups"] == ["school"]
+    assert model["settings"]["num_groups"] == 8
+    assert model["settings"]["features"] == ["x", "sex"]
+    assert model["holdout"]["rmse"] < 1.2  # of outcomes with sd 2
+    path = f"/models/{model['id']}"
+    columns = {"x": [0.5] * 4, "sex": ["f"] * 4, "school": [101, 108, 999, None]}
+    said = client.post(f"{path}/predict", json={"columns": columns}).json()
+    assert said["mean"][0] < said["mean"][2] < said["mean"][1]
+    assert said["mean"][2] == said["mean"][3]
+    assert said["sd"][2] > 1.5 * said["sd"][0]
+    assert [flags and flags[0]["flag"] for flags in said["flags"]] == [[], [], "unseen_level", "missing"]
+    assert "that of a new one with the standard deviation" in said["groups"]
+    credible = client.post(f"{path}/predict", json={"columns": columns, "interval": "credible"}).json()
+    assert credible["sd"][2] < said["sd"][2]
+    assert "mean over groups" in credible["groups"]
+    without = client.post(f"{path}/predict", json={"columns": {"x": [0.5], "sex": ["f"]}})
+    assert without.status_code == 422
+    assert "send the column" in str(without.json()["errors"])
+    as_csv = {"Content-Type": "text/csv", "Accept": "text/csv"}
+    csv = client.post(f"{path}/predict", content="x,sex,school\n0.5,f,101.0\n0.5,f,\n", headers=as_csv)
+    assert csv.status_code == 200, csv.text
+    assert [float(line.split(",")[0]) for line in csv.text.splitlines()[1:]] == pytest.approx(
+        [said["mean"][0], said["mean"][3]]
+    )
+    (table,) = client.get(f"{path}/groups", params={"level": 0.5}).json()["columns"]
+    assert (table["column"], table["groups"][0]["group"], table["level"]) == ("school", "101", 0.5)
+    assert table["groups"][0]["mean"] < table["groups"][7]["mean"]
+    assert client.get(f"{path}/diagnostics").json()["groups"][0]["groups"] == 8
+    for part in ("variable-importance", "draws", "card", "holdout"):
+        assert client.get(f"{path}/{part}").status_code == 200
+    for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5&f1=f&f2=101"):
+        page = client.get(f"/ui{path}{tab}")
+        assert page.status_code == 200, tab
+        assert tab != "/features" or "Groups: school" in page.text
+    batch = client.post(f"{path}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert batch.status_code == 202, batch.text
+    run_units(settings)
+    rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
+    assert rows.status_code == 200, rows.text
+    data = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
+    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(said["mean"][0])
+    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert back.status_code == 201, back.text
+    assert client.get(back.headers["location"]).json()["settings"]["groups"] == ["school"]
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["state"] == "succeeded"
+
+
+def test_what_groups_cannot_be_is_refused_before_the_202(client):
+    """Unknown columns, features, the target, other families, methods and noise, holes: each by name."""
+    dataset = post_csv(client, scores().replace(",101,", ",,", 1)).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "groups": ["school"]} | SMALL
+    for told, more in (
+        ("the group is missing", {}),
+        ("no such column", {"groups": ["schol"]}),
+        ("among the features too", {"groups": ["sex"], "features": ["x", "sex"]}),
+        ("is the target already", {"groups": ["y"]}),
+        ("is the weights already", {"groups": ["x"], "weights": "x"}),
+        ("heavy tails", {"groups": ["sex"], "noise": "t"}),
+        ("set method=bart", {"groups": ["sex"], "method": "bcart", "num_trees": None}),
+        ("twice", {"groups": ["sex", "sex"]}),
+    ):
+        answer = client.post("/models", json=body | more)
+        assert answer.status_code == 422, (told, answer.text)
+        assert told in str(answer.json()["errors"]), answer.json()
+
+
+def test_estimates_count_groups(client):
+    """Thousands of groups take memory of kept draws, and time."""
+    lines = "".join(f"{k % 7},g{k % 3000},{k % 11}\n" for k in range(6000))
+    dataset = post_csv(client, "x,g,y\n" + lines).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "features": ["x"], "num_draws": 1000}
+    plain, grouped = (
+        client.post("/models/estimate", json=body | more).json() for more in ({}, {"groups": ["g"]})
+    )
+    assert grouped["memory_bytes"] > plain["memory_bytes"] + 100 * 2**20
+    assert grouped["seconds"] > plain["seconds"]
