@@ -2,29 +2,42 @@
 
 import os
 import signal
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from app.services.studies import tuning
 from app.store import models, studies
 from app.store.engine import session_scope
 from app.store.tables import Study, Unit
-from sampler import holdout_rows, select_features
+from sampler import holdout_rows, select_features, tune
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT
 
 PERMUTATIONS = 20
 WANTED = {"num_chains": 3, "num_trees": 10, "num_burnin": 200, "num_draws": 100}
 FITS = [3, 4, 4, 4, 4, 4]  # of each unit
+SELECTION = WANTED | {"permutations": PERMUTATIONS, "seed": 4, "at_once": 4}
+SIZES = [{"num_trees": 5}, {"num_trees": 20}]
+TUNING = {
+    "candidates": SIZES,
+    "common": {"num_burnin": 800, "num_draws": 100},
+    "folds": 3,
+    "parsimony": False,
+    "seed": 4,
+}
 SLOW = 50  # times as many iterations
 
 
 def create(service, model_id, **more) -> str:
-    request = WANTED | {"permutations": PERMUTATIONS, "seed": 4, "at_once": 4} | more
+    return stored(service, model_id, "selection", SELECTION | more, FITS)
+
+
+def stored(service, model_id, kind, request, fits) -> str:
     with session_scope(service.engine) as session:
-        return studies.create(
-            session, owner=OWNER, model_id=model_id, kind="selection", request=request, fits=FITS
-        ).id
+        made = studies.create(session, owner=OWNER, model_id=model_id, kind=kind, request=request, fits=fits)
+        return made.id
 
 
 def state(service, study_id) -> Study:
@@ -51,28 +64,45 @@ def model_id(service):
     return made
 
 
-def test_a_killed_workers_unit_is_run_again(service, model_id):
+@pytest.mark.parametrize(
+    ("kind", "asked", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
+)
+def test_a_killed_workers_unit_is_run_again(service, model_id, kind, asked, fits):
     """After SIGKILL in mid-study the next worker completes it, and the result equals the library's."""
-    made = create(service, model_id)
+    made = stored(service, model_id, kind, asked, fits)
     first = service.start_worker(slots=1)
     service.eventually(lambda: done(service, made) >= 1)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    assert done(service, made) < len(FITS)
+    assert done(service, made) < len(fits)
     service.start_worker()
     assert (ended(service, made).state, state(service, made).error) == ("succeeded", None)
 
     with session_scope(service.engine, read_only=True) as session:
-        assert studies.fits_done(session, made) == sum(FITS)
-        own, *permuted = studies.statistics(session, made)
+        assert studies.fits_done(session, made) == sum(fits)
+        found = studies.statistics(session, made)
     rows = friedman_table(200)
     seen = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
-    X, y = seen.drop_columns("y"), seen.column("y")
+    check = {"selection": is_the_selection, "tuning": is_the_tuning}[kind]
+    check(found, seen.drop_columns("y"), seen.column("y"))
+
+
+def is_the_selection(found, X, y):
+    own, *permuted = found
     expected = select_features(
         X, y, columns={"town": "category"}, target_name="y", seed=4, num_permutations=PERMUTATIONS, **WANTED
     )
     assert own == {"names": expected.names, "share": expected.share.tolist()}
     assert [row for part in permuted for row in part["null"]] == expected.null.tolist()
+
+
+def is_the_tuning(found, X, y):
+    settings = TUNING["common"] | {"columns": {"town": "category"}, "target_name": "y"}
+    expected = tune(X, y, candidates=SIZES, folds=3, seed=4, **settings)
+    trials = tuning.result(TUNING, found).trials
+    assert [replace(trial, seconds=None) for trial in trials] == [
+        replace(trial, seconds=None) for trial in expected.trials
+    ]
 
 
 @pytest.mark.slow
