@@ -31,6 +31,38 @@ def test_differences_of_predictions_on_every_draw():
     assert found.treated is None
 
 
+@pytest.mark.parametrize(
+    ("y", "settings"),
+    [
+        ("two", {"family": "probit"}),
+        ("three", {"family": "categorical"}),
+        ("counts", {"family": "poisson"}),
+        ("times", {"transform": "log"}),
+    ],
+)
+def test_probabilities_counts_and_times(y, settings):
+    """Contrasts are of what predictions are of: probabilities of each class, mean counts, mean times."""
+    rng = np.random.default_rng(1)
+    X = {"a": rng.normal(size=60), "b": rng.normal(size=60)}
+    outcomes = {
+        "two": (X["a"] > 0).astype(int),
+        "three": np.digitize(X["a"], [-0.5, 0.5]),
+        "counts": rng.poisson(np.exp(X["a"])),
+        "times": np.exp(X["a"] + rng.normal(size=60) / 4),
+    }
+    posterior = fit(X, outcomes[y], **SHORT | {"num_trees": 10} | settings)
+    found = posterior.contrast(X, {"a": 1.0}, {"a": -1.0})
+    high, low = (posterior.sample(X | {"a": np.full(60, value)}) for value in (1.0, -1.0))
+    draws = (high - low).reshape(-1, *high.shape[2:])
+    np.testing.assert_allclose(found.mean, draws.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(
+        [found.lower, found.upper], np.quantile(draws, [0.05, 0.95], axis=0), atol=1e-12
+    )
+    last = np.atleast_1d(found.average.mean)[-1]
+    assert last > (0.4 if y in ("two", "three") else 0.8)
+    assert np.all(np.abs(found.mean) <= 1) or y in ("counts", "times")
+
+
 def test_groups_without_rows_are_left_out():
     """A level or quarter that no row has gives no average; the printed table has one line for each other."""
     posterior, X, _ = make_posterior(2)

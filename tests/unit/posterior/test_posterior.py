@@ -129,22 +129,47 @@ def test_no_draws_yet():
         Posterior.from_blocks(make_problem()[0].header(), [[], []])
 
 
+def reasons(posterior):
+    """Return a hash of every explanation."""
+    shap, pairs = posterior.shap(ROWS), posterior.interactions(["x1", "x2", "c"])
+    contrast = posterior.contrast(ROWS, {"x1": 1.0}, {"x1": 0.0})
+    curves = [posterior.partial_dependence(names, ice=len(names) == 1) for names in (["x1"], ["x1", "c"])]
+    importance = posterior.importance(ROWS, [1.0, 2.0, 4.0], permutations=3)
+    figures = [
+        *(shap.values, shap.lower, posterior.shap(game="path-dependent").values, pairs.strength, pairs.h),
+        *(
+            contrast.mean,
+            contrast.population[:3],
+            contrast.unlike,
+            importance.mean,
+            posterior.inclusion().mean,
+        ),
+        *(curve.mean for curve in curves),
+        *(curves[0].ice.mean, posterior.accumulated_effects("x1").mean),
+    ]
+    card = posterior.model_card(ROWS, [1.0, 2.0, 4.0]).to_markdown()
+    return hashlib.sha256(
+        b"".join(np.asarray(each).tobytes() for each in figures) + card.encode()
+    ).hexdigest()
+
+
 @pytest.mark.slow
 def test_saved_and_loaded_in_another_process(tmp_path):
-    """A saved file gives equal bits in a new process, and equal bytes when saved again."""
+    """A saved file gives equal predictions and reasons in a new process, and equal bytes when saved again."""
     posterior, _, _ = make_posterior()
     path = tmp_path / "model.bart"
     posterior.save(path)
     assert load(path).to_bytes() == path.read_bytes()
     code = (
         "import sys; sys.path.insert(0, '.'); from sampler import load; "
-        "from tests.unit.posterior.test_posterior import fingerprint; print(fingerprint(load(sys.argv[1])))"
+        "from tests.unit.posterior.test_posterior import fingerprint, reasons; "
+        "posterior = load(sys.argv[1]); print(fingerprint(posterior), reasons(posterior))"
     )
     root = Path(__file__).parents[3]
     done = subprocess.run(
         [sys.executable, "-c", code, path], cwd=root, capture_output=True, text=True, check=True
     )
-    assert done.stdout.strip() == fingerprint(posterior)
+    assert done.stdout.split() == [fingerprint(posterior), reasons(posterior)]
     assert list(tmp_path.iterdir()) == [path]
 
 
