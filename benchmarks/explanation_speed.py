@@ -1,4 +1,4 @@
-"""Seconds of SHAP values beside those of predictions of the same rows, on Friedman's function."""
+"""Seconds of SHAP values beside predictions of the same rows, and of effects, on Friedman's function."""
 
 from __future__ import annotations
 
@@ -36,6 +36,22 @@ def main() -> None:
             explaining.append(time.process_time() - between)
         a, b = statistics.median(predicting), statistics.median(explaining)
         print(f"{num_rows:>8}{a:>12.4f}{b:>12.4f}{b / a:>8.1f}")
+    held = slice(1000, None)
+    effects = {
+        "partial dependence": lambda: posterior.partial_dependence("x4"),
+        "the same with 50 curves": lambda: posterior.partial_dependence("x4", ice=50),
+        "of two features": lambda: posterior.partial_dependence(["x4", "x1"]),
+        "accumulated effects": lambda: posterior.accumulated_effects("x4"),
+        "importance": lambda: posterior.importance(X[held], y[held]),
+    }
+    print(f"{'':>26}{'s':>10}")
+    for name, effect in effects.items():
+        seconds = []
+        for _ in range(options.rounds):
+            start = time.process_time()
+            effect()
+            seconds.append(time.process_time() - start)
+        print(f"{name:>26}{statistics.median(seconds):>10.4f}")
 
 
 if __name__ == "__main__":

@@ -40,6 +40,8 @@ class Family:
         Further ones where the exact rule draw is among the moves.
     prior
         Entries of the prior that it takes; empty for all of the engine's.
+    drawn_k
+        Degrees of freedom and scale of k where the default prior draws it (docs/defaults.md); else empty.
     moves
         Moves that its sums of trees know; empty for all.
     num_trees
@@ -61,6 +63,7 @@ class Family:
     kernels: tuple[str, ...] = ()
     rule_kernels: tuple[str, ...] = ()
     prior: tuple[str, ...] = ()
+    drawn_k: tuple[()] | tuple[float, float] = ()
     moves: tuple[str, ...] = ()
     num_trees: int | None = None
     more_trees: int = 0
@@ -80,9 +83,9 @@ def _counts(label: str, *, zeros: bool = False) -> Family:
         calibrate="bart.families.counts:calibrate",
         constants="bart.families.counts:CountConstants",
         posterior="posterior.kinds.counts:CountsPosterior",
-        kernels=("log-linear-trees", "counts"),
+        kernels=("log-linear-trees", "log-linear-scale", "counts"),
         rule_kernels=("log-linear-rule",),
-        prior=("k", "alpha", "beta", "leaf_sd"),
+        prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
         moves=LOG_LINEAR_MOVES,
         more_trees=ZERO_TREES if zeros else 0,
     )
@@ -90,7 +93,11 @@ def _counts(label: str, *, zeros: bool = False) -> Family:
 
 FAMILIES: dict[str, Family] = {
     "gaussian": Family(
-        "numbers", "a number (gaussian)", weights=True, likelihood="bart.families.gaussian:Gaussian"
+        "numbers",
+        "a number (gaussian)",
+        weights=True,
+        likelihood="bart.families.gaussian:Gaussian",
+        drawn_k=(3.0, 5.0),
     ),
     # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
     # few cut points (`python benchmarks/rare_classes.py`).
@@ -108,9 +115,10 @@ FAMILIES: dict[str, Family] = {
         calibrate="bart.families.categorical:calibrate",
         constants="bart.families.categorical:CategoricalConstants",
         posterior="posterior.kinds.classes:ClassesPosterior",
-        kernels=("log-linear-trees", "classes"),
+        kernels=("log-linear-trees", "log-linear-scale", "classes"),
         rule_kernels=("log-linear-rule",),
-        prior=("k", "alpha", "beta", "leaf_sd"),
+        prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
+        drawn_k=(1.0, 1.0),
         moves=LOG_LINEAR_MOVES,
         num_trees=50,
         cuts="mixed",

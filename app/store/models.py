@@ -77,7 +77,7 @@ def get(session: Session, owner: str, model_id: str) -> Model | None:
 
 
 class ModelHead(NamedTuple):
-    """What predictions need to know of a stored model besides its posterior."""
+    """Facts about a stored model that predictions need besides its posterior."""
 
     id: str
     dataset_id: str | None

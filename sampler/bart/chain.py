@@ -73,7 +73,7 @@ class Chain(MarkovChain):
         self._kept = self._make_kept()
         self._particles = Particles(self._data, training.settings) if are_used(training.settings) else None
         self._hyper: Hyper | None = None
-        if drawn(training.constants):
+        if drawn(training.constants) and self._plans[0].leaves == "normal":
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
         alone = len(self._plans) == 1 and isinstance(self._likelihood, Gaussian) and self._likelihood.alone

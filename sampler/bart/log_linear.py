@@ -8,16 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
+    from sampler.bart.kernels.state import Forest
+    from sampler.prior import Constants
 
 STEP = 2.0**-20  # of logarithms of leaf values, and of the probit forest of structural zeros
 MOST_LEAVES = 1 << 16
 TABLED = 8192  # of log Gamma: leaves of r up to half as large
 LARGEST_EXPONENT = 1000  # of a scale
+FIRST_K = 2.0  # where k is drawn
+SPAN, GRID = (0.2, 20.0), 200  # of the standard deviation of log f, where it is drawn
+TABLES = 32  # of log Gamma that a chain keeps
 
 
 def gamma_prior(log_sd: float, num_trees: int) -> tuple[float, float]:
@@ -50,16 +55,77 @@ def prior_of_logarithms(log_sd: float, num_trees: int, entries: Mapping[str, Any
         Entries of the prior, complete.
 
     """
+    of_k = hyperprior_of_k(entries)
     return {
         "offset": 0.0,
         "step": STEP,
-        "leaf_sd": float(entries.get("leaf_sd", log_sd / (entries["k"] * math.sqrt(num_trees)))),
+        "leaf_sd": float(entries.get("leaf_sd", log_sd / (of_k["k"] * math.sqrt(num_trees)))),
         "nu": 1.0,
         "lambda_": 1.0,
         "sigma_start": 1.0,
         "sigma_fixed": True,
-        **{name: float(entries[name]) for name in ("alpha", "beta", "k")},
+        **{name: float(entries[name]) for name in ("alpha", "beta")},
+        **of_k,
     }
+
+
+def hyperprior_of_k(entries: Mapping[str, Any]) -> dict[str, float]:
+    """Return the constants k, k_df and k_scale for entries of the prior."""
+    k, degrees = float(entries.get("k", FIRST_K)), float(entries.get("k_df", 0.0))
+    scale = float(entries.get("k_scale", k / math.sqrt(degrees) if degrees else 1.0))
+    return {"k": k, "k_df": degrees, "k_scale": scale}
+
+
+class LeafScale:
+    """Scale of the leaves of forests with one prior, drawn on a grid where k is (k_df > 0).
+
+    The standard deviation of log f is `constants.leaf_sd` times the root of the number of trees times
+    constants.k / k', where k' is k_scale times a chi variable with k_df degrees of freedom.
+
+    Parameters
+    ----------
+    constants
+        The prior.
+    num_trees
+        Trees of a forest.
+    model
+        Leaf model of one of the forests; all have its arrays of the prior.
+
+    """
+
+    def __init__(self, constants: Constants, num_trees: int, model: LogLinear) -> None:
+        log_sd = np.geomspace(*SPAN, GRID)
+        k = constants.leaf_sd * constants.k * math.sqrt(num_trees) / log_sd
+        log_prior = constants.k_df * np.log(k) - 0.5 * (k / constants.k_scale) ** 2
+        laws = [gamma_prior(float(sd), num_trees) for sd in log_sd]
+        rows = [(shape, rate, -empty_evidence(shape, rate)) for shape, rate in laws]
+        self._grid = np.ascontiguousarray(np.column_stack([*np.array(rows).T, log_prior]).T)
+        self._model = model
+        self._room = np.zeros(GRID)
+        self._tables: dict[int, NDArray[np.float64]] = {}
+        self.place = np.array([np.argmin(abs(log_sd - constants.leaf_sd * math.sqrt(num_trees)))])
+
+    def apply(self) -> None:
+        """Set the prior of the leaf model to that at the present place."""
+        place = int(self.place[0])
+        shape, rate, less_empty, _ = self._grid[:, place].tolist()
+        if place not in self._tables:
+            if len(self._tables) == TABLES:
+                self._tables.clear()
+            self._tables[place] = table_of_log_gamma(shape)
+        self._model.prior[:3] = shape, rate, -less_empty
+        self._model.log_gamma[:] = self._tables[place]
+
+    def draw(self, forests: Sequence[Forest], random: NDArray[np.uint64]) -> None:
+        """Draw the scale given all leaves."""
+        from sampler.bart.kernels.steps import leaf_scale  # noqa: PLC0415  # kernels load late
+
+        sums, before = np.zeros(3), int(self.place[0])
+        for forest in forests:
+            leaf_scale.add_leaves(forest.num_leaves, forest.leaf, sums)
+        self.place[0] = leaf_scale.draw_place(self._grid, sums, self._room, random)
+        if self.place[0] != before:
+            self.apply()
 
 
 def make_log_linear(
@@ -86,11 +152,10 @@ def make_log_linear(
 
     """
     from sampler.bart.kernels.leaf_models import log_linear  # noqa: PLC0415  # kernels load late
-    from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma  # noqa: PLC0415
 
     shape, rate = leaves
     return log_linear.LogLinear(
-        prior=np.array([shape, rate, log_gamma(shape) - shape * math.log(rate), count]),
+        prior=np.array([shape, rate, empty_evidence(shape, rate), count]),
         noise=noise,
         log_value=np.zeros(num_rows, np.int32),
         part=np.zeros(num_rows),
@@ -98,8 +163,24 @@ def make_log_linear(
         scale=np.ones(1),
         wholes=np.zeros(num_rows, np.int64),
         factors=np.ones(min(MOST_LEAVES, num_rows) + 16),
-        log_gamma=np.array([log_gamma(shape + 0.5 * k) for k in range(TABLED)]),
+        log_gamma=table_of_log_gamma(shape),
     )
+
+
+def empty_evidence(shape: float, rate: float) -> float:
+    """Return the log evidence of a leaf without rows, log Gamma(shape) - shape log(rate)."""
+    from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma  # noqa: PLC0415
+
+    return float(log_gamma(shape)) - shape * math.log(rate)
+
+
+def table_of_log_gamma(shape: float) -> NDArray[np.float64]:
+    """Tabulate log Gamma(shape + k / 2)."""
+    from sampler.bart.kernels.leaf_models.log_linear_pass import tabulate_log_gamma  # noqa: PLC0415
+
+    table = np.empty(TABLED)
+    tabulate_log_gamma(shape, table)
+    return table
 
 
 def scale_for(total: float) -> float:

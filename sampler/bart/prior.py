@@ -46,8 +46,6 @@ DEFAULTS: dict[str, Any] = {
     "sigma_estimate": "linear",
     "sparse": False,
 }
-# Of numbers k is drawn unless k, k_df or leaf_sd is given (docs/defaults.md).
-K_DRAWN = {"k_df": 3.0, "k_scale": 5.0}
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
@@ -193,7 +191,7 @@ def _known_to(family: str) -> dict[str, Any]:
 def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the entries of the prior, and add the defaults of the others that the family knows.
 
-    For numbers the defaults have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given.
+    The defaults of some families have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given.
 
     Raises
     ------
@@ -225,8 +223,8 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
             field="prior.sigma",
             code="contradiction",
         )
-    drawn = family == "gaussian" and not given.keys() & {"k", "k_df", "leaf_sd"}
-    found = _known_to(family) | (K_DRAWN if drawn else {}) | given
+    drawn_k = () if given.keys() & {"k", "k_df", "leaf_sd"} else FAMILIES[family].drawn_k
+    found = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False)) | given
     if "k_scale" in found and "k" not in given:
         del found["k"]  # it would change nothing
     return found

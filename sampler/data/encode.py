@@ -32,6 +32,29 @@ NAMED_COLUMNS = 10
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Blocks of equal rows, one after the other, but for the values of some features.
+
+    Attributes
+    ----------
+    features
+        Positions of the coded columns of each of these features.
+    values
+        int64 [feature, block]: number of the value in each block; equal numbers are of equal values.
+    divided
+        Trees divided by these features, by their ensemble; may be shared with copies of other rows.
+    sums
+        Sums of trees at these rows that later blocks need again.
+
+    """
+
+    features: tuple[tuple[int, ...], ...]
+    values: NDArray[np.int64]
+    divided: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    sums: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+
+@dataclass(frozen=True)
 class Coded:
     """New rows, encoded for a model.
 
@@ -49,6 +72,8 @@ class Coded:
         float64 [row], exposures of counts; None where all are 1.
     groups
         int32 [column of groups, row], the row's level, -1 where it is new or missing; None without groups.
+    copies
+        How rows repeat, which saves work; None if they don't.
 
     """
 
@@ -58,6 +83,7 @@ class Coded:
     values: NDArray[np.float64] | None = None
     exposure: NDArray[np.float64] | None = None
     groups: NDArray[np.int32] | None = None
+    copies: Copies | None = None
 
     @property
     def num_rows(self) -> int:
@@ -72,11 +98,14 @@ class Coded:
         groups = None if self.groups is None else self.groups[:, rows]
         return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure, groups)
 
-    def changed(self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: int = 1) -> Coded:
-        """Give the rows, repeated `copies` times, other codes and values; all else goes with them."""
-        exposure = None if self.exposure is None else np.tile(self.exposure, copies)
-        groups = None if self.groups is None else np.tile(self.groups, (1, copies))
-        return Coded(codes, [], values=values, exposure=exposure, groups=groups)
+    def changed(
+        self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: Copies | None = None
+    ) -> Coded:
+        """Give the rows, or `copies` of them, other codes and values; all else goes with them."""
+        count = 1 if copies is None else copies.values.shape[1]
+        exposure = None if self.exposure is None else np.tile(self.exposure, count)
+        groups = None if self.groups is None else np.tile(self.groups, (1, count))
+        return Coded(codes, [], values=values, exposure=exposure, groups=groups, copies=copies)
 
     def shuffled(self, columns: Sequence[int], orders: NDArray[np.int64]) -> Coded:
         """Repeat the rows once for each of `orders`, int64 [copy, row]; there `columns` have that order."""
@@ -87,7 +116,8 @@ class Coded:
         if self.values is not None:
             values = np.tile(self.values, (1, copies))
             values[columns] = self.values[columns][:, order]
-        return self.changed(codes, values, copies)
+        repeats = Copies((tuple(columns),), np.arange(copies)[None])
+        return self.changed(codes, values, repeats)
 
 
 def train_column(

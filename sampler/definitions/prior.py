@@ -14,10 +14,10 @@ PRIOR: dict[str, Setting] = {
     "k": Setting(
         "number",
         "prior",
-        "Larger: f shrinks more to its middle. With 2 the prior spans the data. Drawn for numbers.",
+        "Larger: f shrinks more to its middle. With 2 the prior spans the data. Drawn for numbers, classes.",
         limits=POSITIVE,
         ends="()",
-        form=FormField("k", "Prior", "2; drawn for numbers"),
+        form=FormField("k", "Prior", "2; drawn for numbers, classes"),
     ),
     "alpha": Setting(
         "number",
@@ -78,7 +78,7 @@ PRIOR: dict[str, Setting] = {
         "If given, k is drawn too: k_scale times a chi variable.",
         limits=(0, 1e6),
         ends="()",
-        form=FormField("Degrees of freedom of k", "Hyperpriors", "3 for numbers, or k is fixed"),
+        form=FormField("Degrees of freedom of k", "Hyperpriors", "3 for numbers, 1 for classes, or fixed"),
     ),
     "k_scale": Setting(
         "number",
@@ -86,7 +86,7 @@ PRIOR: dict[str, Setting] = {
         "Only with degrees of freedom of k.",
         limits=(0, math.inf),
         ends="()",
-        form=FormField("Scale of k", "Hyperpriors", "5 for numbers, or k / root of k_df"),
+        form=FormField("Scale of k", "Hyperpriors", "5 for numbers, 1 for classes, or k / root of k_df"),
     ),
     "sparse": Setting(
         "yes",

@@ -109,6 +109,7 @@ GROUPS = {
         ("base", "passes", "log-linear", "bart"),
         LOG_LINEAR,
     ),
+    "log-linear-scale": Group(("bart.kernels.steps.leaf_scale",), ("base", "log-linear")),
     "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(

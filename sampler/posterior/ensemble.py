@@ -2,27 +2,33 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from copy import copy
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.errors import PackedError
 from sampler.posterior.kernels import tree_sums
+from sampler.posterior.kernels.tree_sums import SortedTrees
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
+    from sampler.data.encode import Coded, Copies
     from sampler.storage.draws import Draws
 
 FEW_ROWS = 12  # up to this number, evaluating row by row is faster
 HALF = 1 << 16
+FEWEST_COPIED = 256  # rows, from which on dividing the trees costs less than it saves
 
 
 class Ensemble:
     """Draws of all chains, one chain after the other, arranged for prediction.
+
+    `parts` are sorted trees, with the number of grid steps that a unit of their leaves is; `has_room` tells
+    whether sums of any of the trees fit int32.
 
     Raises PackedError when a split uses a column that doesn't exist.
     """
@@ -36,10 +42,12 @@ class Ensemble:
             if int(draws.feature.max(initial=-1)) >= num_features:
                 raise PackedError("the draws split on columns that the model doesn't have")
         leaves = [draws.leaf for draws in chains]
-        if _fits(chains):
-            self._parts = [(1, _sort(chains, leaves))]
+        largest = _largest(chains)
+        self.has_room = largest < 2**30  # differences of leaves of any of the trees add up within int32
+        if largest < 2**31:
+            self.parts = [(1, _sort(chains, leaves))]
         else:  # sums that may overflow int32 are made of two halves that can't
-            self._parts = [
+            self.parts = [
                 (HALF, _sort(chains, [leaf >> 16 for leaf in leaves])),
                 (1, _sort(chains, [leaf & (HALF - 1) for leaf in leaves])),
             ]
@@ -47,7 +55,55 @@ class Ensemble:
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes."""
-        return sum(array.nbytes for _, part in self._parts for array in part)
+        return sum(array.nbytes for _, part in self.parts for array in part)
+
+    def sums_of(self, coded: Coded, draws: NDArray[np.int64]) -> NDArray[np.int32] | NDArray[np.int64]:
+        """Sum the trees of each draw at encoded rows as `sums`; of copies of rows with less work."""
+        copies = coded.copies
+        if copies is None or coded.num_rows * len(draws) < FEWEST_COPIED * self.num_draws:
+            return self.sums(coded.codes, draws)
+        return self._by_block(coded, copies, draws).reshape(len(draws), -1)
+
+    def totals_of(self, coded: Coded, draws: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum the trees of each draw over the rows of each block of copies, [draw, block]."""
+        if coded.copies is None:
+            raise ValueError("the rows are no copies")
+        return self._by_block(coded, coded.copies, draws, total=True)[:, :, 0]
+
+    def _by_block(
+        self, coded: Coded, copies: Copies, draws: NDArray[np.int64], *, total: bool = False
+    ) -> NDArray[Any]:
+        """Sum trees, [draw, block, row], or with `total` over rows, int64 [draw, block, 1].
+
+        Trees that use none of the features that differ are evaluated once, those that use one of them for
+        each of its values, and only the others for each block.
+        """
+        if self not in copies.divided:
+            copies.divided[self] = self._divided(copies.features)
+        none, *single = copies.divided[self][: len(copies.features) + 1]
+        several = copies.divided[self][len(copies.features) + 1 :]
+        count = copies.values.shape[1]
+        codes = coded.codes.reshape(len(coded.codes), count, -1)
+        key, zeros = (draws.tobytes(), total), np.zeros(count, np.int64)
+        parts = [(none, zeros, copies.sums.setdefault((none, key), {}))]
+        for ensemble, values in zip(single, copies.values, strict=True):
+            again = len(single) > 1  # a later block may have the same value
+            parts.append((ensemble, values, copies.sums.setdefault((ensemble, key), {}) if again else {}))
+        sums = _zeros((len(draws), count, 1 if total else codes.shape[2]), self, total=total)
+        if several:
+            found = several[0].sums(coded.codes, draws).reshape(len(draws), count, -1)
+            sums += found.sum(axis=2, keepdims=True, dtype=np.int64) if total else found
+        for ensemble, values, known in parts:  # grid steps are exact: their sums don't depend on the order
+            _add_by_value(sums, ensemble, codes, values, draws, known)
+        return sums
+
+    def _divided(self, features: Sequence[Sequence[int]]) -> list[Ensemble]:
+        """Divide into the trees that use none of these features, each of them alone, and if any, several."""
+        divided = [(scale, _divide(trees, features, self.num_features)) for scale, trees in self.parts]
+        found = [copy(self) for _ in divided[0][1]]
+        for number, ensemble in enumerate(found):
+            ensemble.parts = [(scale, trees[number]) for scale, trees in divided]
+        return found
 
     def sums(
         self, codes: NDArray[np.uint8], draws: NDArray[np.int64] | None = None
@@ -78,7 +134,7 @@ class Ensemble:
         interrupt.look()
         codes = np.require(codes, np.uint8, ["C", "W"])
         chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, ["C", "W"])
-        (scale, first), *rest = self._parts
+        (scale, first), *rest = self.parts
         if not rest:
             return _sums(first, codes, chosen)
         total = scale * _sums(first, codes, chosen).astype(np.int64)
@@ -87,16 +143,44 @@ class Ensemble:
         return total
 
 
-def _fits(chains: Sequence[Draws]) -> bool:
-    """Tell whether every possible sum of one leaf per tree fits int32."""
+def _add_by_value(
+    sums: NDArray[Any],
+    ensemble: Ensemble,
+    codes: NDArray[np.uint8],
+    values: NDArray[np.int64],
+    draws: NDArray[np.int64],
+    known: dict[int, NDArray[Any]],
+) -> None:
+    """Add to sums [draw, block, row], or [draw, block, 1] over rows, those of trees that go by the value.
+
+    `codes` are uint8 [coded column, block, row]; `known` are the sums of earlier values.
+    """
+    found, first = np.unique(values, return_index=True)
+    new = {int(value): block for value, block in zip(found, first, strict=True) if value not in known}
+    if new:
+        rows = codes[:, list(new.values())]
+        fresh = ensemble.sums(rows.reshape(len(rows), -1), draws).reshape(len(sums), len(new), -1)
+        if sums.shape[2] < fresh.shape[2]:
+            fresh = fresh.sum(axis=2, keepdims=True, dtype=np.int64)
+        known.update((value, fresh[:, number]) for number, value in enumerate(new))
+    for block, value in enumerate(values.tolist()):
+        sums[:, block] += known[value]
+
+
+def _zeros(shape: tuple[int, int, int], ensemble: Ensemble, *, total: bool) -> NDArray[Any]:
+    return np.zeros(shape, np.int64 if total or len(ensemble.parts) > 1 else np.int32)
+
+
+def _largest(chains: Sequence[Draws]) -> int:
+    """Return the largest possible sum of one leaf per tree, in size."""
+    found = 0
     for draws in chains:
         largest = np.maximum.reduceat(np.abs(draws.leaf.astype(np.int64)), draws.tree_start[:-1])
-        if largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0) >= 2**31:
-            return False
-    return True
+        found = max(found, int(largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0)))
+    return found
 
 
-def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_sums.SortedTrees:
+def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> SortedTrees:
     counts = []
     for draws in chains:
         count = np.empty((draws.num_draws, tree_sums.NUM_SHAPES), dtype=np.int64)
@@ -114,10 +198,80 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> tree_
     return into
 
 
-def _room(start: NDArray[np.int64]) -> tree_sums.SortedTrees:
+class Kept(NamedTuple):
+    """Whether each tree of a shape is kept, bool [tree]."""
+
+    two: NDArray[np.bool_]
+    right: NDArray[np.bool_]
+    left: NDArray[np.bool_]
+    big: NDArray[np.bool_]
+
+
+def _divide(trees: SortedTrees, features: Sequence[Sequence[int]], num_features: int) -> list[SortedTrees]:
+    """Divide sorted trees into those that use no feature, with the bases, one alone, and several of many."""
+    used = [_using(trees, columns, num_features) for columns in features]
+    count = [np.sum(masks, axis=0) for masks in zip(*used, strict=True)]
+    alone = [Kept(*(m & (c == 1) for m, c in zip(masks, count, strict=True))) for masks in used]
+    parts = [*alone, *([Kept(*(c > 1 for c in count))] if len(features) > 1 else [])]
+    zeros = np.zeros_like(trees.base)
+    none = _select(trees, Kept(*(c == 0 for c in count)), trees.base)
+    return [none, *(_select(trees, kept, zeros) for kept in parts)]
+
+
+def _using(trees: SortedTrees, columns: Sequence[int], num_features: int) -> Kept:
+    """Tell which trees split on any of these coded columns."""
+    chosen = np.zeros(num_features, bool)
+    chosen[list(columns)] = True
+    splits = _running(chosen[trees.rule >> 1])
+    return Kept(
+        two=chosen[trees.two_rule >> 1],
+        right=chosen[trees.right_rule >> 1].reshape(-1, 2).any(axis=1),
+        left=chosen[trees.left_rule >> 1].reshape(-1, 2).any(axis=1),
+        big=splits[trees.big_split[1:]] > splits[trees.big_split[:-1]],
+    )
+
+
+def _select(trees: SortedTrees, kept: Kept, base: NDArray[np.int32]) -> SortedTrees:
+    """Select some of the trees of all draws."""
+    num_splits, num_leaves = np.diff(trees.big_split), np.diff(trees.big_leaf)
+    splits, leaves = np.repeat(kept.big, num_splits), np.repeat(kept.big, num_leaves)
+    start = np.empty_like(trees.start)
+    for shape, mask in enumerate((*kept, splits, leaves)):
+        start[:, shape] = _running(mask)[trees.start[:, shape]]
+    right, left = np.repeat(kept.right, 2), np.repeat(kept.left, 2)
+    return SortedTrees(
+        base=base,
+        start=start,
+        two_rule=trees.two_rule[kept.two],
+        two_cut=trees.two_cut[kept.two],
+        two_near=trees.two_near[kept.two],
+        right_rule=trees.right_rule[right],
+        right_cut=trees.right_cut[right],
+        right_value=trees.right_value[right],
+        left_rule=trees.left_rule[left],
+        left_cut=trees.left_cut[left],
+        left_value=trees.left_value[left],
+        big_split=_running(num_splits[kept.big]),
+        big_leaf=_running(num_leaves[kept.big]),
+        rule=trees.rule[splits],
+        cut=trees.cut[splits],
+        here=trees.here[splits],
+        there=trees.there[splits],
+        left=trees.left[splits],
+        right=trees.right[splits],
+        leaf=trees.leaf[leaves],
+    )
+
+
+def _running(counts: NDArray[Any]) -> NDArray[np.int64]:
+    """Return the sum of the counts before each position, and that of all, int64."""
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _room(start: NDArray[np.int64]) -> SortedTrees:
     """Allocate an ensemble of the sizes in the last entry of `start`."""
     two, right, left, big, splits, leaves = (int(size) for size in start[-1])
-    return tree_sums.SortedTrees(
+    return SortedTrees(
         base=np.empty(len(start) - 1, np.int32),
         start=start,
         two_rule=np.empty(two, np.uint16),
@@ -141,9 +295,7 @@ def _room(start: NDArray[np.int64]) -> tree_sums.SortedTrees:
     )
 
 
-def _sums(
-    ensemble: tree_sums.SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int64]
-) -> NDArray[np.int32]:
+def _sums(ensemble: SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int64]) -> NDArray[np.int32]:
     num_rows = codes.shape[1]
     if num_rows > FEW_ROWS:
         sums = np.empty((len(draws), num_rows), dtype=np.int32)

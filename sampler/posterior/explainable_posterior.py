@@ -200,7 +200,8 @@ class ExplainablePosterior(PosteriorDraws):
 
         each = (self.leaf_counts.shape[2] + self.own_work) / self.num_trees
         wish = Wish(features, grid or {}, levels, ice, max_work / each)
-        found = partial_dependence(self._header, f, coded, len(chosen), wish)
+        average = self._average_of(chosen) if of == "mean" else None
+        found = partial_dependence(self._header, f, coded, len(chosen), wish, average)
         return replace(found, classes=self.classes)
 
     def shap(

@@ -291,8 +291,10 @@ class PosteriorDraws(StoredDraws):
 
     def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
-        sums = self._ensemble.sums(coded.codes, chosen)
-        f = self._offset + self._step * sums.astype(np.float64)
+        sums = self._ensemble.sums_of(coded, chosen)
+        f = sums.astype(np.float64)
+        f *= self._step
+        f += self._offset
         if self._slopes is not None:
             self._slopes.add_to(f, coded, chosen)
         if self._intercepts is not None:
@@ -305,6 +307,25 @@ class PosteriorDraws(StoredDraws):
     def _of_sums(self) -> bool:
         """Whether f is a sum of trees, with nothing beside them."""
         return self._slopes is None and self._intercepts is None
+
+    def _average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
+        """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy].
+
+        It is for plain sums of trees, whose averages are exact in whole grid steps; None for others.
+        """
+        usual = all(
+            getattr(type(self), name) is getattr(PosteriorDraws, name) for name in ("_f_of", "_mean_of")
+        )
+        linear = self.family == "gaussian" and self._of_sums and self._transform is None
+        if not usual or not linear or not self._ensemble.has_room:
+            return None
+
+        def average(coded: Coded) -> Floats:
+            totals = self._ensemble.totals_of(coded, chosen)
+            num_rows = coded.num_rows // totals.shape[1]
+            return np.asarray(self._offset + self._step * (totals / num_rows))
+
+        return average
 
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""

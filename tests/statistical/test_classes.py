@@ -8,7 +8,7 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from sampler.bart.families.categorical import STEP
-from sampler.bart.log_linear import gamma_prior
+from sampler.bart.log_linear import GRID, SPAN, gamma_prior
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
@@ -44,10 +44,16 @@ def outcome(log_f, rng):
     return (rng.uniform(size=log_f.shape[1]) > below).sum(axis=0).astype(float)
 
 
-def prior_draw(model, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+def prior_draw(model, rng, drawn):
+    """Functions of an independent draw from the prior, by the twins; `drawn`: k = 3 chi(4), first 2."""
     codes = model.codes[:, : model.num_rows]
-    shape, rate = gamma_prior(LEAF_SD, 1)
+    k = 2.0
+    if drawn:
+        log_sd = np.geomspace(*SPAN, GRID)
+        of_k = 2.0 * LEAF_SD * np.sqrt(TREES) / log_sd
+        mass = of_k * stats.chi(4, scale=3).pdf(of_k)
+        k = rng.choice(of_k, p=mass / mass.sum())
+    shape, rate = gamma_prior(LEAF_SD * 2.0 / k, 1)
     log_f, leaves = np.zeros((CLASSES, model.num_rows)), np.zeros((CLASSES, TREES))
     for k in range(CLASSES):
         for t in range(TREES):
@@ -57,14 +63,15 @@ def prior_draw(model, rng):
     return list(looked_at(log_f, leaves, outcome(log_f, rng)).values())
 
 
-def joint(rounds, draws):
+def joint(rounds, draws, *, drawn=False):
     """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
+    prior = np.array([prior_draw(model, rng, drawn) for _ in range(draws)])
     y = np.arange(model.num_rows) % CLASSES
     settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": 3}
-    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
+    entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
+    entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
     data = replace(data, constants=replace(data.constants, shares=SHARES))
     chain, path = Chain.start(data, 0), []
@@ -81,12 +88,14 @@ def joint(rounds, draws):
 
 
 @pytest.mark.slow
-def test_joint():
+@pytest.mark.parametrize("drawn", [False, True])
+def test_joint(drawn):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(2400, 1500), ALARM)
+    all_above(joint(2400, 1500, drawn=drawn), ALARM)
 
 
 @pytest.mark.long
-def test_joint_long():
+@pytest.mark.parametrize("drawn", [False, True])
+def test_joint_long(drawn):
     """Geweke's test of classes with many more draws."""
-    all_above(joint(40_000, 20_000), ALARM)
+    all_above(joint(40_000, 20_000, drawn=drawn), ALARM)

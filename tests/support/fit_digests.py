@@ -61,7 +61,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "probit": ("two", False, _SHORT | {"family": "probit"}),
     "probit-cgm": ("two", False, _SHORT | {"family": "probit", "moves": "cgm"}),
     "probit-pg": ("two", False, _SHORT | {"family": "probit", "moves": "pg"}),
-    "classes": ("three", False, _SHORT | {"family": "categorical"}),
+    "classes": ("three", False, _SHORT | {"family": "categorical", "prior": {"k": 2.0}}),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
     "bcart": ("number", False, _TREE | {"method": "bcart"}),

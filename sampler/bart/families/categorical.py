@@ -8,7 +8,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.families.likelihood import Likelihood
-from sampler.bart.log_linear import STEP, gamma_prior, make_log_linear, prior_of_logarithms, scale_for
+from sampler.bart.log_linear import (
+    STEP,
+    LeafScale,
+    gamma_prior,
+    make_log_linear,
+    prior_of_logarithms,
+    scale_for,
+)
 from sampler.bart.state import ForestPlan
 from sampler.prior import Constants
 
@@ -90,11 +97,18 @@ class Categorical(Likelihood):
             for log_value, part, is_class in zip(self._log_values, self._parts, self._is_class, strict=True)
         ]
         self.scalars = np.ones(1)
+        self._scale = LeafScale(constants, settings.num_trees, first) if constants.k_df else None
+
+    def state(self) -> list[NDArray[Any]]:
+        """Return the place of the leaves' scale, as a view, where it is drawn."""
+        return [] if self._scale is None else [self._scale.place]
 
     def clear(self, training: Training) -> None:
         """Mark the rows of each class, and let every f be 1."""
         self._is_class[:] = training.y == np.arange(len(self._is_class))[:, None]
         self._log_values[:] = 0
+        if self._scale:
+            self._scale.apply()
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
         """Draw the rows' latent rates, given which the classes' forests are independent, and update these."""
@@ -109,3 +123,5 @@ class Categorical(Likelihood):
         for forest, model, total in zip(forests, self.models, self._sums, strict=True):
             model.scale[0] = scale_for(float(total))
             sweep_forest(data, forest, model, work)
+        if self._scale:
+            self._scale.draw(forests, work.random)

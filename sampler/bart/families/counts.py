@@ -9,7 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.families.likelihood import Likelihood
-from sampler.bart.log_linear import STEP, gamma_prior, make_log_linear, prior_of_logarithms, scale_for
+from sampler.bart.log_linear import (
+    STEP,
+    LeafScale,
+    gamma_prior,
+    make_log_linear,
+    prior_of_logarithms,
+    scale_for,
+)
 from sampler.bart.state import ForestPlan
 from sampler.families import ZERO_TREES
 from sampler.prior import Constants
@@ -119,6 +126,7 @@ class CountLikelihood(Likelihood):
         self._width = min(max(0.3 * math.sqrt(2000 / count), 0.02), 1.0)
         leaves = gamma_prior(constants.leaf_sd, 1)
         self.models = [make_log_linear(leaves, 1.0, self._noise, self._weights, rows)]
+        self._scale = LeafScale(constants, settings.num_trees, self.models[0]) if constants.k_df else None
         if self._zeros:
             self.models.append(_probit_leaves(zeros, self._noise, rows))
             self._zero_outcome = _probit_outcome(constants, count, rows)
@@ -126,8 +134,8 @@ class CountLikelihood(Likelihood):
             self.scalars[1] = constants.dispersion or FIRST_DISPERSION
 
     def state(self) -> list[NDArray[Any]]:
-        """Return the dispersion, as a view."""
-        return [self.scalars[1:]]
+        """Return the dispersion and, where it is drawn, the place of the leaves' scale, as views."""
+        return [self.scalars[1:], *([] if self._scale is None else [self._scale.place])]
 
     def clear(self, training: Training) -> None:
         """Take the counts and exposures, and let every rate be its mean."""
@@ -140,6 +148,8 @@ class CountLikelihood(Likelihood):
         self._group[:] = group
         self._tally = np.zeros(len(self._values), np.int64)
         self.models[0].log_value[:] = 0
+        if self._scale:
+            self._scale.apply()
         if self._zeros:
             self.models[1].residual[:] = 0
             self._zero_outcome.latent[:] = 0
@@ -172,6 +182,8 @@ class CountLikelihood(Likelihood):
         )
         model.scale[0] = scale_for(total)
         sweep_forest(data, forests[0], model, work)
+        if self._scale:
+            self._scale.draw(forests[:1], work.random)
         if self._zeros:
             outcome.labels[:] = self._structural
             begin_iteration(outcome, zeros, work)

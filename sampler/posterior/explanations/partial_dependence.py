@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.data.binning import MISSING, spread
 from sampler.data.cut_points import GRID_POINTS
-from sampler.data.encode import Coded, numbers
+from sampler.data.encode import Coded, Copies, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.tabular import dependence_columns, to_pandas
 from sampler.posterior.intervals import Interval
-from sampler.posterior.kernels.tree_sums import BLOCK
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     Setting = tuple[list[int], NDArray[np.uint8], Floats]
     Point = tuple[int, ...]  # the number of a value of each feature
 
-MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB
+MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
+MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
 MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
 FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
@@ -122,7 +123,7 @@ class Wish:
 
 
 def partial_dependence(
-    header: Header, f: Evaluate, coded: Coded, draws: int, wish: Wish
+    header: Header, f: Evaluate, coded: Coded, draws: int, wish: Wish, average: Evaluate | None = None
 ) -> PartialDependence:
     """Compute partial dependence with intervals over draws.
 
@@ -138,6 +139,9 @@ def partial_dependence(
         Number of draws that `f` returns.
     wish
         The request.
+    average
+        Function from copies of rows (`Coded.copies`) to draws of f averaged over each copy, float64 [draw,
+        copy], where that is less work; not for classes.
 
     Raises
     ------
@@ -175,11 +179,21 @@ def partial_dependence(
     coded = coded.part(spaced(coded.num_rows, most))
     points = list(product(*(range(size) for size in shape)))
     averages = np.zeros((len(points), draws, classes or 1))  # [point, draw, class]
-    width = min(BLOCK, max(16, MAX_CELLS // (draws * (classes or 1))))
-    for start in range(0, coded.num_rows, width):
-        for at, found in _evaluated(f, coded.part(slice(start, start + width)), settings, points, width):
-            averages[at] += found.sum(axis=2).swapaxes(0, 1)
+    width = max(16, MAX_CELLS // (draws * (classes or 1)))
+    at_once = min(width, max(16, MAX_KEPT // (draws * sum(shape))))
+    divided: dict[Any, Any] = {}
+    for start in range(0, coded.num_rows, at_once):
+        part = coded.part(slice(start, start + at_once))
+        for at, copies in _copied(part, settings, points, width, divided):
+            if average is not None:
+                averages[at] += part.num_rows * average(copies).T[:, :, None]
+            else:
+                found = f(copies).reshape(draws, at.stop - at.start, part.num_rows, -1)
+                averages[at] += found.sum(axis=2).swapaxes(0, 1)
     averages /= coded.num_rows
+    curves = None
+    if wish.ice:
+        curves = _curves(f, coded, settings, points, width, wish, classes, divided)
     shape += [classes] if classes else []
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
@@ -189,7 +203,7 @@ def partial_dependence(
         mean=averages.mean(axis=1).reshape(shape),
         intervals=_intervals(wish.levels, bounds),
         rows=coded.num_rows,
-        ice=_curves(f, coded, settings, points, width, wish, classes) if wish.ice else None,
+        ice=curves,
     )
 
 
@@ -201,12 +215,15 @@ def _curves(
     width: int,
     wish: Wish,
     classes: int,
+    divided: dict[Any, Any],
 ) -> Ice:
     rows = spaced(coded.num_rows, wish.ice)
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
-    for at, found in _evaluated(f, coded.part(rows), settings, points, width):
+    for at, copies in _copied(coded.part(rows), settings, points, width, divided):
+        found = f(copies)
+        found = found.reshape(len(found), at.stop - at.start, len(rows), -1)
         mean[:, at] = found.mean(axis=0).swapaxes(0, 1)
         ends[:, :, at] = np.quantile(found, tails, axis=0).swapaxes(1, 2)
     if not classes:
@@ -220,13 +237,16 @@ def _num_classes(header: Header) -> int:
     return many if many > 2 else 0
 
 
-def _evaluated(
-    f: Evaluate, coded: Coded, settings: list[Setting], points: list[Point], width: int
-) -> Iterator[tuple[slice, Floats]]:
-    """Yield draws of f [draw, point, row, class] for successive points, about `width` rows at a time."""
+def _copied(
+    coded: Coded, settings: list[Setting], points: list[Point], width: int, divided: dict[Any, Any]
+) -> Iterator[tuple[slice, Coded]]:
+    """Yield copies of the rows with the features set to successive points, about `width` rows at a time."""
     num_rows = coded.num_rows
     size = max(1, width // num_rows)
+    features = tuple(tuple(positions) for positions, _, _ in settings)
+    sums: dict[Any, Any] = {}
     for start in range(0, len(points), size):
+        interrupt.look()
         some = points[start : start + size]
         changed = np.tile(coded.codes, (1, len(some)))
         after = None if coded.values is None else np.tile(coded.values, (1, len(some)))
@@ -236,8 +256,8 @@ def _evaluated(
                 changed[positions, own] = codes[:, at, None]
                 if after is not None:
                     after[positions, own] = values[:, at, None]
-        found = f(coded.changed(changed, after, len(some)))
-        yield slice(start, start + len(some)), found.reshape(len(found), len(some), num_rows, -1)
+        copies = Copies(features, np.array(some).T, divided, sums)
+        yield slice(start, start + len(some)), coded.changed(changed, after, copies)
 
 
 def _checked(wish: Wish, names: Sequence[str]) -> list[str]:

@@ -73,7 +73,7 @@ class ClassesPosterior(FiguresPosterior):
     def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         logs = np.empty((len(chosen), coded.num_rows, self.width))
         for number, (ensemble, log_share) in enumerate(zip(self._of_classes, self._log_shares, strict=True)):
-            np.multiply(ensemble.sums(coded.codes, chosen), self._step, out=logs[:, :, number])
+            np.multiply(ensemble.sums_of(coded, chosen), self._step, out=logs[:, :, number])
             logs[:, :, number] += log_share
         logs -= logs.max(axis=2, keepdims=True)
         probability = np.exp(logs, out=logs)

@@ -259,14 +259,14 @@ class CountsPosterior(FiguresPosterior):
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
         with np.errstate(over="ignore"):
-            mean = self._rate * np.exp(self._step * self._ensemble.sums(coded.codes, chosen))
+            mean = self._rate * np.exp(self._step * self._ensemble.sums_of(coded, chosen))
             return np.asarray(mean if coded.exposure is None else mean * coded.exposure)
 
     def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:
         """Compute probabilities of structural zeros, float64 [draw, row]."""
         if self._zeros is None:
             return None
-        return np.asarray(ndtr(self._zero_offset + self._step * self._zeros.sums(coded.codes, chosen)))
+        return np.asarray(ndtr(self._zero_offset + self._step * self._zeros.sums_of(coded, chosen)))
 
     def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         mean, structural = self._means(coded, chosen), self._structural(coded, chosen)

@@ -70,6 +70,6 @@ class NoiseByRowPosterior(Posterior):
         return self._typical_sigma
 
     def _noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
-        steps = self._precision.sums(coded.codes, chosen)
+        steps = self._precision.sums_of(coded, chosen)
         sigma = np.asarray(self._sigma[self._places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))
         return self._with_new_groups(sigma, coded, chosen)

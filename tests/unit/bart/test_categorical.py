@@ -4,11 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
+from scipy import special, stats
 
 from sampler import SettingsError, fit, load
+from sampler.bart import log_linear
 from sampler.bart.chain import Chain
 from sampler.bart.families import categorical
+from sampler.bart.kernels.steps import leaf_scale
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.reference.log_linear import ClassTrees
@@ -33,7 +35,7 @@ def test_trees_of_a_class_have_their_posterior_law(monkeypatch, y, moves):
     """The engine's first tree has 1, 2 and 3 leaves as often as enumerated, also beside an empty class."""
     monkeypatch.setattr(categorical, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
     settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 6}
-    prior = {"alpha": 0.95, "beta": 1.0}
+    prior = {"alpha": 0.95, "beta": 1.0, "k": 2.0}
     data = training([[0, 1, 2]], y, prior=prior, family="categorical", moves=moves, **settings)
     data = replace(data, constants=replace(data.constants, shares=(1 / 3,) * 3))
     chain = Chain.start(data, 0)
@@ -58,6 +60,31 @@ def test_a_chain_resumes_bit_for_bit():
     X, y, _ = three(80)
     settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
     check_resuming(prepare(X, y, family="categorical", **settings).training)
+
+
+def test_the_scale_is_drawn_by_its_weights():
+    """The compiled draw has the probabilities of Bayes' rule on the grid."""
+    random = np.array([3, 5, 7, 11], np.uint64)
+    shape, rate = np.array([0.7, 2.0, 5.0]), np.array([0.4, 1.6, 4.4])
+    grid = np.stack([shape, rate, shape * np.log(rate) - special.gammaln(shape), np.log([0.2, 0.5, 0.3])])
+    leaves = np.array([0.3, 1.4, 0.8])
+    sums = np.array([3.0, np.log(leaves).sum(), leaves.sum()])
+    density = np.prod(stats.gamma.pdf(leaves[:, None], shape, scale=1 / rate), axis=0) * [0.2, 0.5, 0.3]
+    seen = np.bincount([leaf_scale.draw_place(grid, sums, np.zeros(3), random) for _ in range(4000)])
+    assert stats.chisquare(seen, 4000 * density / density.sum()).pvalue > 1e-4
+
+
+def test_without_data_k_has_its_prior():
+    """Drawn with the trees of three classes, k' keeps its law, 2 chi(3)."""
+    entries = {"leaf_sd": 0.5, "k": 2.0, "k_df": 3.0, "k_scale": 2.0, "beta": 2.0}
+    settings = {"num_trees": 2, "num_burnin": 0, "num_draws": 1, "thin": 10**5, "prior_only": True}
+    data = training([[0, 1, 2]], (0, 1, 2), prior=entries, family="categorical", **settings)
+    chain, places = Chain.start(data, 0), []
+    for _ in range(1200):
+        chain.run(15)
+        places.append(chain._likelihood.state()[0][0])
+    k = 2.0 * 0.5 * np.sqrt(2) / np.geomspace(*log_linear.SPAN, log_linear.GRID)[places]
+    assert stats.kstest(k[100:] / 2.0, stats.chi(3).cdf).pvalue > 1e-4
 
 
 def test_probabilities_of_three_classes(tmp_path):
@@ -141,7 +168,7 @@ def test_what_classes_do_not_go_with(settings, field):
     assert refused.value.field == field
 
 
-@pytest.mark.parametrize("name", ["k_df", "sparse", "nu", "offset"])
+@pytest.mark.parametrize("name", ["sparse", "nu", "offset"])
 def test_entries_of_the_prior_without_meaning_are_refused(name):
     """Nothing is silently ignored."""
     X, y, _ = three(30)

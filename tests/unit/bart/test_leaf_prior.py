@@ -20,8 +20,10 @@ def noise(rows=150, seed=3):
 
 
 def test_which_prior_draws_k():
-    """That of numbers does unless k, k_df or leaf_sd is given; stored entries stand for themselves."""
+    """That of numbers and of sums for classes does unless k, k_df or leaf_sd is given."""
     numbers, classes = Settings.resolve(), Settings.resolve(family="probit")
+    several = checked_prior(None, Settings.resolve(family="categorical"))
+    assert (several["k_df"], several["k_scale"], "k" in several) == (1.0, 1.0, False)
     default = checked_prior(None, numbers)
     assert (default["k_df"], default["k_scale"], "k" in default) == (3.0, 5.0, False)
     assert checked_prior(default, numbers) == default

@@ -76,6 +76,13 @@ def log_gamma(x: Float) -> Float:
     return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series / x - math.log(shift)
 
 
+@kernel(allocates=False, entry=True)
+def tabulate_log_gamma(shape: Float, table: Floats) -> None:
+    """Set the table of log Gamma(shape + k / 2)."""
+    for k in range(len(table)):
+        table[k] = log_gamma(shape + 0.5 * float(k))
+
+
 @kernel(inline=True, allocates=False)
 def evidence(prior: Floats, table: Floats, size: Float, total: Float) -> Float:
     """Log evidence, log Gamma(shape + r) - (shape + r) log(rate + s); log Gamma of half r is in a table."""
