@@ -8,13 +8,19 @@ from worker.units import run_one
 SMALL = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
 
 
+CONTEXTS: dict[Settings, Context] = {}  # by which units were last worked on, the latest last
+
+
 def run_units(settings: Settings) -> int:
-    """Work on every claimable unit and return their number."""
-    context = Context(settings, "tests")
-    try:
-        return sum(1 for _ in iter(lambda: run_one(context), False))
-    finally:
-        context.close()
+    """Work on every claimable unit and return their number.
+
+    The last few contexts are kept, since a new engine compiles each of its statements again.
+    """
+    context = CONTEXTS.pop(settings, None) or Context(settings, "tests")
+    CONTEXTS[settings] = context
+    while len(CONTEXTS) > 4:
+        CONTEXTS.pop(next(iter(CONTEXTS))).close()
+    return sum(1 for _ in iter(lambda: run_one(context), False))
 
 
 def fitted(client, settings: Settings, *, text: str | None = None, **more) -> dict:
