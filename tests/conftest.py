@@ -1,6 +1,7 @@
 """Fixtures for all tests: databases, fresh for each test, and a broker."""
 
 import gc
+import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,13 +18,18 @@ from tests.support.processes.warm_workers import warm_parent  # noqa: F401  a fi
 from tests.support.reports import tiers
 from tests.support.reports.cpu_time import CpuTime
 
+# Where files are in memory: the tests commit some ten thousand times, and each commit would wait for a disk.
+MEMORY, LEAST_FREE = Path("/dev/shm"), 4 << 30
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shuffle", type=int, metavar="SEED", help="run tests in a random order, the seed's")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Measure the cost of each test, and make property tests independent of the machine's load."""
+    """Choose where files go, measure the cost of each test, and leave time out of property tests."""
+    if os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > LEAST_FREE:
+        os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", str(MEMORY))
     timeless = [HealthCheck.too_slow, HealthCheck.data_too_large]
     examples = 50 if config.option.markexpr == tiers.QUICK else 100
     hypothesis.settings.register_profile(
@@ -46,8 +52,9 @@ def pytest_collection() -> Iterator[None]:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Mark the tiers; deselect `long` tests unless `-m` is given."""
+    """Mark the tiers and order the tests; deselect `long` tests unless `-m` is given."""
     tiers.mark(items)
+    tiers.sort(items)
     if config.option.shuffle is not None:
         tiers.shuffle(items, config.option.shuffle)
     if not config.option.markexpr:
@@ -103,7 +110,7 @@ def dialect(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[Database]:
+def own_database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> Iterator[Database]:
     """Create a fresh database at head, on SQLite and Postgres in turn."""
     if dialect == "sqlite":
         file = tmp_path / "bartserve.db"
@@ -120,3 +127,9 @@ def database(request: pytest.FixtureRequest, tmp_path: Path, dialect: str) -> It
     yield Database(dialect, url, engine)
     engine.dispose()
     drop()
+
+
+@pytest.fixture
+def database(own_database: Database) -> Database:
+    """The test's own database, where no closer conftest has one for several tests."""
+    return own_database

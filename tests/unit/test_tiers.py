@@ -77,3 +77,11 @@ def test_a_test_above_its_limit_is_named(pytestconfig, place, limit):
             plugin.pytest_runtest_logreport(report)
 
     assert [line.rpartition(": ")[2] for line in plugin.too_dear()] == [f"{place}_dear"]
+
+
+def test_tests_of_one_service_come_first():
+    """The tests that share a service are one part at the start; the others keep their order."""
+    nodes = [f"tests/{place}/t.py::a" for place in ("contract", "e2e", "reference", "e2e/more", "unit")]
+    items = [Item(node) for node in nodes]
+    tiers.sort(items)
+    assert [item.nodeid for item in items] == [nodes[k] for k in (1, 3, 0, 2, 4)]

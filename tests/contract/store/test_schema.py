@@ -15,18 +15,18 @@ from app.store.engine import make_engine, session_scope
 from app.store.tables import AuditEntry, Base
 
 
-def test_migrations_make_exactly_the_tables(database):
+def test_migrations_make_exactly_the_tables(own_database):
     """The migrated schema equals the mapped classes."""
-    with database.engine.connect() as connection:
+    with own_database.engine.connect() as connection:
         differences = compare_metadata(MigrationContext.configure(connection), Base.metadata)
 
     assert differences == []
 
 
-def test_head_is_known(database):
+def test_head_is_known(own_database):
     """A migrated database is at head and reports its revision."""
-    assert schema.at_head(database.engine)
-    assert schema.expected_revision() == schema.current_revision(database.engine)
+    assert schema.at_head(own_database.engine)
+    assert schema.expected_revision() == schema.current_revision(own_database.engine)
 
 
 def test_an_empty_database_is_not_at_head(empty_database_url):
@@ -59,16 +59,16 @@ def test_two_migrations_at_once(empty_database_url):
     engine.dispose()
 
 
-def test_downgrade_and_upgrade(database):
+def test_downgrade_and_upgrade(own_database):
     """Every migration can be undone and done again."""
     from alembic import command
 
-    with database.engine.connect() as connection:
+    with own_database.engine.connect() as connection:
         command.downgrade(schema.config(connection), "base")
         assert {"alembic_version"} == set(inspect(connection).get_table_names())
-    schema.migrate(database.url)
+    schema.migrate(own_database.url)
 
-    assert schema.at_head(database.engine)
+    assert schema.at_head(own_database.engine)
 
 
 def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
@@ -88,15 +88,15 @@ def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
     postgres_server.drop(url)
 
 
-def test_a_newer_database_is_refused(database):
+def test_a_newer_database_is_refused(own_database):
     """A database of a newer version is refused with a sentence and left unchanged."""
-    with database.engine.begin() as connection:
+    with own_database.engine.begin() as connection:
         connection.execute(text("UPDATE alembic_version SET version_num = '9999'"))
 
     with pytest.raises(schema.SchemaError, match="newer bartserve"):
-        schema.migrate(database.url)
-    assert schema.current_revision(database.engine) == "9999"
-    assert not schema.at_head(database.engine)
+        schema.migrate(own_database.url)
+    assert schema.current_revision(own_database.engine) == "9999"
+    assert not schema.at_head(own_database.engine)
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path):
@@ -124,20 +124,20 @@ def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
     assert sqlite3.sqlite_version_info >= (3, 35)  # UPDATE ... RETURNING, upserts
 
 
-def test_api_and_worker_leave_another_schema_alone(database):
+def test_api_and_worker_leave_another_schema_alone(own_database):
     """API and worker report a database of another version at start and leave it unchanged."""
-    assert schema.mismatch(database.url) is None
+    assert schema.mismatch(own_database.url) is None
     for other in ("0001", "9999"):
-        with database.engine.begin() as connection:
+        with own_database.engine.begin() as connection:
             connection.execute(text(f"UPDATE alembic_version SET version_num = '{other}'"))
 
-        assert f"at revision {other}" in (schema.mismatch(database.url) or "")
-        assert schema.current_revision(database.engine) == other
+        assert f"at revision {other}" in (schema.mismatch(own_database.url) or "")
+        assert schema.current_revision(own_database.engine) == other
 
 
-def test_an_owners_audit_is_read_by_an_index(database):
+def test_an_owners_audit_is_read_by_an_index(own_database):
     """A page of an owner's audit log is read by an index, without sorting or other owners' rows."""
-    engine, statements = database.engine, []
+    engine, statements = own_database.engine, []
     moment = datetime(2026, 1, 1, tzinfo=UTC)
     with session_scope(engine) as session:
         for number in range(3000):
@@ -155,7 +155,7 @@ def test_an_owners_audit_is_read_by_an_index(database):
         page = audit.list_page(session, "few", 10)
         rest = audit.list_page(session, "few", 50, (page[-1].created_at, page[-1].id))
     event.remove(engine, "before_cursor_execute", keep)
-    explain = "EXPLAIN QUERY PLAN " if database.dialect == "sqlite" else "EXPLAIN "
+    explain = "EXPLAIN QUERY PLAN " if own_database.dialect == "sqlite" else "EXPLAIN "
     asked = [(statement, values) for statement, values in statements if "audit_entries" in statement]
     with engine.connect() as connection:
         plans = [str(connection.exec_driver_sql(explain + sql, values).all()) for sql, values in asked]

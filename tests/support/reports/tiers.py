@@ -13,6 +13,7 @@ import pytest
 QUICK = "not slow and not long"  # the expression of `make test`
 ONE_CASE = ("tests/statistical/",)  # here only the first case of each test is quick
 BOTH_DATABASES = ("tests/contract/store/", "tests/chaos/")  # here both are quick
+SHARED_SERVICE = "tests/e2e/"
 SECOND = {"dialect": "postgres", "service": "team"}
 
 
@@ -30,6 +31,15 @@ def mark(items: Iterable[pytest.Item]) -> None:
         if again or (second and item.get_closest_marker("both_databases") is None):
             item.add_marker("slow")
         seen.add(test)
+
+
+def sort(items: list[pytest.Item]) -> None:
+    """Put first the tests that share one `bartserve up`.
+
+    Test processes begin with parts of the list one after the other, and take tests from the ends of others'
+    parts: so one process runs most of these tests, and others seldom start a service of their own.
+    """
+    items.sort(key=lambda item: not item.nodeid.startswith(SHARED_SERVICE))
 
 
 def shuffle(items: list[pytest.Item], seed: int) -> None:
