@@ -48,6 +48,9 @@ def fit(
     *,
     exposure: Any = None,
     groups: str | Sequence[str] | None = None,
+    event: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     family: str = "gaussian",
     method: str = "bart",
     num_trees: int | None = None,
@@ -95,6 +98,15 @@ def fit(
         than the features say: each has an intercept beside the trees, normal with a standard deviation that
         is drawn too (method "bart", numbers or two classes). The columns are no features; new rows may be of
         new groups.
+    event
+        n events, or None: y are positive times, and row i's is that of the event where this is 1 (or true);
+        where it is 0, the row is censored: there was no event up to that time. Times are learnt on the scale
+        of their logarithms (method "bart", numbers with normal noise).
+    lower
+        n lower limits, or None: where y is missing, the row is censored, and its outcome is only known to be
+        above `lower`, below `upper` (a detection limit) or between both. Limits of other rows don't count.
+    upper
+        n upper limits, or None; see `lower`.
     family
         "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
         probability of the second (in order of value or spelling); "categorical" for two or more classes (with
@@ -148,7 +160,7 @@ def fit(
         What the trees learn: "none", the outcome itself; "log", its logarithm; "yeo-johnson", a power of it;
         "auto", whichever of these foretells rows best that a quick regression has not seen, none unless it is
         clearly worse (method "bart", numbers). Answers are about the outcome itself. None is "auto" for
-        numbers with normal noise, "none" elsewhere.
+        numbers with normal noise, "none" elsewhere; with `event` it is "log", with limits "none".
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),
@@ -201,6 +213,9 @@ def fit(
         weights=weights,
         exposure=exposure,
         groups=groups,
+        event=event,
+        lower=lower,
+        upper=upper,
         features=features,
         columns=columns,
         target_name=target_name,

@@ -117,6 +117,7 @@ class Method:
         prior: Mapping[str, Any] | None,
         codes: NDArray[np.uint8],
         line: NDArray[np.float64] | None = None,
+        noise: float | None = None,
     ) -> Constants:
         """Compute the prior's constants.
 
@@ -136,6 +137,8 @@ class Method:
             Codes, uint8 [p, n].
         line
             Rough estimate of a linear part beside the trees, float64 [n]; None where there is none.
+        noise
+            Estimate of the noise's sd where outcomes are censored; None elsewhere.
 
         Raises
         ------
@@ -143,7 +146,8 @@ class Method:
             For invalid entries, and for data that the method can't use.
 
         """
-        beside = {} if line is None else {"line": line}
+        known = {"line": line, "noise": noise}
+        beside = {name: value for name, value in known.items() if value is not None}
         constants: Constants = load_code(self.engine.calibrate)(
             y, design, weights, settings, prior, codes, **beside
         )

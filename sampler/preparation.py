@@ -10,6 +10,16 @@ import numpy as np
 from sampler.bart.intercepts import GroupTraining
 from sampler.bart.linear_part import LinearTraining
 from sampler.bart.prior import ABSOLUTE
+from sampler.data.censoring.outcomes import (
+    CensoredOutcomes,
+    censoring_again,
+    censoring_warnings,
+    check_censoring,
+    choose_censored_transform,
+    read_censored_target,
+    read_roles,
+)
+from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
@@ -37,7 +47,7 @@ if TYPE_CHECKING:
     from sampler.data.binning import Grid
     from sampler.data.encode import Coded
     from sampler.data.schema import FeatureKind
-    from sampler.data.table import Table
+    from sampler.data.table import RawColumn, Table
     from sampler.prior import Constants
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
@@ -57,6 +67,7 @@ class PreparedFit:
     transform: Transform | None = None  # of the outcome; the training data has T(y)
     exposure: str | None = None  # likewise
     groupings: Groupings | None = None  # likewise
+    censoring: dict[str, str] = field(default_factory=dict)  # likewise
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""
@@ -77,6 +88,7 @@ class PreparedFit:
             transform=self.transform,
             exposure=self.exposure,
             groupings=self.groupings,
+            censoring=self.censoring,
         )
         return header.to_bytes()
 
@@ -95,6 +107,9 @@ def prepare(
     exposure: Any = None,
     exposure_name: str | None = None,
     groups: str | Sequence[str] | None = None,
+    event: Any = None,
+    lower: Any = None,
+    upper: Any = None,
     target_name: str | None = None,
     ignored: Sequence[str] = (),
     prior: Mapping[str, Any] | None = None,
@@ -120,6 +135,9 @@ def prepare(
         Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
     groups
         Names of columns whose levels have an intercept each beside the trees; they are no features.
+    event, lower, upper
+        Events or limits of censored outcomes, n values each, or None; see `sampler.data.censoring.outcomes`.
+        A column without a name is called as the argument.
     target_name
         Name of the outcome, never a feature; None takes the name of `y`, or else "y".
     ignored
@@ -139,20 +157,25 @@ def prepare(
         For a setting that doesn't exist or is out of range.
 
     """
+    roles = read_roles(event, lower, upper)
     if settings.get("family") == "auto":
-        settings = {**settings, "family": guess_family(y, str(settings.get("method") or "bart"))}
+        guessed = "gaussian" if roles else guess_family(y, str(settings.get("method") or "bart"))
+        settings = {**settings, "family": guessed}
     resolved = Settings.resolve(**settings)
     grouped = group_names(groups)
     check_groups(resolved, METHODS[resolved.method], grouped)
     table = read(X)
     y = one_column(y)
     given = target_name or getattr(y, "name", None)
-    target, outcome = read_target(y, str(given or "y"), table.num_rows, resolved.family)
-    exposed = None
-    if exposure is not None:
-        exposed = str(exposure_name or getattr(exposure, "name", None) or "exposure")
-    check_names(grouped, table.names, {"target": given, "column of exposures": exposed}, features)
-    taken = [*([target.name] if given else []), *([] if exposed is None else [exposed])]
+    target, outcome, censored = _read_outcomes(
+        y, str(given or "y"), table.num_rows, resolved, roles, weighted=weights is not None
+    )
+    named_so = exposure_name or getattr(exposure, "name", None) or "exposure"
+    exposed = None if exposure is None else str(named_so)
+    names = {role: column.name for role, column in roles.items()}
+    others = {f"column of {role}": name for role, name in names.items()}
+    check_names(grouped, table.names, {"target": given, "column of exposures": exposed} | others, features)
+    taken = [*([target.name] if given else []), *([] if exposed is None else [exposed]), *names.values()]
     reserved = [*(name for name in taken if name in table.names), *grouped]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
@@ -174,26 +197,25 @@ def prepare(
     named = resolved.transform
     if named == "auto" and prior.keys() & {*ABSOLUTE}:
         named = NO_TRANSFORM  # those are in units of the outcome
-    transform = choose_transform(named, outcome, design, weight, codes, linear=resolved.linear)
+    transform = (
+        choose_censored_transform(named, target.name, outcome, roles)
+        if censored
+        else choose_transform(named, outcome, design, weight, codes, linear=resolved.linear)
+    )
     resolved = replace(resolved, transform=transform.kind if transform else NO_TRANSFORM)
-    learnt = transform.forward(outcome) if transform else outcome
-    linear = None
-    if resolved.linear:
-        terms = LinearTerms.choose(design, schema, outcome_sd(learnt, weight))
-        linear = LinearTraining(terms, terms.of(design))
-    line = ridge_fit(linear.z, learnt, weight) if linear else None
-    constants = calibrated(learnt, design, codes, weight, resolved, prior, line)
-    groupings = None
-    if grouped:
-        scale = 1.0 if resolved.family == "probit" else outcome_sd(learnt, weight)
-        rows = _reference_rows(len(outcome))
-        groupings = Groupings.of(group_columns, group_index, scale, rows)
+    learnt, limits = _transformed(transform, outcome, censored)
+    expected, noise = learnt, None
+    if limits is not None:
+        expected, noise = fit_censored(limits, design, linear=prior.get("sigma_estimate") != "naive")
+    linear = _linear_training(design, schema, outcome_sd(expected, weight)) if resolved.linear else None
+    line = ridge_fit(linear.z, expected, weight) if linear else None
+    constants = calibrated(expected, design, codes, weight, resolved, prior, line, noise)
+    scale = 1.0 if resolved.family == "probit" else outcome_sd(expected, weight)
+    places = _reference_rows(len(outcome))
+    groupings = Groupings.of(group_columns, group_index, scale, places) if grouped else None
     exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
     if exposures is not None:
-        from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
-
-        check_exposure(resolved)
-        constants = with_exposure(constants, outcome, exposures)
+        constants = _with_exposures(constants, outcome, exposures, resolved)
     training = Training(
         codes=codes,
         num_codes=grid.num_codes,
@@ -204,16 +226,56 @@ def prepare(
         linear=linear,
         exposure=exposures,
         groups=_group_training(groupings, group_index),
+        limits=limits,
     )
     warnings = [
         *choice.warnings,
         *index_warnings(X, y),
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
+        *(censoring_warnings(censored, target.name) if censored else []),
         *METHODS[resolved.method].warnings(training, schema),
     ]
     kept = design[:, _reference_rows(len(outcome))] if linear else None
-    return PreparedFit(training, schema, grid, warnings, default_grid, kept, transform, exposed, groupings)
+    parts = transform, exposed, groupings, names
+    return PreparedFit(training, schema, grid, warnings, default_grid, kept, *parts)
+
+
+def _linear_training(design: NDArray[np.float64], schema: Schema, sd: float) -> LinearTraining:
+    """Choose the terms of a linear part for outcomes of that standard deviation."""
+    terms = LinearTerms.choose(design, schema, sd)
+    return LinearTraining(terms, terms.of(design))
+
+
+def _with_exposures(
+    constants: Constants, y: NDArray[np.float64], exposures: NDArray[np.float64], settings: Settings
+) -> Constants:
+    """Return constants whose mean rate is that of rows with such exposures; raise SettingsError."""
+    from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
+
+    check_exposure(settings)
+    return with_exposure(constants, y, exposures)
+
+
+def _read_outcomes(
+    y: Any, name: str, num_rows: int, settings: Settings, roles: Mapping[str, RawColumn], *, weighted: bool
+) -> tuple[Column, NDArray[np.float64], CensoredOutcomes | None]:
+    """Read the outcomes of a fit, float64 [n]; those of censored rows too, where columns tell of any."""
+    if not roles:
+        return *read_target(y, name, num_rows, settings.family), None
+    check_censoring(settings, weighted=weighted)
+    target, outcomes = read_censored_target(y, name, roles, num_rows)
+    return target, outcomes.y, outcomes
+
+
+def _transformed(
+    transform: Transform | None, outcome: NDArray[np.float64], censored: CensoredOutcomes | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return what is learnt, float64 [n], and its limits, float64 [2, n]; None where no row is censored."""
+    limits = censored.limits if censored and censored.censored.any() else None
+    if transform is None:
+        return outcome, limits
+    return transform.forward(outcome), None if limits is None else transform.forward(limits)
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
@@ -234,14 +296,18 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     """
     settings = Settings.from_json(header.settings)
     coded = encode(X, header.schema, header.grid, keep_values=header.linear is not None)
-    _, outcome = read_target(y, header.schema.target.name, coded.num_rows, settings.family)
+    roles = censoring_again(header.censoring, X)
+    _, outcome, censored = _read_outcomes(
+        y, header.schema.target.name, coded.num_rows, settings, roles, weighted=False
+    )
     if header.weighted != (weights is not None):
         told = "with weights: give them too" if header.weighted else "without weights: leave them out"
         raise DataError(f"the model was fitted {told}")
+    learnt, limits = _transformed(header.transform, outcome, censored)
     training = Training(
         codes=coded.codes,
         num_codes=header.grid.num_codes,
-        y=header.transform.forward(outcome) if header.transform else outcome,
+        y=learnt,
         weights=None if weights is None else read_weights(weights, coded.num_rows),
         constants=_constants_again(header, settings),
         settings=settings,
@@ -250,6 +316,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         else LinearTraining(header.linear, header.linear.of(coded.values)),
         exposure=_exposure_again(header, X, coded.num_rows),
         groups=_group_training(header.groupings, _groups_again(header, coded)),
+        limits=limits,
     )
     return PreparedFit(
         training,
@@ -261,6 +328,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.transform,
         header.exposure,
         header.groupings,
+        header.censoring,
     )
 
 
@@ -312,6 +380,7 @@ def calibrated(
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
     line: NDArray[np.float64] | None = None,
+    noise: float | None = None,
 ) -> Constants:
     """Compute the constants of the method's prior.
 
@@ -331,6 +400,8 @@ def calibrated(
         Prior entries without `cuts`, or None.
     line
         Rough estimate of a linear part beside the trees, float64 [n], or None.
+    noise
+        Estimate of the noise's sd where outcomes are censored, in place of that of y; None elsewhere.
 
     Raises
     ------
@@ -339,7 +410,7 @@ def calibrated(
 
     """
     check_weights(settings, weighted=weights is not None)
-    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes, line)
+    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes, line, noise)
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:

@@ -51,6 +51,9 @@ class Training:
         float64 [n], exposures of counts; None where all are 1.
     groups
         Groups of the rows, or None.
+    limits
+        float64 [2, n], lower and upper limits of the outcomes, infinite where there is none, equal to y where
+        it was observed; None where all were. Of a censored row y is anything between its limits.
 
     """
 
@@ -63,6 +66,7 @@ class Training:
     linear: LinearTraining | None = None
     exposure: NDArray[np.float64] | None = None
     groups: GroupTraining | None = None
+    limits: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -102,6 +106,21 @@ class Training:
         if self.settings.family == "probit":
             return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
+
+    @cached_property
+    def censored(self) -> NDArray[np.int32]:
+        """Rows whose outcome is only known to be between limits, int32 [censored]."""
+        if self.limits is None:
+            return np.zeros(0, np.int32)
+        return np.flatnonzero(self.limits[0] < self.limits[1]).astype(np.int32)
+
+    @cached_property
+    def grid_limits(self) -> NDArray[np.float64]:
+        """Limits of the censored rows less the offset, in grid steps, float64 [2, censored]."""
+        if self.limits is None:
+            return np.zeros((2, 0))
+        limits = np.ascontiguousarray(self.limits[:, self.censored])
+        return (limits - self.constants.offset) / self.constants.step
 
     @cached_property
     def examples(self) -> NDArray[np.int32]:
@@ -167,4 +186,6 @@ class Training:
         if self.groups is not None:
             check = zlib.crc32(self.groups.index.tobytes(), check)
             check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)
+        if self.limits is not None:
+            check = zlib.crc32(self.limits.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

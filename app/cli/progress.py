@@ -145,6 +145,10 @@ def _about_scores(model: Model) -> list[str]:
         parts[0] += f": RMSE {held['rmse']:.4g}"
         if held.get("linear_rmse") is not None:
             parts[0] += f", a linear model {held['linear_rmse']:.4g}"
+    if held.get("integrated_brier") is not None:
+        parts[0] += f", {held['censored']} censored: integrated Brier score {held['integrated_brier']:.3g}"
+        if held.get("base_integrated_brier") is not None:
+            parts[0] += f" (without features: {held['base_integrated_brier']:.3g})"
     if held.get("log_loss") is not None:
         parts[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
         parts[0] += f" (class frequencies alone: {held['base_log_loss']:.3g})"

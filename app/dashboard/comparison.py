@@ -38,11 +38,19 @@ class ModelFigures:
     seconds: float | None
 
 
+# scores by which models are compared, their baselines, and their names
+ERRORS = (
+    ("rmse", "linear_rmse", "RMSE"),
+    ("integrated_brier", "base_integrated_brier", "integrated Brier score"),
+    ("log_loss", "base_log_loss", "log loss"),
+)
+
+
 def figures_of(model: FittedModel) -> ModelFigures:
     """Return the figures of a model."""
     held = model.holdout or {}
-    numbers = "rmse" in held
-    error, base = (held.get("rmse"), held.get("linear_rmse")) if numbers else _of_classes(held)
+    score, of_base, name = next((each for each in ERRORS if each[0] in held), ERRORS[-1])
+    error, base = held.get(score), held.get(of_base)
     at_90 = next((entry for entry in held.get("coverage") or () if entry["level"] == 0.9), None)
     seconds = None
     if model.started_at is not None and model.finished_at is not None:
@@ -50,17 +58,13 @@ def figures_of(model: FittedModel) -> ModelFigures:
     return ModelFigures(
         model=model,
         error=error,
-        error_name="RMSE" if numbers else "log loss",
+        error_name=name,
         skill=1 - error / base if error is not None and base else None,
         coverage=None if at_90 is None else at_90["coverage"],
         covers=at_90 is None or at_90["lower"] <= at_90["coverage"] <= at_90["upper"],
         rows=model.num_rows,
         seconds=seconds,
     )
-
-
-def _of_classes(held: dict[str, Any]) -> tuple[float | None, float | None]:
-    return held.get("log_loss"), held.get("base_log_loss")
 
 
 VERDICTS = {"converged": 0, "approximate": 1, "not_converged": 2}

@@ -49,6 +49,7 @@ DEFAULTS: dict[str, Any] = {
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
+FARTHEST_LATENT = 6.0  # the same of censored ones, beyond their limits
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 
 
@@ -60,6 +61,7 @@ def calibrate(
     prior: Mapping[str, Any] | None = None,
     _codes: NDArray[np.uint8] | None = None,
     line: NDArray[np.float64] | None = None,
+    noise: float | None = None,
 ) -> Constants:
     """Calibrate the prior to data.
 
@@ -82,6 +84,8 @@ def calibrate(
         sparse_theta.
     line
         Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
+    noise
+        Estimate of sigma where y is censored (`sampler.data.censoring.regression`); None: found from y.
 
     Raises
     ------
@@ -108,12 +112,12 @@ def calibrate(
         sigma_start = knobs["sigma"]
     else:
         robust = NOISES[settings.noise].heavy_tails
-        estimate = _sigma_estimate(y, design, weights, knobs, robust=robust)
+        estimate = noise or _sigma_estimate(y, design, weights, knobs, robust=robust)
         estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
         lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
         sigma_start = knobs.get("sigma_start", estimate)
     low, high = float(np.min(y)), float(np.max(y))
-    reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd)
+    reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd, FARTHEST_LATENT * (noise or 0.0))
     known = len(y) if weights is None else float(np.sum(weights))
     return Constants(
         offset=float(offset),

@@ -74,6 +74,9 @@ class Coded:
         int32 [column of groups, row], the row's level, -1 where it is new or missing; None without groups.
     copies
         How rows repeat, which saves work; None if they don't.
+    limits
+        Limits between which known outcomes of the rows are, float64 [2, row], equal where they were observed;
+        None where all were, or outcomes aren't known.
 
     """
 
@@ -84,6 +87,7 @@ class Coded:
     exposure: NDArray[np.float64] | None = None
     groups: NDArray[np.int32] | None = None
     copies: Copies | None = None
+    limits: NDArray[np.float64] | None = None
 
     @property
     def num_rows(self) -> int:
@@ -96,7 +100,9 @@ class Coded:
         values = None if self.values is None else self.values[:, rows]
         exposure = None if self.exposure is None else self.exposure[rows]
         groups = None if self.groups is None else self.groups[:, rows]
-        return Coded(np.ascontiguousarray(self.codes[:, rows]), [], marks, values, exposure, groups)
+        limits = None if self.limits is None else self.limits[:, rows]
+        codes = np.ascontiguousarray(self.codes[:, rows])
+        return Coded(codes, [], marks, values, exposure, groups, None, limits)
 
     def changed(
         self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: Copies | None = None
@@ -105,7 +111,8 @@ class Coded:
         count = 1 if copies is None else copies.values.shape[1]
         exposure = None if self.exposure is None else np.tile(self.exposure, count)
         groups = None if self.groups is None else np.tile(self.groups, (1, count))
-        return Coded(codes, [], values=values, exposure=exposure, groups=groups, copies=copies)
+        limits = None if self.limits is None else np.tile(self.limits, (1, count))
+        return Coded(codes, [], values=values, exposure=exposure, groups=groups, copies=copies, limits=limits)
 
     def shuffled(self, columns: Sequence[int], orders: NDArray[np.int64]) -> Coded:
         """Repeat the rows once for each of `orders`, int64 [copy, row]; there `columns` have that order."""

@@ -55,6 +55,13 @@ class RawColumn:
             return len(self.numbers)
         return len(self.cells or ())
 
+    def part(self, rows: NDArray[np.int64]) -> RawColumn:
+        """Select some of the rows."""
+        numbers = None if self.numbers is None else self.numbers[rows]
+        return replace(
+            self, numbers=numbers, cells=None if self.cells is None else [self.cells[i] for i in rows]
+        )
+
     @property
     def missing(self) -> int:
         """Number of missing cells."""
@@ -79,10 +86,7 @@ class Table:
         """Select some of the rows; columns are still read on request."""
 
         def select(reader: Callable[[], RawColumn]) -> RawColumn:
-            column = reader()
-            numbers = None if column.numbers is None else column.numbers[rows]
-            cells = None if column.cells is None else [column.cells[i] for i in rows]
-            return replace(column, numbers=numbers, cells=cells)
+            return reader().part(rows)
 
         return Table(
             self.names, len(rows), {name: partial(select, each) for name, each in self.readers.items()}

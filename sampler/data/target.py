@@ -72,13 +72,13 @@ def read_target(
 
     """
     raw = read_column(y, name)
-    _check_length(raw, num_rows)
+    check_length(raw, num_rows)
     target = FAMILIES[family].target
     if target in ("two", "classes"):
         return _read_classes(raw, two=target == "two")
     if target == "counts":
         return _read_counts(raw)
-    numbers = _finite_numbers(raw)
+    numbers = finite_numbers(raw)
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         detail = f"constant target: every value is {low:g}, so there is nothing to learn"
@@ -91,11 +91,12 @@ def read_target(
     return Column(name, "number", (), 0, low, high), numbers
 
 
-def _finite_numbers(raw: RawColumn) -> NDArray[np.float64]:
+def finite_numbers(raw: RawColumn) -> NDArray[np.float64]:
+    """Return the numbers of a target; raise DataError for other types, missing and infinite values."""
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem(raw.name, None, _not_numeric(raw))])
-    _reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
-    _reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
+    reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
+    reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
     return raw.numbers
 
 
@@ -121,7 +122,7 @@ def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
     labels = to_labels(raw, problems)
     if problems:
         raise DataError(problems)
-    _reject_rows(raw.name, labels.index < 0, "the target is missing")
+    reject_rows(raw.name, labels.index < 0, "the target is missing")
     return labels.names, labels.index
 
 
@@ -143,9 +144,9 @@ def read_outcomes(
 
     """
     raw = read_column(y, target.name)
-    _check_length(raw, num_rows)
+    check_length(raw, num_rows)
     if not target.levels:
-        return None, _finite_numbers(raw)
+        return None, finite_numbers(raw)
     names, index = _labelled(raw)
     more = (name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
     classes = (*target.levels, *more)
@@ -164,15 +165,15 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
 
     """
     raw = read_column(weights, "weights")
-    _check_length(raw, num_rows)
+    check_length(raw, num_rows)
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem("weights", None, "weights must be numbers")])
-    _reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
+    reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
     bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
-    _reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
+    reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
     beyond = (raw.numbers > MOST) | (raw.numbers < 1 / MOST)
     message = f"a weight must be between {1 / MOST:g} and {MOST:g}: rescale all weights by a common factor"
-    _reject_rows("weights", beyond, message)
+    reject_rows("weights", beyond, message)
     return raw.numbers
 
 
@@ -188,20 +189,20 @@ def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64
 
     """
     raw = exposure if isinstance(exposure, RawColumn) else read_column(exposure, name)
-    _check_length(raw, num_rows)
+    check_length(raw, num_rows)
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem(name, None, "exposures must be numbers")])
-    _reject_rows(name, np.isnan(raw.numbers), "the exposure is missing")
+    reject_rows(name, np.isnan(raw.numbers), "the exposure is missing")
     bad = ~((raw.numbers >= 1 / MOST) & (raw.numbers <= MOST))
-    _reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
+    reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
     return raw.numbers
 
 
 def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
-    numbers = _finite_numbers(raw)
+    numbers = finite_numbers(raw)
     bad = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > LARGEST_COUNT)
     told = f"a count must be a whole number from 0 to {LARGEST_COUNT}"
-    _reject_rows(raw.name, bad, f'{told}; family="gaussian" takes any numbers')
+    reject_rows(raw.name, bad, f'{told}; family="gaussian" takes any numbers')
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         detail = f"constant target: every value is {low:g}, so there is nothing to learn"
@@ -209,7 +210,8 @@ def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
     return Column(raw.name, "number", (), 0, low, high), numbers
 
 
-def _check_length(raw: RawColumn, num_rows: int) -> None:
+def check_length(raw: RawColumn, num_rows: int) -> None:
+    """Raise DataError where a column has no row, or not as many as the table."""
     if len(raw) == 0 or num_rows == 0:
         raise DataError("there are no rows")
     if len(raw) != num_rows:
@@ -245,7 +247,8 @@ def _is_word(cell: str) -> bool:
         return True
 
 
-def _reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:
+def reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:
+    """Raise DataError with the first rows that are marked, if any."""
     rows = np.flatnonzero(bad)
     if not len(rows):
         return

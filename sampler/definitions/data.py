@@ -29,6 +29,28 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=FormField("Groups"),
     ),
+    "event": Setting(
+        "column",
+        "roles",
+        "A column of 1 where the target is the time of an event, 0 where it is the time up to which there "
+        "was none: the row is censored.",
+        sparing=True,
+        form=FormField("Event"),
+    ),
+    "lower": Setting(
+        "column",
+        "roles",
+        "A column of lower limits of the target, for rows where it is missing: it is known to be above.",
+        sparing=True,
+        form=FormField("Lower limit"),
+    ),
+    "upper": Setting(
+        "column",
+        "roles",
+        "A column of upper limits of the target, for rows where it is missing: it is known to be below.",
+        sparing=True,
+        form=FormField("Upper limit"),
+    ),
 }
 COLUMN_ROLES = tuple(name for name, role in ROLES.items() if role.kind == "column")
 

@@ -50,6 +50,7 @@ GROUPS = {
     "bart": Group(
         (
             "bart.kernels.probit",
+            "bart.kernels.row_latents.censored",
             "bart.kernels.tree_update",
             "bart.kernels.forest_sweep",
             "bart.kernels.sweep",

@@ -83,10 +83,10 @@ class ExplainablePosterior(PosteriorDraws):
             Rows that the posterior was not fitted to (`holdout_rows` chooses such rows), their outcomes and
             weights, as for `score`; at most 1,000 are used, evenly spaced.
         loss
-            "rmse", the root mean square error in units of the outcome (not for classes), or "log_loss", the
-            mean of minus the log density or log probability of the outcomes. None takes `rmse` for numbers
-            with normal noise of the same size everywhere, else `log_loss`, which also sees features that
-            matter to the noise alone.
+            "rmse", the root mean square error in units of the outcome (not for classes, censored outcomes),
+            or "log_loss", the mean of minus the log density or log probability of the outcomes. None takes
+            `rmse` for numbers with normal noise of the same size everywhere, else `log_loss`, which also sees
+            features that matter to the noise alone.
         level
             Probability of the intervals, which are over draws and permutations.
         permutations

@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampler.data.encode import Coded
 from sampler.errors import SettingsError
 from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
@@ -18,6 +19,7 @@ from sampler.posterior.display.tabular import (
     posterior_card,
 )
 from sampler.posterior.explainable_posterior import ExplainablePosterior
+from sampler.posterior.survival_curves import SurvivalCurves, survival_curves
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
@@ -75,6 +77,44 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
         return _kind_of(read)(read, chains, blocks, statistics or [])
+
+    def survival(
+        self,
+        X: Any,
+        times: Sequence[float] | None = None,
+        level: float = 0.9,
+        num_draws: int | None = None,
+        *,
+        ignore_extra: bool = False,
+    ) -> SurvivalCurves:
+        """Compute survival curves: the probability that a row's outcome exceeds each of some times.
+
+        Parameters
+        ----------
+        X, num_draws, ignore_extra
+            Rows and draws, as for `predict`.
+        times
+            Up to 1,000 increasing times (or values, of a model with limits); None takes 50 that divide the
+            range of the training outcomes evenly.
+        level
+            Probability of the credible intervals.
+
+        Returns
+        -------
+        SurvivalCurves
+            ``times``, and at these ``survival`` with ``lower`` and ``upper``, float64 [row, time]; for each
+            row the ``median`` and the ``restricted_mean`` (up to the last of the times), with intervals.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For a model fitted without event, lower and upper, and invalid times, level or number of draws.
+
+        """
+        coded = X if isinstance(X, Coded) else self.encode(X, ignore_extra=ignore_extra)
+        return survival_curves(self, coded, times, level, num_draws)
 
     def extend(
         self, num_draws: int, X: Any = None, y: Any = None, weights: Any = None, *, progress: bool = True

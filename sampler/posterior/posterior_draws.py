@@ -250,7 +250,7 @@ class PosteriorDraws(StoredDraws):
         f, noise = self._f_of(coded, chosen), self._noise_of(coded, chosen)
         degrees = None if self._degrees is None else self._degrees[self._places(chosen)][None, :, None]
         sigma = noise / np.sqrt(1.0 if weights is None else weights)
-        law = Predictive(f[None], sigma[None], None, degrees, self._transform)
+        law = Predictive(f[None], sigma[None], None, degrees, self._transform, coded.limits)
         mean = f if self._transform is None else self._transform.moments(f, noise)[0]
         return mean, law.log_density_by_draw(y)[0]
 
@@ -348,6 +348,7 @@ class PosteriorDraws(StoredDraws):
     def usual_loss(self) -> Loss:
         """The loss by which `importance` ranks unless asked for another."""
         alike = self._degrees is None and self._transform is None and not self.noise_differs
+        alike = alike and not self.censoring
         return "rmse" if self.classes is None and alike else "log_loss"
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:

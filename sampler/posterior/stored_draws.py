@@ -185,6 +185,11 @@ class StoredDraws:
         return self._header.exposure
 
     @property
+    def censoring(self) -> dict[str, str]:
+        """Names of the columns that tell of censored outcomes, by role; empty without any."""
+        return self._header.censoring
+
+    @property
     def weights(self) -> Floats | None:
         """Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal."""
         return self.draw_weights.unequal(self.num_draws)

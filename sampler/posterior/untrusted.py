@@ -129,7 +129,16 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
 
 def _check_header(header: Header) -> None:
     schema = header.schema
-    _check_plain([header.settings, header.constants, schema.to_json(), header.warnings, header.exposure])
+    _check_plain(
+        [
+            header.settings,
+            header.constants,
+            schema.to_json(),
+            header.warnings,
+            header.exposure,
+            header.censoring,
+        ]
+    )
     if not schema.columns:
         raise _wrong("it has no column")
     try:
@@ -163,6 +172,7 @@ def _check_parts(header: Header, settings: Settings) -> None:
         ("transform", header.transform is not None, settings.transform != "none"),
         ("exposure", header.exposure is not None, counts),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
+        ("censoring", bool(header.censoring), settings.method == "bart" and settings.family == "gaussian"),
     ):
         if there and not may_be:
             raise _wrong(f"its {name} doesn't fit its settings")

@@ -56,6 +56,9 @@ class Header:
         Warnings given while the data were prepared.
     exposure
         Name of the column of exposures of counts; None without one.
+    censoring
+        Names of the columns that tell of censored outcomes, by role ("event", "lower", "upper"); empty where
+        there is none.
     default_grid
         Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
         are shown by default; empty in models made before it was kept.
@@ -88,6 +91,7 @@ class Header:
     exposure: str | None = None
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
+    censoring: dict[str, str] = field(default_factory=dict)
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -106,6 +110,7 @@ class Header:
             **({} if self.exposure is None else {"exposure": self.exposure}),
             **({"calibration": self.calibration.to_json()} if self.calibration else {}),
             **({"groupings": self.groupings.to_json()} if self.groupings else {}),
+            **({"censoring": self.censoring} if self.censoring else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -165,6 +170,7 @@ class Header:
                 if calibration is None
                 else ConformalTable.from_json(calibration, scores, of_classes=bool(schema.target.levels)),
                 groupings=groupings,
+                censoring=_censoring(fields.get("censoring", {})),
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -195,6 +201,17 @@ def with_calibration(header: bytes, calibration: ConformalTable | None) -> bytes
     Raises PackedError as `Header.from_bytes` does.
     """
     return replace(Header.from_bytes(header), calibration=calibration).to_bytes()
+
+
+def _censoring(names: Any) -> dict[str, str]:
+    roles = {"event", "lower", "upper"}
+    if (
+        not isinstance(names, dict)
+        or names.keys() - roles
+        or not all(isinstance(n, str) for n in names.values())
+    ):
+        raise ValueError("its columns of censored outcomes are none that a fit has")
+    return dict(names)
 
 
 def _default_grid(grid: Any) -> list[list[float]]:

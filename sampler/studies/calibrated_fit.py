@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.data_warnings import index_warnings
 from sampler.data.holdout import holdout_rows
 from sampler.data.target import guess_family
@@ -52,6 +53,7 @@ def fit_calibrated(
 ) -> Posterior:
     """Fit and calibrate; the arguments are those of `sampler.fitting.fit`, which see."""
     CALIBRATE.check("calibrate", calibrate)
+    refuse_censoring(settings, "calibrate")
     for warning in index_warnings(X, y):
         warnings.warn(warning, DataWarning, stacklevel=4)
     name = settings.get("target_name") or getattr(y, "name", None)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.groupings import group_names
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
@@ -239,6 +240,7 @@ def select_features(
         For an invalid setting.
 
     """
+    refuse_censoring(settings, "feature selection")
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
@@ -193,6 +194,7 @@ def tune(
         For an invalid setting, and where no candidate can be fitted.
 
     """
+    refuse_censoring(settings, "tuning")
     folds = FOLDS.check("folds", folds)
     family = str(settings.get("family", "gaussian"))
     tried = candidates_of(candidates, family)

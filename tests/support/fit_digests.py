@@ -31,7 +31,7 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "count", "two" or "three" classes), whether rows are weighted, and arguments of `fit`
+# outcome ("number", "count", "time", "two" or "three" classes), whether rows have weights, arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-default-prior": ("number", False, _DEFAULT),
@@ -61,6 +61,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "probit": ("two", False, _SHORT | {"family": "probit"}),
     "probit-cgm": ("two", False, _SHORT | {"family": "probit", "moves": "cgm"}),
     "probit-pg": ("two", False, _SHORT | {"family": "probit", "moves": "pg"}),
+    "times": ("time", False, _SHORT),
     "classes": ("three", False, _SHORT | {"family": "categorical", "prior": {"k": 2.0}}),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
@@ -97,6 +98,8 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
     y = number.tolist()
     if outcome == "count":
         y = np.floor(np.exp(np.clip(number, -2, 3))).tolist()
+    if outcome == "time":
+        y = np.exp(number).tolist()
     if outcome in classes:
         names = classes[outcome]
         cuts = np.quantile(number, np.arange(1, len(names)) / len(names))
@@ -108,9 +111,10 @@ def fitted(case: str) -> Posterior:
     """Fit a case."""
     outcome, weighted, settings = CASES[case]
     X, y, weights = data(outcome)
+    events = {"event": np.arange(ROWS) % 3 > 0} if outcome == "time" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
-        return fit(X, y, weights if weighted else None, progress=False, **settings)
+        return fit(X, y, weights if weighted else None, progress=False, **settings, **events)
 
 
 def digests(case: str, folder: Path) -> dict[str, str]:

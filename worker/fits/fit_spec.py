@@ -1,6 +1,6 @@
 """Specification of a fit: the model's row and the columns it names, as arguments of the sampler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,10 @@ from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import Posterior, PreparedFit, Settings, holdout_rows, prepare
+from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
+from sampler.data.censoring.outcomes import CensoredOutcomes, read_censored
 from sampler.data.encode import Coded
+from sampler.data.table import RawColumn, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.settings import OMITTED, SETTINGS
 
@@ -58,6 +61,11 @@ class Spec:
         return groups
 
     @property
+    def censoring(self) -> dict[str, str]:
+        """Columns that tell of censored outcomes, by role."""
+        return {role: name for role in CENSORING_ROLES if (name := self.settings.get(role))}
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES), *self.groups}
@@ -78,12 +86,24 @@ class ModelRows:
     y: pa.ChunkedArray
     weights: pa.ChunkedArray | None
     exposure: pa.ChunkedArray | None = None
+    censoring: dict[str, RawColumn] = field(default_factory=dict)  # by role
 
     def encoded(self, posterior: Posterior) -> Coded:
-        """Encode the rows, with their exposures, for a model."""
+        """Encode the rows, with their exposures and limits, for a model."""
+        if self.censoring:
+            return replace(posterior.encode(self.X), limits=self.censored_outcomes().limits)
         if posterior.exposure is None or self.exposure is None:
             return posterior.encode(self.X)
         return posterior.encode(self.X.append_column(posterior.exposure, self.exposure))
+
+    @property
+    def outcomes(self) -> NDArray[np.float64]:
+        """The outcomes as numbers, float64 [row]; of a censored row one of its limits, or their middle."""
+        return self.censored_outcomes().y if self.censoring else floats(self.y)
+
+    def censored_outcomes(self) -> CensoredOutcomes:
+        """Read outcomes of which columns tell whether they are censored."""
+        return read_censored(self.y, "the target", self.censoring, len(self.y))
 
     @property
     def precisions(self) -> NDArray[np.float64] | None:
@@ -114,11 +134,12 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 def read_rows(session: Session, spec: Spec) -> ModelRows:
     """Read all rows of the columns that the model uses."""
-    more = [name for name in (spec.target, spec.weights, spec.exposure) if name]
+    more = [name for name in (spec.target, spec.weights, spec.exposure, *spec.censoring.values()) if name]
     names = [*spec.learnt, *spec.groups]
     table = datasets.read(session, spec.dataset_id, [*names, *more])
+    censoring = {role: read_column(table.column(name), name) for role, name in spec.censoring.items()}
     weights, exposure = (table.column(name) if name else None for name in (spec.weights, spec.exposure))
-    return ModelRows(table.select(names), table.column(spec.target), weights, exposure)
+    return ModelRows(table.select(names), table.column(spec.target), weights, exposure, censoring)
 
 
 def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
@@ -140,7 +161,11 @@ def _used(spec: Spec, rows: ModelRows) -> NDArray[np.bool_]:
     """Return which rows have a target; all, if a missing one is an error."""
     if spec.settings.get("missing_target") != "leave_out":
         return np.ones(spec.num_rows, bool)
-    return np.asarray(rows.y.is_valid().to_numpy(), bool)
+    known = np.asarray(rows.y.is_valid().to_numpy(), bool)
+    for role, column in rows.censoring.items():
+        if role != "event" and column.numbers is not None:
+            known |= np.isfinite(column.numbers)
+    return known
 
 
 def fit_settings(spec: Spec) -> Settings:
@@ -166,10 +191,11 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         groups=spec.groups,
         target_name=spec.target,
         ignored=[name for name in spec.names if name not in used],
-        **arguments,
+        **(arguments | training.censoring),
     )
 
 
 def _take(rows: ModelRows, index: NDArray[np.int64]) -> ModelRows:
     weights, exposure = (None if c is None else c.take(index) for c in (rows.weights, rows.exposure))
-    return ModelRows(rows.X.take(index), rows.y.take(index), weights, exposure)
+    censoring = {role: column.part(index) for role, column in rows.censoring.items()}
+    return ModelRows(rows.X.take(index), rows.y.take(index), weights, exposure, censoring)

@@ -9,7 +9,7 @@ from app.store.tables import Json
 from sampler import Posterior
 from sampler.data.target import read_outcomes
 from sampler.errors import DataError
-from sampler.posterior.assessment import calibration, scoring
+from sampler.posterior.assessment import calibration, censored_scores, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.scoring import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
@@ -23,13 +23,18 @@ def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Call
 
     `beat` is called between batches of rows. The figures are those of `Posterior.score` and baselines without
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
-    the training rows.
+    the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
     rows = _labelled(posterior, held)
     found = scoring.score(posterior, rows, beat, quick=True)
     beat()
-    base = _of_classes(posterior, rows, training) if rows.classes else _of_numbers(posterior, training, held)
-    first = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
+    first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
+    if held.censoring:
+        base, first = _of_censored(rows, training, found), ("rows", "censored", "integrated_brier")
+    elif rows.classes:
+        base = _of_classes(posterior, rows, training)
+    else:
+        base = _of_numbers(posterior, training, held)
     return {name: found[name] for name in first} | base | found | {"note": UNSEEN}
 
 
@@ -56,7 +61,7 @@ def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None
 def _labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
     coded = held.encoded(posterior)
     if posterior.classes is None:
-        return LabelledRows(coded, floats(held.y), held.precisions)
+        return LabelledRows(coded, held.outcomes, held.precisions)
     classes, outcomes = read_outcomes(held.y, posterior.schema.target, coded.num_rows)
     return LabelledRows(coded, outcomes, None, classes)
 
@@ -64,6 +69,19 @@ def _labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
 def _of_numbers(posterior: Posterior, training: ModelRows, held: ModelRows) -> Json:
     linear = linear_predictions(posterior.schema, training.X, floats(training.y), training.precisions, held.X)
     return {"linear_rmse": float(np.sqrt(np.mean((linear - floats(held.y)) ** 2)))}
+
+
+def _of_censored(rows: LabelledRows, training: ModelRows, found: Json) -> Json:
+    """Score the training rows' Kaplan-Meier curve, which knows no features."""
+    seen, limits = training.censored_outcomes(), rows.coded.limits
+    events = seen.limits[0] == seen.limits[1]
+    if found["integrated_brier"] is None or limits is None or not (events | np.isinf(seen.limits[1])).all():
+        return {"base_integrated_brier": None}
+    at = np.array([each["time"] for each in found["brier_by_time"]])
+    curve = censored_scores.steps_at(censored_scores.kaplan_meier(seen.y, events), at)
+    survival = np.broadcast_to(curve, (len(rows.y), len(at)))
+    scored = censored_scores.brier(rows.y, limits[0] == limits[1], at, survival)
+    return {"base_integrated_brier": float(scored.mean())}
 
 
 def _of_classes(posterior: Posterior, rows: LabelledRows, training: ModelRows) -> Json:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import reduce
 from typing import Any
 
 import pyarrow.compute as pc
@@ -166,9 +167,12 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         reserved = [request.target, *request.roles.values(), *request.groups]
         request_checks.check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
-    missing = table.column(request.target).null_count if request.leave_out_missing else 0
-    if missing:
-        table = table.filter(pc.is_valid(table.column(request.target)))
+    missing = 0
+    if request.leave_out_missing:
+        limits = [name for role in ("lower", "upper") if (name := request.roles.get(role))]
+        known = reduce(pc.or_, [pc.is_valid(table.column(name)) for name in (request.target, *limits)])
+        missing = table.num_rows - (pc.sum(known).as_py() or 0)
+        table = table.filter(known) if missing else table
     settings, prior = request_checks.resolve(request, table)
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)

@@ -1,6 +1,6 @@
 """Checks of a request for a fit by the sampler's own validators: every refusal comes before the 202."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +11,8 @@ from app.services.errors import Fault, InvalidRequestError, UnusableDataError
 from app.services.fits.requests import FitRequest
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
+from sampler.data.censoring.outcomes import check_censoring, read_censored_target, read_roles
 from sampler.data.columns import is_beyond
 from sampler.data.groupings import check_names, group_names, read_groups
 from sampler.data.schema import Choice, Column
@@ -39,7 +41,9 @@ def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, A
     """Resolve the sampler's settings and the prior, except entries that depend on the features."""
     knobs = dict(request.settings)
     if knobs.get("family") == "auto":
-        knobs["family"] = guess_family(table.column(request.target), str(knobs.get("method", "bart")))
+        censored = any(request.roles.get(role) for role in CENSORING_ROLES)
+        column = table.column(request.target)
+        knobs["family"] = "gaussian" if censored else guess_family(column, str(knobs.get("method", "bart")))
     prior = dict(request.prior or {})
     cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
     try:
@@ -72,13 +76,33 @@ def _absent(name: str, known: Collection[str]) -> str:
 
 def check_values(table: pa.Table, request: FitRequest, settings: Settings) -> Column:
     """Check the target and the weights; return the target's column."""
-    try:
-        target, _ = read_target(table.column(request.target), request.target, table.num_rows, settings.family)
-    except DataError as error:
-        raise _unusable(error) from None
+    columns = {role: name for role in CENSORING_ROLES if (name := request.roles.get(role))}
+    target = _check_target(table, request, settings, columns)
     _check_row_weights(table, request, settings)
     _check_exposure(table, request, settings)
     return target
+
+
+def _check_target(
+    table: pa.Table, request: FitRequest, settings: Settings, columns: Mapping[str, str]
+) -> Column:
+    """Check the target, and the columns that tell of censored outcomes, {role: name}, if any."""
+    others = [request.target, *(name for role, name in request.roles.items() if role not in columns)]
+    if doubled := [name for name in columns.values() if name in others]:
+        told = "a column of events or limits can't have another role as well"
+        raise UnusableDataError(errors=[Fault(name, None, told) for name in doubled])
+    y = table.column(request.target)
+    try:
+        if not columns:
+            return read_target(y, request.target, table.num_rows, settings.family)[0]
+        given = [table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES]
+        roles = read_roles(given[0], given[1], given[2], columns)
+        check_censoring(settings, weighted=request.roles.get("weights") is not None)
+        return read_censored_target(y, request.target, roles, table.num_rows)[0]
+    except SettingsError as error:
+        raise _refused(error) from None
+    except DataError as error:
+        raise _unusable(error) from None
 
 
 def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings) -> None:

@@ -20,6 +20,7 @@ from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
+from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
 
 
 @dataclass(frozen=True)
@@ -69,7 +70,7 @@ def plan(
     NotFoundError, NotFinishedError
         The model doesn't exist or hasn't succeeded.
     ConflictError
-        It was imported, so it has no dataset.
+        It was imported, so it has no dataset, or its outcomes may be censored.
     InvalidRequestError
         A field is out of range, or the study would take too much memory or time.
     TooLargeError
@@ -79,6 +80,10 @@ def plan(
         model = posteriors.find(session, owner, model_id)
         if model.dataset_id is None:
             raise ConflictError("The model was imported: it has no dataset to study.")
+        if any(model.settings.get(role) for role in CENSORING_ROLES):
+            raise ConflictError(
+                "The model's outcomes may be censored: studies know no censored outcomes yet."
+            )
         dataset = datasets.get(session, owner, model.dataset_id)
     kinds = model.settings.get("columns") or {}
     data = TrainingData(

@@ -219,6 +219,8 @@ def _probit_outcome(constants: CountConstants, count: int, rows: int) -> Outcome
     return Outcome(
         labels=np.zeros(count, np.uint8),
         latent=np.zeros(rows, np.int32),
+        censored=np.zeros(0, np.int32),
+        limits=np.zeros((2, 0)),
         offset=constants.zero_offset,
         step=STEP,
         nu=1.0,

@@ -1,4 +1,4 @@
-"""Numbers with normal noise, of one size or different by row (docs/maths.md#the-model)."""
+"""Numbers with normal noise, of one size or different by row, or censored (docs/maths.md#the-model)."""
 
 from __future__ import annotations
 
@@ -62,9 +62,12 @@ class Gaussian(Likelihood):
         from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
 
         constants, weights = training.constants, training.grid_weights
+        rows = training.padded_codes.shape[1] if len(training.censored) else 0
         return Outcome(
             labels=np.zeros(0, np.uint8),
-            latent=np.zeros(0, np.int32),
+            latent=np.zeros(rows, np.int32),
+            censored=training.censored,
+            limits=training.grid_limits,
             offset=constants.offset,
             step=constants.step,
             nu=constants.nu,
@@ -83,6 +86,8 @@ class Gaussian(Likelihood):
         """Let residuals be the outcomes, and every precision 1."""
         self.models[0].residual[: len(training.y)] = training.grid_y
         self.outcome.latent[:] = 0
+        if len(self.outcome.censored):
+            self.outcome.latent[: len(training.y)] = training.grid_y
         for plan, model in zip(self.plans, self.models, strict=True):
             if plan.leaves == "log-linear":
                 model.log_value[:] = 0
@@ -109,12 +114,12 @@ class Gaussian(Likelihood):
         return int(reached), int(need)
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
-        """Draw linear part, intercepts, the forests of the mean, sigma, the precisions and k, if there."""
+        """Draw latent outcomes, linear part, intercepts, the trees, sigma and k, whichever there are."""
         from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
 
-        sweep.begin_iteration(self.outcome, self.models[0], work)
         if self._row_noise:
             self._row_noise.weigh(data, forests[0], work, iteration)
+        sweep.begin_iteration(self.outcome, self.models[0], work)
         if self._slopes:
             self._slopes.draw(self.models[0], self.outcome, work)
         if self._intercepts:

@@ -101,7 +101,9 @@ class Outcome(NamedTuple):
     """Outcome of a chain besides the rows of its leaf models: labels, grid, prior of the noise."""
 
     labels: Bytes  # [n], 0 or 1 for probit, else empty
-    latent: Ints  # [rows], probit's outcome less the offset, grid steps; 0 between calls is as good
+    latent: Ints  # [rows], latent outcomes less the offset, grid steps; any y between calls is as good
+    censored: Ints  # rows whose outcome is only known to be between limits
+    limits: Floats2  # [2, censored], less the offset, grid steps
     offset: Float
     step: Float  # of the grid
     nu: Float  # sigma^2 ~ nu scale / chi^2_nu

@@ -14,9 +14,19 @@ from sampler.bart.kernels.forest_sweep import (
     settle_forest,
     update_forest,
 )
-from sampler.bart.kernels.leaf_models.normal import K_DF, K_SCALE2, LIKELIHOOD, SIGMA2, TAU2, UNIT2, Normal
+from sampler.bart.kernels.leaf_models.normal import (
+    K_DF,
+    K_SCALE2,
+    LIKELIHOOD,
+    SIGMA2,
+    TAU2,
+    UNIT,
+    UNIT2,
+    Normal,
+)
 from sampler.bart.kernels.leaf_models.operations import measure
 from sampler.bart.kernels.probit import draw_latent
+from sampler.bart.kernels.row_latents.censored import draw_censored
 from sampler.bart.kernels.state import (
     BROKEN,
     DONE,
@@ -54,6 +64,12 @@ def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
     work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
     if len(outcome.labels) > 0 and model.noise[LIKELIHOOD] != 0.0:
         draw_latent(outcome.labels, model.residual, outcome.latent, outcome.offset, outcome.step, work.random)
+        measure(model)
+    if len(outcome.censored) > 0 and model.noise[LIKELIHOOD] != 0.0:
+        draw_censored(
+            outcome.censored, outcome.limits, model.residual, outcome.latent, model.weights,
+            model.noise[SIGMA2], model.noise[UNIT], work.random,
+        )  # fmt: skip
         measure(model)
 
 

@@ -34,8 +34,14 @@ def conformity(
 
     The predictive probability of values below each outcome (of counts randomised between those below and up
     to it); of classes the probability of the row's own, 0 for one that the model doesn't know. `before` is
-    called before each batch of rows.
+    called before each batch of rows. Raises SettingsError for a model of censored outcomes.
     """
+    if posterior.censoring:
+        raise SettingsError(
+            "intervals can't be calibrated by rows whose outcomes may be censored",
+            field="calibrate",
+            code="not_applicable",
+        )
     scores = np.zeros(len(rows.y))
     for batch, part in rows.batches(BATCH_ROWS):
         before()

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sampler.data.censoring.regression import log_normal_between
 from sampler.posterior.weighting import noise_law
 
 if TYPE_CHECKING:
@@ -61,6 +62,9 @@ class Predictive:
         Degrees of freedom of the noise, float64 [chain, draw, 1]; None for normal noise.
     transform
         Transform of the outcome, whose mixture it is; None without one.
+    limits
+        Limits of the outcomes (`Coded.limits`), float64 [2, row]; None where all were observed. Of a censored
+        row an outcome is anything: it stands for its limits, the noise being normal.
 
     """
 
@@ -69,6 +73,7 @@ class Predictive:
     share: Floats | None
     degrees: Floats | None = None
     transform: Transform | None = None
+    limits: Floats | None = None
 
     @classmethod
     def of(cls, posterior: PosteriorDraws, X: Coded, weights: Floats | None) -> Predictive:
@@ -81,33 +86,77 @@ class Predictive:
             posterior.weights,
             None if degrees is None else degrees[:, :, None],
             posterior.transform,
+            X.limits,
         )
 
+    @property
+    def _censored(self) -> NDArray[np.int64]:
+        """Rows whose outcomes are between limits."""
+        if self.limits is None:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self.limits[0] < self.limits[1])
+
     def log_density(self, y: Floats) -> Floats:
-        """Compute the log density of an outcome of each row."""
+        """Compute the log density of an outcome of each row; of a censored row, its log probability."""
         each = self._log_density_learnt(y)
         if self.share is not None:
             with np.errstate(divide="ignore"):
                 each = each + np.log(self.share * self.share.size)[:, :, None]
-        density: Floats = np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size)
-        return density if self.transform is None else density + self.transform.log_slope(y)
+        return np.asarray(
+            np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size) + self._log_slope(y)
+        )
 
     def log_density_by_draw(self, y: Floats) -> Floats:
         """Compute the log density of an outcome of each row in each draw, float64 [chain, draw, row]."""
         each = self._log_density_learnt(y)
-        return each if self.transform is None else each + self.transform.log_slope(y)
+        return each + self._log_slope(y)
 
     def _log_density_learnt(self, y: Floats) -> Floats:
-        """Compute in each draw the log density of the transformed outcomes y [row]."""
+        """Compute in each draw the log density of the transformed outcomes y [row], or log probability."""
         z = (self._learnt(y) - self.f) / self.sigma
-        return np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
+        found = np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
+        if self.limits is not None and len(rows := self._censored):
+            f, sigma = self.f[:, :, rows], self.sigma[:, :, rows]
+            low, high = ((self._learnt(limit)[rows] - f) / sigma for limit in self.limits)
+            found[:, :, rows] = log_normal_between(low, high)
+        return found
+
+    def _log_slope(self, y: Floats) -> Floats | float:
+        """Compute what the transform adds to each row's log density; nothing to log probabilities."""
+        if self.transform is None:
+            return 0.0
+        found = self.transform.log_slope(y)
+        if self.limits is not None:
+            found[self._censored] = 0.0
+        return found
 
     def _learnt(self, y: Floats) -> Floats:
         return y if self.transform is None else self.transform.forward(y)
 
     def below(self, y: Floats) -> Floats:
-        """Compute the probability that each row's outcome is at most y."""
-        return self._below(self._learnt(y), np.arange(len(y)))
+        """Compute the probability that each row's outcome is at most y.
+
+        Where that is between limits, it is any probability between theirs, by chance, and the same at every
+        call: it is uniform over rows, if the law is right, as that of observed outcomes is.
+        """
+        if self.limits is None:
+            return self._below(self._learnt(y), np.arange(len(y)))
+        low, high = self.below_limits()
+        share = np.random.default_rng(0).uniform(size=len(y))
+        return np.asarray(np.where(low == high, low, low + share * (high - low)))
+
+    def below_limits(self) -> tuple[Floats, Floats]:
+        """Compute the probability of values below the lower and the upper limit of each row's outcome."""
+        assert self.limits is not None
+        rows = np.arange(self.limits.shape[1])
+        low, high = (self._below(self._learnt(limit), rows) for limit in self.limits)
+        return low, high
+
+    def above(self, times: Floats) -> Floats:
+        """Compute the probability that a new outcome of each row exceeds each of some values [row, time]."""
+        rows = np.arange(self.f.shape[2])
+        learnt = self._learnt(times)
+        return 1 - np.stack([self._below(np.full(len(rows), each), rows) for each in learnt], axis=1)
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Compute the ends of each row's equal-tailed interval."""

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaincinv
 
+from sampler.data.censoring.outcomes import censoring_again, check_censoring_weights, read_censored
 from sampler.data.encode import Coded
 from sampler.data.target import read_outcomes, read_weights
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
+from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
 from sampler.posterior.assessment.interval_verdict import interval_verdict
+from sampler.posterior.assessment.predictive import Predictive
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -53,13 +56,21 @@ class LabelledRows:
 
     @classmethod
     def read(cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None) -> LabelledRows:
-        """Check and encode rows; raise DataError, and SettingsError for weights with classes."""
+        """Check and encode rows; raise DataError, and SettingsError for weights with classes.
+
+        Of a model of censored outcomes, X has the columns that tell of them too.
+        """
         if weights is not None and not FAMILIES[posterior.family].weights:
             what = "counts" if posterior.classes is None else "classes"
             raise SettingsError(
                 f"{what} take no weights: leave them out", field="weights", code="not_applicable"
             )
         coded = X if isinstance(X, Coded) else posterior.encode(X)
+        if posterior.censoring:
+            check_censoring_weights(weighted=weights is not None)
+            columns = censoring_again(posterior.censoring, X)
+            censored = read_censored(y, posterior.schema.target.name, columns, coded.num_rows)
+            return cls(replace(coded, limits=censored.limits), censored.y)
         classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)
         precisions = None if weights is None else read_weights(weights, coded.num_rows)
         return cls(coded, outcomes, precisions, classes)
@@ -106,13 +117,19 @@ def score(
         each with its 95% binomial interval (Clopper and Pearson 1934); ``intervals_verdict``, whether they
         hold everywhere (`interval_verdict`). The mixture is that of each row's own weight. For counts also
         ``deviance``, the mean Poisson deviance of the posterior means, and ``zeros``, the shares of zeros
-        ``observed`` and ``predicted``; coverage is that of randomised intervals. For classes:
+        ``observed`` and ``predicted``; coverage is that of randomised intervals. Of censored outcomes
+        ``rows``, ``censored`` (how many of them are), ``log_score`` (of a censored row the log probability of
+        its limits), ``concordance`` (Harrell's C) and ``integrated_brier`` with ``brier_by_time``, None
+        where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
+        ``intervals_verdict``, where a censored row's outcome is drawn between its limits. For classes:
         ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is of the second of two
         classes alone, of more the sum over the classes. A class that only these rows have has probability 0.
 
     """
     if rows.classes is not None:
         return _score_classes(posterior, rows, before)
+    if rows.coded.limits is not None:
+        return _score_censored(posterior, rows, rows.coded.limits, before)
     return _score_numbers(posterior, rows, before, quick=quick)
 
 
@@ -173,6 +190,42 @@ def _score_numbers(
         "log_score": float(density.mean()),
         **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
+        "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
+        "intervals_verdict": interval_verdict(posterior, rows, below, mean),
+    }
+
+
+def _score_censored(
+    posterior: PosteriorDraws, rows: LabelledRows, limits: Floats, before: Callable[[], None]
+) -> dict[str, Any]:
+    """Score rows some of which are censored; C and Brier scores only where all are so from the right."""
+    count = len(rows.y)
+    mean, below, density, low, high, expected = (np.zeros(count) for _ in range(6))
+    times, events = rows.y, limits[0] == limits[1]
+    from_right = bool(np.all(events | np.isinf(limits[1])))
+    at = brier_times(times, events) if from_right else None
+    survival = np.zeros((count, 0 if at is None else len(at)))
+    for batch, part in rows.batches(BATCH_ROWS):
+        before()
+        law = Predictive.of(posterior, part.coded, part.weights)
+        mean[batch] = posterior.predict(part.coded, level=None).mean
+        expected[batch] = law.f.mean(axis=(0, 1))
+        density[batch] = law.log_density(part.y)
+        below[batch] = law.below(part.y)
+        low[batch], high[batch] = law.below_limits()
+        if at is not None:
+            survival[batch] = law.above(at)
+    by_time = None if at is None else brier(times, events, at, survival)
+    return {
+        "rows": count,
+        "censored": int(count - events.sum()),
+        "log_score": float(density.mean()),
+        "concordance": concordance(times, events, expected) if from_right else None,
+        "integrated_brier": None if by_time is None else float(by_time.mean()),
+        "brier_by_time": []
+        if at is None or by_time is None
+        else [{"time": t, "score": each} for t, each in zip(at.tolist(), by_time.tolist(), strict=True)],
+        "d_calibration": d_calibration(low, high),
         "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
         "intervals_verdict": interval_verdict(posterior, rows, below, mean),
     }

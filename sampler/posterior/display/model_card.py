@@ -35,6 +35,9 @@ SCORES = {
     "log_score": "Mean log density of the outcomes",
     "crps": "Continuous ranked probability score",
     "deviance": "Mean Poisson deviance",
+    "concordance": "Concordance of times and predictions (Harrell's C)",
+    "integrated_brier": "Integrated Brier score",
+    "base_integrated_brier": "The same of the Kaplan-Meier curve without features",
     "log_loss": "Log loss",
     "base_log_loss": "Log loss of the classes' shares alone",
     "brier": "Brier score",
@@ -192,6 +195,11 @@ def _data(posterior: Posterior, header: Header) -> Section:
         f"Each of the {len(each.levels):,} groups of the column {each.name} has an intercept."
         for each in posterior.schema.groups
     ]
+    if posterior.censoring:
+        roles = ", ".join(f"{role}: {name}" for role, name in posterior.censoring.items())
+        sentences.append(
+            f"Outcomes may be censored, as columns tell ({roles}); answers are of uncensored ones."
+        )
     if len(features) > MOST_ROWS:
         sentences.append(f"The first {MOST_ROWS} features:")
     rows = [(each.name, each.kind, _range(each), f"{each.missing:,}") for each in features[:MOST_ROWS]]
@@ -237,7 +245,8 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
         return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
     rows = [(name, _number(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None]
     tables = [CardTable(("Score", "Value"), rows)]
-    sentences = [f"Of {scores['rows']:,} rows that the model was not fitted to."]
+    censored = f", {scores['censored']:,} of them censored" if scores.get("censored") else ""
+    sentences = [f"Of {scores['rows']:,} rows that the model was not fitted to{censored}."]
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
         sentences += [each for each in (verdict["text"], verdict.get("advice")) if each]

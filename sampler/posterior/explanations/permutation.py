@@ -139,8 +139,8 @@ def permutation_importance(
     rows
         At least two rows with their outcomes.
     losses
-        "rmse" (not for classes) and "log_loss", in the order of the result; None takes all that apply, the
-        posterior's usual one first.
+        "rmse" (not for classes and censored outcomes) and "log_loss", in the order of the result; None takes
+        all that apply, the posterior's usual one first.
     level
         Probability of the intervals.
     permutations
@@ -159,7 +159,7 @@ def permutation_importance(
 
     """
     level = Request.check_level(level)
-    known = LOSSES if rows.classes is None else LOSSES[1:]
+    known = LOSSES if rows.classes is None and rows.coded.limits is None else LOSSES[1:]
     wanted = _check(losses, known) or sorted(known, key=lambda loss: loss != posterior.usual_loss)
     _check_number("permutations", permutations, 1, 1000)
     _check_number("seed", seed, 0, 2**63 - 1)

@@ -1,0 +1,98 @@
+"""Censored outcomes over HTTP: fits with events and limits, their answers, scores and files, and refusals."""
+
+import numpy as np
+import pytest
+
+from sampler import load
+from tests.support.api_calls import post_csv
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+
+def times(rows: int = 160) -> str:
+    """Make times of which half are censored, and a column with limits of what is missing in `level`."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=rows)
+    until, end = np.exp(1 + x + 0.4 * rng.normal(size=rows)), np.exp(1.5 + 0.8 * rng.normal(size=rows))
+    level = x + 0.2 * rng.normal(size=rows)
+    lines = [
+        f"{a:.4f},{min(t, c):.4f},{int(t <= c)},{'' if v < 0.3 else f'{v:.4f}'},0.3"
+        for a, t, c, v in zip(x, until, end, level, strict=True)
+    ]
+    return "x,time,seen,level,limit\n" + "\n".join(lines) + "\n"
+
+
+def test_times_with_events_go_all_the_way(client, settings, tmp_path):
+    """A fit of times: predictions of uncensored times, scores, pages, batch predictions, file, more draws."""
+    told = {"target": "time", "event": "seen", "features": ["x"]}
+    model = fitted(client, settings, text=times(), holdout=0.3, **told)
+    assert model["settings"]["event"] == "seen"
+    assert set(model["holdout"]) >= {
+        "censored",
+        "concordance",
+        "integrated_brier",
+        "d_calibration",
+        "coverage",
+    }
+    path = f"/models/{model['id']}"
+    said = client.post(f"{path}/predict", json={"columns": {"x": [0.1, 0.9]}}).json()
+    assert said["mean"][1] > 1.4 * said["mean"][0]
+    held = client.get(f"{path}/holdout").json()
+    assert len(held["calibration"]) == 20
+    for part in ("diagnostics", "variable-importance", "draws", "card"):
+        assert client.get(f"{path}/{part}").status_code == 200
+    for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    batch = client.post(f"{path}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert batch.status_code == 202, batch.text
+    run_units(settings)
+    rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
+    assert rows.status_code == 200, rows.text
+    data = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    again = load(tmp_path / "model.bart")
+    assert again.predict({"x": [0.1]}).mean[0] == pytest.approx(said["mean"][0])
+    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert back.status_code == 201, back.text
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["state"] == "succeeded"
+    study = client.post(f"{path}/studies", json={"kind": "selection"})
+    assert study.status_code == 409
+    assert "censored" in study.json()["detail"]
+
+
+def test_limits_go_with_missing_targets(client, settings):
+    """Numbers below a detection limit: rows without a target are learnt from, not refused."""
+    model = fitted(
+        client,
+        settings,
+        text=times(),
+        target="level",
+        upper="limit",
+        features=["x"],
+        missing_target="leave_out",
+    )
+    assert model["warnings"] == []
+    path = f"/models/{model['id']}"
+    said = client.post(f"{path}/predict", json={"columns": {"x": [0.05, 0.95]}}).json()
+    assert said["mean"][0] < 0.25 < 0.8 < said["mean"][1]
+
+
+def test_what_cannot_be_censored_is_refused_before_the_202(client):
+    """Events that are none, doubled roles, other families and weights, each by name."""
+    dataset = post_csv(client, times()).json()
+    body = {"dataset_id": dataset["id"], "target": "time", "event": "seen"} | SMALL
+    for field, more in (
+        ("x", {"event": "x"}),
+        ("time", {"event": "time"}),
+        ("nowhere", {"event": "nowhere"}),
+        ("event", {"upper": "limit"}),
+        ("family", {"family": "poisson"}),
+        ("weights", {"weights": "limit"}),
+        ("noise", {"noise": "t"}),
+        ("transform", {"transform": "yeo-johnson"}),
+        ("level", {"target": "level"}),
+    ):
+        answer = client.post("/models", json=body | more)
+        assert answer.status_code == 422, (field, answer.text)
+        assert field in str(answer.json()["errors"]), answer.json()
