@@ -18,6 +18,7 @@ from app.dashboard.pages import (
     selection,
     service,
     sign_in,
+    what_if,
 )
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -26,6 +27,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     new_model.router,
     models.router,
     model_tabs.router,
+    what_if.router,
     selection.router,
     predict_file.router,
     charts.router,

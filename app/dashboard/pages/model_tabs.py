@@ -108,19 +108,34 @@ async def features(
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
     study: NewestStudy,
+    *,
+    pairs: bool = False,
 ) -> Response:
-    """Show how much each feature matters for held-out rows, its share of the rules, and selected ones."""
+    """Show how much each feature matters for held-out rows, its share of the rules, and selected ones.
+
+    With `pairs` also how strongly each two act together.
+    """
     model_id = frame["model"].id
     found, grouped = None, list[dict[str, Any]]()
+    together, refused = None, None
     if frame["model"].state == "succeeded":
         found = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
         grouped = await gate.run(lambda: groups.groups(predictor, owner, model_id, 0.9).columns)
+        if pairs:
+            try:
+                together = await gate.run(
+                    lambda: importance.interactions(predictor, owner, model_id, None, 0.9)
+                )
+            except InvalidRequestError as error:
+                refused = error
     path = f"/models/{model_id}/variable-importance"
     return render.render(
         request.scope,
         "model_features.html",
         **frame,
         importance=found,
+        together=together,
+        refused=refused,
         grouped=grouped,
         most_groups=MOST_GROUPS,
         study=study,
@@ -288,8 +303,8 @@ def _predicted(
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = densities.features(predictor, owner, model_id, profiles)
-    typed = row_values(request, len(columns))
-    given = typed if submitted else [_typed(column.typical) for column in columns]
+    usual = [typed(column.typical) for column in columns]
+    given = row_values(request, len(columns)) if submitted else usual
     found = nothing | {"columns": columns, "given": given}
     try:
         found["row"] = densities.row_of(columns, given)
@@ -355,7 +370,8 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     return Reasons(found.scale, found.base, found.f[0], reasons[:MOST_REASONS], place(0.0))
 
 
-def _typed(value: Any) -> str:
+def typed(value: Any) -> str:
+    """Return a value as the text of a form's field; empty for a missing one."""
     if value is None:
         return ""
     if isinstance(value, bool):

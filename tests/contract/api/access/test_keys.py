@@ -40,7 +40,15 @@ OTHERWISE = {
     ("DELETE", "/predictions/{prediction_id}"): ASK,
     **{
         ("GET", f"/ui/models/{{model_id}}/{page}"): ASK
-        for page in ("predict", "effects", "density.svg", "dependence.svg", "accumulated.svg", "reasons.svg")
+        for page in (
+            "predict",
+            "effects",
+            "density.svg",
+            "dependence.svg",
+            "accumulated.svg",
+            "reasons.svg",
+            "what-if",
+        )
     },
     ("POST", "/ui/sign-out"): set(keys.SCOPES),
     ("GET", "/ui/keys"): {keys.ADMIN},

@@ -1,0 +1,199 @@
+"""Page "What if": how a model's predictions differ between two settings of its features."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response
+
+from app.dashboard import render, snippets
+from app.dashboard.pages.model_tabs import Frame, framed_as, typed
+from app.services.access.keys import PREDICT
+from app.services.errors import Fault, InvalidRequestError, ServiceError
+from app.services.explanations import contrasts, densities, importance
+from app.services.explanations.contrasts import AverageContrast, ContrastOfRows, ContrastRequest
+from app.services.explanations.densities import FormColumn
+from app.services.predictions.predict_rows import Predictor
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.scopes import GuardedRoute, needs
+
+router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
+MOST_FEATURES = 3  # set at once in the form
+Profiles = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True)
+class SetFeature:
+    """A feature that the form sets, with the two values as typed; `column` is None for no feature."""
+
+    column: FormColumn | None
+    first: str
+    second: str
+
+
+@dataclass(frozen=True)
+class AverageRow:
+    """A line of the table: an average over rows, of a class where there are several, with its bar."""
+
+    name: str
+    label: str | None
+    rows: int
+    mean: float
+    lower: float
+    upper: float
+    bar: tuple[float, float, float, float]  # of a scale of 120: left end, width, mark, zero
+
+
+@router.get("/{model_id}/what-if")
+@needs(PREDICT)
+async def what_if(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, framed_as("what-if")],
+    feature: Annotated[list[str] | None, Query(max_length=MOST_FEATURES)] = None,
+    of: Annotated[list[str] | None, Query(max_length=MOST_FEATURES)] = None,
+    first: Annotated[list[str] | None, Query(max_length=MOST_FEATURES)] = None,
+    second: Annotated[list[str] | None, Query(max_length=MOST_FEATURES)] = None,
+    by: str = "",
+) -> Response:
+    """Show a form of two settings, and the contrast of the predictions with them.
+
+    `of` names the features that the values were typed for; another feature gets values of its own.
+    """
+    model_id = frame["model"].id
+    nothing: Frame = {"names": [], "chosen": [], "found": None, "averages": [], "error": None, "by": by}
+    shown = nothing
+    if frame["model"].state == "succeeded":
+        wanted = list(zip(*(_padded(each) for each in (feature, of, first, second)), strict=True))
+        shown |= await gate.run(lambda: _contrast(predictor, owner, model_id, frame, wanted, by))
+    values = [{each.column.name: _value(each, end) for each in shown["chosen"] if each.column}
+              for end in ("first", "second")]  # fmt: skip
+    named = {"by": by} if by else {}
+    return render.render(
+        request.scope,
+        "model_what_if.html",
+        status=200 if shown["error"] is None else shown["error"].status,
+        **frame,
+        **shown,
+        snippets=snippets.ask(
+            request,
+            f"/models/{model_id}/contrast",
+            snippets.call("contrast", model_id, *values, **named),
+            method="POST",
+            body={"first": values[0], "second": values[1], **named},
+        ),
+    )
+
+
+def _padded(given: Sequence[str] | None) -> list[str]:
+    return [*(given or ()), *[""] * MOST_FEATURES][:MOST_FEATURES]
+
+
+def _contrast(
+    predictor: Predictor,
+    owner: str,
+    model_id: str,
+    frame: Frame,
+    wanted: Sequence[tuple[str, ...]],
+    by: str,
+) -> Frame:
+    """Compute the contrast that is asked for, of the most important feature if none is."""
+    ranked = importance.importance(predictor, owner, model_id, 0.9)
+    names = [each.name for each in (ranked.permutation or ranked).features]
+    dataset = frame["dataset"]
+    profiles: Profiles = {}
+    if dataset is not None and dataset.profiles:
+        profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
+    columns = {each.name: each for each in densities.features(predictor, owner, model_id, profiles)}
+    named = [name for name, *_ in wanted if name]
+    if not named:
+        wanted = [(names[0], "", "", ""), *wanted[1:]]
+    chosen = [
+        _set_feature(columns[name], name == of, (first, second), profiles.get(name) or {})
+        for place, (name, of, first, second) in enumerate(wanted)
+        if name in names and name not in [earlier for earlier, *_ in wanted[:place]]
+    ]
+    shown: Frame = {
+        "names": names,
+        "chosen": [*chosen, *[SetFeature(None, "", "")] * (len(chosen) < MOST_FEATURES)],
+    }
+    try:
+        faults = [Fault("feature", None, f"the model has no {name!r}") for name in named if name not in names]
+        faults += [Fault(name, None, "it is set twice") for name in names if named.count(name) > 1]
+        if faults:
+            raise InvalidRequestError(errors=faults)
+        asked = ContrastRequest(_row(chosen, "first"), _row(chosen, "second"), by=by or None)
+        found = contrasts.contrast(predictor, owner, model_id, asked)
+    except ServiceError as error:
+        if error.status not in (413, 422):
+            raise
+        return shown | {"error": error}
+    return shown | {"found": found, "averages": _averages(found)}
+
+
+def _set_feature(
+    column: FormColumn, mine: bool, given: tuple[str, str], profile: Mapping[str, Any]
+) -> SetFeature:
+    """Take the values typed for this column, or usual ones: its quartiles, or its two commonest levels."""
+    if mine:
+        return SetFeature(column, *given)
+    quartiles = profile.get("quantiles") or {}
+    ends: list[Any] = [quartiles.get("0.75", column.max), quartiles.get("0.25", column.min)]
+    if ends[0] == ends[1]:
+        ends = [column.max, column.min]
+    if column.kind == "boolean":
+        ends = [True, False]
+    elif column.kind == "category":
+        commonest = [entry["value"] for entry in profile.get("top", ()) if entry["value"] in column.levels]
+        ends = [*dict.fromkeys([*commonest, *column.levels]), None, None][:2]
+    return SetFeature(column, *(typed(end) for end in ends))
+
+
+def _row(chosen: Sequence[SetFeature], end: str) -> dict[str, Any]:
+    columns = [each.column for each in chosen if each.column]
+    return densities.row_of(columns, [getattr(each, end) for each in chosen if each.column])
+
+
+def _value(chosen: SetFeature, end: str) -> Any:
+    """Return a value as JSON, or the text where it isn't one."""
+    try:
+        return next(iter(_row([chosen], end).values()))
+    except ServiceError:
+        return getattr(chosen, end)
+
+
+def _averages(found: ContrastOfRows) -> list[AverageRow]:
+    """List the averages, each class where there are several, with bars on one scale."""
+    named: dict[str, AverageContrast | None] = {
+        "These rows": found.average,
+        "The population they are a sample of": found.population,
+        "Rows that have the first setting already": found.treated,
+        **found.groups,
+    }
+    flat: list[tuple[str, str | None, int, float, float, float]] = []
+    for name, each in named.items():
+        if each is None:
+            continue
+        several = isinstance(each.mean, list)
+        labels: list[str | None] = list(found.classes or []) if several else [None]
+        figures = zip(
+            *(part if several else [part] for part in (each.mean, each.lower, each.upper)), strict=True
+        )
+        flat += [(name, label, each.rows, *ends) for label, ends in zip(labels, figures, strict=True)]
+    low = min(0.0, *(lower for *_, lower, _ in flat))
+    width = (max(0.0, *(upper for *_, upper in flat)) - low) or 1.0
+
+    def place(value: float) -> float:
+        return 120 * (value - low) / width
+
+    return [
+        AverageRow(
+            name, label, rows, mean, lower, upper,
+            (place(lower), place(upper) - place(lower), place(mean), place(0.0)),
+        )
+        for name, label, rows, mean, lower, upper in flat
+    ]  # fmt: skip
