@@ -1,8 +1,10 @@
 """A real uvicorn server in a thread."""
 
 import contextlib
+import sys
 import threading
 import time
+import traceback
 from collections.abc import Iterator
 
 from app.server import server as make_server
@@ -27,7 +29,16 @@ def serving(settings: Settings) -> Iterator[str]:
     finally:
         server.should_exit = True
         thread.join(stretched(20))
-        assert not thread.is_alive()
+        assert not thread.is_alive(), f"the server doesn't end:\n{_stacks()}"
+
+
+def _stacks() -> str:
+    """Return what every thread of this process is doing."""
+    names = {thread.ident: thread.name for thread in threading.enumerate()}
+    return "\n".join(
+        f"{names.get(ident, ident)}:\n{''.join(traceback.format_stack(frame, 12))}"
+        for ident, frame in sys._current_frames().items()
+    )
 
 
 class Servers:

@@ -140,8 +140,15 @@ def spent_by(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
+    found = b""
     try:
-        lists = [file.read_text() for file in Path(f"/proc/{pid}/task").glob("*/children")]
+        with os.scandir(f"/proc/{pid}/task") as threads:  # of a server's dozens, at each step of each test
+            for thread in threads:
+                file = os.open(f"{thread.path}/children", os.O_RDONLY)
+                try:
+                    found += os.read(file, 1 << 16)
+                finally:
+                    os.close(file)
     except OSError:
         return []
-    return [int(child) for child in " ".join(lists).split()]
+    return [int(child) for child in found.split()]
