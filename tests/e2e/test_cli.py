@@ -114,6 +114,7 @@ def test_predict_writes_csv_or_a_row_of_pairs(asked):
     assert len(one.stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_features_are_selected(asked):
     """`models select` shows progress and a table of features, or JSON; what is out of range is refused."""
     shown = asked("bartserve models select cars --permutations 20 --seed 1")

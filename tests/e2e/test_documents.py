@@ -205,6 +205,7 @@ def test_the_examples_of_docstrings_run(path, request):
     assert runner.failures == 0, "".join(said)
 
 
+@pytest.mark.slow
 def test_the_python_reference_runs():
     """The reference's block holds rows out and scores a fit on them."""
     session: dict = rows_at_hand()

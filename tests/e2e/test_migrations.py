@@ -39,6 +39,7 @@ def content(engine):
         return tables, counts, connection.scalar(text("SELECT version_num FROM alembic_version"))
 
 
+@pytest.mark.slow
 def test_two_migrate_at_once(empty_database_url):
     """Two simultaneous `bartserve migrate` both succeed, one after the other."""
     both = [started(empty_database_url, "migrate") for _ in range(2)]

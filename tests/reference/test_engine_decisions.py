@@ -152,6 +152,7 @@ def splits_of(toy, tree):
     return [n for n in nodes(toy, tree) if n.tree != LEAF]
 
 
+@pytest.mark.slow  # compiling what asks the kernel takes longest here
 @pytest.mark.parametrize("make", [toys.golden, toys.gapped, partial(toys.missing, sides="stored")])
 def test_change(make):
     """Every new rule of every split is decided by the exact probability, never accepted if invalid below."""

@@ -95,7 +95,17 @@ def wrong(mix, options=None, force_grow=False, name="golden", sides=None):
     return moves.distance(moves.stationary(matrix), toy.posterior)
 
 
-@pytest.mark.parametrize("trap", moves.TRAPS)
+DEAR_TRAPS = {
+    "rule draw over occupied codes",
+    "rule draw without 1/n_adj",
+    "restructure without the numbers of ways",
+}
+
+
+@pytest.mark.parametrize(
+    "trap",
+    [pytest.param(trap, marks=[pytest.mark.slow] if trap in DEAR_TRAPS else []) for trap in moves.TRAPS],
+)
 def test_trap_is_seen(trap):
     """A published mistake has another stationary law, by far more than the tolerance of `test_invariant`."""
     gap = wrong(*moves.TRAPS[trap])

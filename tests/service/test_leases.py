@@ -75,7 +75,13 @@ def slowed(stack, owner, name):
     return began, go_on
 
 
-@pytest.mark.parametrize("stretch", STRETCHES)
+FIRST = {"chain-prepares", "chain-steps", "finish-judges", "prediction-predicts"}
+
+
+@pytest.mark.parametrize(
+    "stretch",
+    [pytest.param(name, marks=[] if name in FIRST else [pytest.mark.slow]) for name in STRETCHES],
+)
 def test_a_long_stretch_keeps_its_lease(database, context, stretch):
     """A step of twice the lease's second renews the lease and is done once."""
     kind, settings, place = STRETCHES[stretch]

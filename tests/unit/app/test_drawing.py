@@ -21,7 +21,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = '$x_{<script>"&\u202e\n'
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize("theme", ["light", pytest.param("dark", marks=pytest.mark.slow)])
 def test_charts_of_hostile_names_and_of_few_points_are_valid(theme):
     """Markup and mathematics in names appear as plain text; charts of one point or none are valid."""
     look = ChartStyle(theme, "narrow", half=True)

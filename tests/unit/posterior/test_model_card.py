@@ -3,7 +3,6 @@
 from html.parser import HTMLParser
 
 import numpy as np
-import pytest
 
 from sampler import Posterior
 from sampler.posterior.display.figure import svg
@@ -80,16 +79,18 @@ def test_scores_of_rows_are_those_of_score():
     assert "no row was held out" in posterior.model_card().to_markdown()
 
 
-@pytest.mark.parametrize("name", ["<script>x</script>", "a|b", "`$x*_#[y](z)"])
-def test_names_are_text(name):
+def test_names_are_text():
     """Names never become markup: not in HTML, and in Markdown neither marks nor further cells."""
     posterior, _, _ = make_posterior(2)
-    card = posterior.model_card(facts={"Name": name})
-    assert name in Cells(card.to_html()).found
-    assert "<script>" not in card.to_html()
-    (line,) = (line for line in card.to_markdown().splitlines() if line.startswith("| Name |"))
-    assert line.replace("\\", "") == f"| Name | {name} |"
-    assert sum(line[i] == "|" and line[i - 1] != "\\" for i in range(len(line))) == 3
+    names = {"HTML": "<script>x</script>", "Bar": "a|b", "Marks": "`$x*_#[y](z)"}
+    card = posterior.model_card(facts=names)
+    html, text = card.to_html(), card.to_markdown()
+    assert set(names.values()) <= set(Cells(html).found)
+    assert "<script>" not in html
+    for fact, name in names.items():
+        (line,) = (line for line in text.splitlines() if line.startswith(f"| {fact} |"))
+        assert line.replace("\\", "") == f"| {fact} | {name} |"
+        assert sum(line[i] == "|" and line[i - 1] != "\\" for i in range(len(line))) == 3
 
 
 def test_the_card_of_a_file_is_the_same():

@@ -14,7 +14,9 @@ from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 ONE = {"num_trees": 1, "num_draws": 60, "num_burnin": 400, "thin": 10}
 
 
-@pytest.mark.parametrize("method", ["bcart", "bcart-mean-variance", "bcart-wu"])
+@pytest.mark.parametrize(
+    "method", ["bcart", pytest.param("bcart-mean-variance", marks=pytest.mark.slow), "bcart-wu"]
+)
 def test_numbers(client, settings, method):
     """A tree is fitted, judged and scored; intervals follow the noise where leaves have their own."""
     model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **ONE)

@@ -18,7 +18,9 @@ METHODS = {
 }
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize(
+    "method", ["rjhmc-df", pytest.param("rjhmc-dfi", marks=pytest.mark.slow), "dcc-tree"]
+)
 def test_numbers(client, settings, method, tmp_path):
     """A step is found, judged and scored; every view responds; its file gives equal answers elsewhere."""
     asked = {**SHORT, **METHODS[method]}

@@ -96,7 +96,10 @@ def rows(num_rows=90) -> dict[str, list]:
     [
         ("number", {"weights": "weight", "missing_target": "leave_out", "holdout": 0.2}, ["weights"]),
         ("answer", {"family": "probit"}, []),
-        ("count", {"family": "negative-binomial", "exposure": "days"}, ["exposure"]),
+        pytest.param(
+            *("count", {"family": "negative-binomial", "exposure": "days"}, ["exposure"]),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_rows_and_roles_are_those_of_the_model(client, settings, target, settings_of_fit, roles):
