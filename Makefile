@@ -7,9 +7,15 @@ DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
-# Three processes for two cores: a quarter of the time a test waits for something. Compiled modules are kept even
-# where the environment says otherwise: the tests start some hundred processes.
-PYTEST := PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
+# Modules are compiled at their first import, not all of them at the installation, which would take half as long
+# again; and they are kept even where the environment says otherwise, since a service and tests start many processes.
+INSTALL := $(PIP) install --no-compile
+export PYTHONDONTWRITEBYTECODE :=
+# Before a command that says nothing for long: print the seconds every four, until it ends.
+BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - began)) s"; done) & beat=$$!; \
+    trap 'kill $$beat' EXIT; trap 'exit 130' INT TERM;
+# Three processes for two cores: a quarter of the time a test waits for something.
+PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
 .PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff site
 
@@ -108,23 +114,23 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 	    { echo "bartserve needs Python 3.11 or newer; $(PYTHON) is older. Name another with PYTHON=..."; exit 1; }
 	@echo "setting up $(VENV) (first run only)"
-	@$(PYTHON) -m venv $(VENV)
+	@$(BEAT) $(PYTHON) -m venv $(VENV)
 
 $(RUN_READY): pyproject.toml locks/run.txt | $(BIN)/python
-	@echo "installing the pinned dependencies (first run only; about two minutes)"
-	@$(PIP) install --require-hashes -r locks/run.txt
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@echo "installing the pinned dependencies (first run only; about a minute)"
+	@$(BEAT) $(INSTALL) --require-hashes -r locks/run.txt
+	@$(BEAT) $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@
 
 $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
 	@echo "installing the pinned dependencies of the tests (first run only)"
-	@$(PIP) install --require-hashes -r locks/dev.txt
-	@$(PIP) install --no-deps --no-build-isolation -e .
+	@$(BEAT) $(INSTALL) --require-hashes -r locks/dev.txt
+	@$(BEAT) $(INSTALL) --no-deps --no-build-isolation -e .
 	@touch $@ $(RUN_READY)
 
 $(BENCH_READY): locks/bench.txt $(RUN_READY)
 	@echo "installing the peers to compare with (first run only)"
-	@$(PIP) install --require-hashes -r locks/bench.txt
+	@$(BEAT) $(INSTALL) --require-hashes -r locks/bench.txt
 	@touch $@
 
 # Separate: the tools that build pages share no pins with the run-time dependencies.

@@ -44,7 +44,7 @@ def main() -> None:
     plt.rcParams.update(STYLE)
     with (
         tempfile.TemporaryDirectory() as folder,
-        run_embedded(Path(folder) / "data") as url,
+        run_embedded(Path(folder) / "data", print) as url,
         Client(url) as client,
     ):
         dataset = client.upload(CARS, name="cars")

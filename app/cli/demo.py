@@ -31,7 +31,7 @@ def run_demo() -> None:
         raise ClientError(str(error)) from None
     with (
         tempfile.TemporaryDirectory(prefix="bartserve-demo-") as folder,
-        run_embedded(Path(folder) / "data") as address,
+        run_embedded(Path(folder) / "data", console.print) as address,
         Client(address) as client,
     ):
         console.print(f"service   {address}, embedded: one API, one worker, SQLite")

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 
 READY_SECONDS = 180.0  # a machine may be busy
+SAY_SECONDS = 4.0  # between lines while the service starts
 RETRIES = 3  # few, because a person waits
 
 
@@ -29,8 +30,10 @@ class StartError(ClientError):
 
 
 @contextlib.contextmanager
-def run_embedded(data_dir: Path) -> Iterator[str]:
+def run_embedded(data_dir: Path, say: Callable[[str], None]) -> Iterator[str]:
     """Run `bartserve up` on a free port of loopback and yield its URL; stop it at the end.
+
+    `say` is called with a line every few seconds until the service is ready.
 
     Raises
     ------
@@ -52,7 +55,7 @@ def run_embedded(data_dir: Path) -> Iterator[str]:
             )
         try:
             address = f"http://127.0.0.1:{port}"
-            _wait_until_ready(address, process, log)
+            _wait_until_ready(address, process, log, say)
             yield address
         finally:
             _stop(process)
@@ -78,7 +81,7 @@ def reach_service(url: str | None, data_dir: Path | None, say: Callable[[str], N
             yield client
         return
     say(f"service   started for this command, on the data in {folder} (`bartserve up` keeps one running)")
-    with run_embedded(folder) as address, Client(address) as client:
+    with run_embedded(folder, say) as address, Client(address) as client:
         yield client
 
 
@@ -88,12 +91,17 @@ def _free_port() -> int:
         return int(probe.getsockname()[1])
 
 
-def _wait_until_ready(address: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    deadline = time.monotonic() + READY_SECONDS
+def _wait_until_ready(
+    address: str, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]
+) -> None:
+    began = said = time.monotonic()
     with Client(address) as client:
-        while time.monotonic() < deadline and process.poll() is None:
+        while (now := time.monotonic()) < began + READY_SECONDS and process.poll() is None:
             if client.ready():
                 return
+            if now - said >= SAY_SECONDS:
+                say(f"service   starting: {now - began:.0f} s")
+                said = now
             time.sleep(0.1)
     last = (log.read_text(errors="replace").strip().splitlines() or ["(empty)"])[-1]
     raise StartError(f"The service did not start; the last line of its log: {last}")

@@ -10,9 +10,9 @@ from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextC
 
 from app.client import Chain, Client, Dataset, Model, Study
 
-COMPILING = "compiling, about a minute, once"
+COMPILING = "compiling, once"
 SAMPLING = "sampling"
-LINE_SECONDS = 15.0  # between lines where bars can't be shown
+LINE_SECONDS = 4.0  # between lines where bars can't be shown
 
 
 class Bars:
@@ -59,7 +59,7 @@ class Bars:
             return
         stage, now = _stage_of(model), time.monotonic()
         if stage != self._stage or now - self._said_at > LINE_SECONDS:
-            share = f" ({model.fraction:.0%})" if stage == SAMPLING else ""
+            share = f" ({model.fraction:.0%})" if stage == SAMPLING else _compiled(model)
             left = "" if model.eta_seconds is None else f", about {_duration(model.eta_seconds)} left"
             self._progress.console.print(f"progress  {stage}{share}{left}")
             self._stage, self._said_at = stage, now
@@ -183,6 +183,12 @@ def _stage_of(model: Model) -> str:
     if any(chain.phase == "compiling" for chain in running):
         return COMPILING
     return SAMPLING if running or model.fraction > 0 else "waiting for a worker"
+
+
+def _compiled(model: Model) -> str:
+    """Return how many kernels are compiled, while chains wait for them, which all wait for the same."""
+    told = [(chain.iteration, chain.iterations) for chain in model.chains if chain.phase == "compiling"]
+    return " ({} of {})".format(*max(told)) if told and _stage_of(model) == COMPILING else ""
 
 
 def _phase(chain: Chain) -> str:

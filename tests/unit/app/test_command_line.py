@@ -1,6 +1,7 @@
 """The command line's own options, exit codes, JSON and progress, without a service."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -10,7 +11,7 @@ import pytest
 from rich.console import Console
 from typer.testing import CliRunner
 
-from app.cli import app
+from app.cli import app, progress
 from app.cli.progress import bars
 from app.client.views import Chain
 from app.store import schema
@@ -97,7 +98,7 @@ def test_every_stage_of_a_fit_is_said(terminal):
             show._progress.refresh()
         before_the_end = sink.getvalue()
         show(model(None, "done", 100, is_open=False))
-    assert "compiling, about a minute, once" in before_the_end
+    assert "compiling, once (3 of 100)" in before_the_end
     assert "judging whether the chains agree; scoring the held-out rows" in before_the_end
     lines = [line.split("  ", 1)[1] for line in sink.getvalue().splitlines() if line.startswith("progress")]
     if terminal:
@@ -105,8 +106,20 @@ def test_every_stage_of_a_fit_is_said(terminal):
         return
     assert lines == [
         "waiting for a worker",
-        "compiling, about a minute, once",
+        "compiling, once (3 of 100)",
         "sampling (40%), about 20 s left",
         "judging whether the chains agree; scoring the held-out rows",
     ]
     assert "finish" not in sink.getvalue().partition("chain 1")[2]
+
+
+def test_a_long_stage_is_said_every_few_seconds_in_a_pipe(monkeypatch):
+    """While kernels compile for a minute, a pipe gets a line with their number every five seconds."""
+    clock, sink = [1000.0], io.StringIO()
+    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    with bars(Console(file=sink, width=120)) as show:
+        for second in range(60):
+            clock[0] += 1
+            show(model("compiling", iteration=second))
+    said = [int(number) for number in re.findall(r"compiling, once \((\d+) of 100\)", sink.getvalue())]
+    assert max(later - earlier for earlier, later in itertools.pairwise([*said, 60])) <= 5
