@@ -122,7 +122,7 @@ SOFT = Engine(
     constants="soft.prior:SoftConstants",
     calibrate="soft.prior:calibrate_soft",
     check_prior="soft.prior:check_soft_prior",
-    kernels=("soft",),
+    kernels=("soft", "soft-prediction"),
     warnings="soft.prior:missing_warnings",
 )
 SEARCH = replace(SOFT, chain="soft.search:DivideRun", at_once=True)

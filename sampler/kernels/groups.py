@@ -69,13 +69,13 @@ GROUPS = {
             "posterior.kernels.tree_sums",
             "posterior.kernels.mixture",
             "posterior.kernels.moments",
-            "posterior.kernels.student",
-            "posterior.kernels.count_quantiles",
             "posterior.kernels.depths",
-            "posterior.kernels.shapley",
-            "soft.kernels.predict",
         )
     ),
+    "heavy-tails": Group(("posterior.kernels.student",)),
+    "count-quantiles": Group(("posterior.kernels.count_quantiles",)),
+    "soft-prediction": Group(("soft.kernels.predict",)),
+    "shapley": Group(("posterior.kernels.shapley",)),
     "tree": Group(
         (
             "cart.kernels.rows",

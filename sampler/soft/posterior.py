@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler import interrupt
 from sampler.errors import PackedError, SettingsError
+from sampler.kernels.jit import warm
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explainable_posterior import check_part
 from sampler.posterior.explanations.inclusion import Inclusion, inclusion
@@ -106,6 +107,7 @@ class SoftEnsemble(Ensemble):
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
         found = np.empty((len(chosen), len(x), value.shape[1]))
+        warm("soft-prediction")
         soft_values(
             draws.is_split, draws.tree_start, self.first_split, self.right, draws.threshold,
             np.ascontiguousarray(draws.direction), value, draws.sharpness, x,

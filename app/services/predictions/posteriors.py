@@ -22,7 +22,7 @@ from sampler.posterior import row_diagnostics
 
 log = logging.getLogger(__name__)
 LOADS = 3  # attempts to load a posterior that grows during the read
-KERNELS = "prediction"  # the only compiled kernels of the sampler that the API runs
+KERNELS = "prediction"  # what every prediction runs; rarer kernels are loaded where they are called
 MAX_VERDICTS = 1000  # cached verdicts, and cached numbers of draws
 
 

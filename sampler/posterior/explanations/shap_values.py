@@ -13,6 +13,7 @@ from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
+from sampler.kernels.jit import warm
 from sampler.posterior.display.shap_plots import draw_beeswarm, draw_waterfall
 from sampler.posterior.display.tabular import shap_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import spaced
@@ -278,6 +279,7 @@ def shap_values(
     lower, upper = np.empty_like(mean), np.empty_like(mean)
     base = np.zeros(len(chosen))
     width = max(1, MAX_CELLS // (len(chosen) * rows.num_columns))
+    warm("shapley")
     for start in range(0, num_rows, width):
         interrupt.look()
         block = slice(start, min(start + width, num_rows))

@@ -12,6 +12,7 @@ from sampler import interrupt
 from sampler.data.table import read_rows
 from sampler.data.target import read_exposure
 from sampler.errors import PackedError
+from sampler.kernels.jit import warm
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.explanations.shap_values import ForestToExplain
@@ -112,6 +113,7 @@ class CountLaw:
         """Compute quantiles [level, row]."""
         order = np.argsort(levels, kind="stable")
         found = np.empty((len(levels), len(self.mean)))
+        warm("count-quantiles")
         count_quantiles(
             np.ascontiguousarray(self.mean),
             np.zeros(0) if self.dispersion is None else np.ascontiguousarray(self.dispersion),

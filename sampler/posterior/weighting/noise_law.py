@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from scipy.special import gammaln, ndtr, ndtri, stdtr, stdtrit
 
+from sampler.kernels.jit import warm
 from sampler.noise import DEGREE_GRID
 from sampler.posterior.kernels import student
 
@@ -66,6 +67,7 @@ def below(z: Floats, degrees: Floats | None) -> Floats:
     place = np.array(np.broadcast_to(np.searchsorted(GRID, degrees), t.shape), np.int64, order="C")
     found = np.empty(t.shape)
     table = _table()
+    warm("heavy-tails")
     student.look_up(t.reshape(-1), place.reshape(-1), table.tail, table.density, CELLS, found.reshape(-1))
     far = found == student.UNKNOWN
     if np.any(far):

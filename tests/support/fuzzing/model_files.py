@@ -327,7 +327,8 @@ def _soft(seed: int) -> SoftDraws:
 
 def seeds() -> list[bytes]:
     """Return a file of each kind of draws; loads the kernels that read them."""
-    warm("prediction")
+    for group in ("prediction", "heavy-tails", "count-quantiles", "soft-prediction", "shapley"):
+        warm(group)
     forests = [random_draws(seed, 4, 3, 5, num_codes=20) for seed in range(2)]
     classes = ["no", "yes", "no"] * 10
     return [

@@ -133,6 +133,7 @@ def test_groups_of_a_fit(moves):
     for place, name in enumerate(found):
         assert set(GROUPS[name].needs) <= set(found[:place])
     assert {"bart", GROUP} <= set(found)
+    assert not {"shapley", "heavy-tails", "count-quantiles", "soft-prediction", "weights"} & set(found)
     unused = {MOVES[name].group for name in MOVE_NAMES if name in MOVES and name not in settings.moves}
     needed = {group for name in found for group in GROUPS[name].needs}
     assert not (unused - needed - {MOVES[n].group for n in settings.moves if n in MOVES}) & set(found)

@@ -27,7 +27,7 @@ TREE = Trees(  # (0, 2, (1, 1, 1, -2), (2, 3, (0, 4, .5, 3), -1))
 
 def values_of(trees, draws, codes, background, *, by_path=False):
     """Return phi [draw, row, player] and the base by draw."""
-    warm("prediction")
+    warm("shapley")
     codes, background = np.ascontiguousarray(codes), np.ascontiguousarray(background)
     phi = np.zeros((len(draws), int(trees.player.max()) + 1, codes.shape[1]))
     base = np.zeros(len(draws))

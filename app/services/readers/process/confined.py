@@ -71,7 +71,7 @@ TABLES = ReaderKind(
     "tell the operator of the service.",
 )
 MODELS = ReaderKind(
-    ("prediction",),
+    ("prediction", "heavy-tails", "count-quantiles", "soft-prediction"),
     errors.UnusableModelError,
     "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
     "The model file can't be read; the reason was logged under this request_id. Tell the operator of the "
