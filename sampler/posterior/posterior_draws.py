@@ -37,6 +37,9 @@ if TYPE_CHECKING:
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
 # mixture of sums of trees, and of one whose components differ by row.
 BOUND, BOUND_BY_ROW = 70, 2000
+# Rows of a block of sums: were their number a power of two, the values of a row in all draws would share few
+# places in the nearest cache, and to put them side by side would take twice as long.
+ROWS = BLOCK - 16
 MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
 ROOT = np.sqrt(2 * np.pi)
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
@@ -143,7 +146,7 @@ class PosteriorDraws(StoredDraws):
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
         of_sums = self._of_sums and transform is None and (one_normal or not predictive)
-        block = min(BLOCK if of_sums else MIXTURE_ROWS, max(16, MAX_CELLS // len(chosen)))
+        block = min(ROWS if of_sums else MIXTURE_ROWS, max(16, MAX_CELLS // len(chosen)))
         for start in range(0, coded.num_rows, block):
             rows = slice(start, min(start + block, coded.num_rows))
             part = coded.part(rows)

@@ -103,11 +103,14 @@ def mixture_quantiles(
     centre, shift = np.empty(num_draws), np.empty(num_draws)
     room = np.empty((3, num_draws))
     moments, sums = np.empty(3), np.empty(4)
-    close = CLOSE * sigma.min()
+    least_sigma, most_sigma = sigma.min(), sigma.max()
+    close = CLOSE * least_sigma
     for row in range(num_rows):
         total = np.int64(0)
+        least = most = steps[row, 0]
         for d in range(num_draws):
             total += steps[row, d]
+            least, most = min(least, steps[row, d]), max(most, steps[row, d])
         mean = total / num_draws
         for d in range(num_draws):
             centre[d] = step * (steps[row, d] - mean)
@@ -116,11 +119,10 @@ def mixture_quantiles(
             sign = -1.0 if tails[level] < 0 else 1.0
             wanted = abs(tails[level]) * num_draws
             u = normal[level]
-            low, high = np.inf, -np.inf
             for d in range(num_draws):
                 shift[d] = sign * centre[d] * inverse[d]
-                own = sign * centre[d] + u * sigma[d]
-                low, high = min(low, own), max(high, own)
+            near, far = sign * step * (least - mean), sign * step * (most - mean)
+            low, high = min(near, far) + u * most_sigma, max(near, far) + u * least_sigma  # u <= 0
             # Cornish and Fisher's start: the normal quantile, corrected for skewness and kurtosis
             skew, excess = sign * moments[1], moments[2]
             corrected = (u * u - 1) * skew / 6 + u * (u * u - 3) * excess / 24
