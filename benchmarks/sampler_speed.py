@@ -6,12 +6,15 @@
 Friedman's function, p = 10, m = 200, the prior of Chipman, George and McCulloch (2010; alpha .95, beta 2, k
 2), 100 cuts by quantiles, one chain on one thread. bartz and stochtree are measured where they can be
 imported (the bench group), dbarts where an R with it is on the path; absent peers are reported. Rounds
-alternate between packages, so that a busy machine slows all equally; compilation and burn-in are not counted.
-Printed are medians over rounds of processor time, and of each round's ratio. Beyond 20,000 rows our chains
-start from trees grown by 1,000 iterations on the first 20,000 rows (a chain of a million rows would burn in
-for a minute), then do 20 iterations on all of them; the number of leaves is printed. A size's figures are
-printed when all its rounds are done; at a million rows that takes about ten minutes, so progress goes to
-standard error. `--weights`: each move set also with weights of rows; `--alone`: without the peers.
+alternate between packages, so that a busy machine slows all equally, and every package's take --seconds;
+compilation and burn-in are not counted (of bartz and stochtree the first fifth of a fit's iterations, as the
+difference of two fits). Printed are medians over rounds, in brackets the best, of processor and of wall time,
+medians of each round's ratios to our moves, and first the processor, its load, and the versions. Beyond
+20,000 rows our chains start from trees grown by 1,000 iterations on the first 20,000 rows (a chain of a
+million rows would burn in for a minute), then do 20 iterations on all of them; the number of leaves is
+printed. A size's figures are printed when all its rounds are done; at a million rows that takes about ten
+minutes, so progress goes to standard error. `--weights`: each move set also with weights of rows; `--alone`:
+without the peers.
 
 ours:      100 cuts, leaf minimum 1 row, any depth; prior with the valid-split factor
 bartz:     100 cuts, its default leaf minimum (5 rows), depth at most 6
@@ -20,14 +23,17 @@ dbarts:    100 cuts, its own defaults
 """
 
 import argparse
+import contextlib
 import os
 import resource
 import shutil
-import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 
 for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
     os.environ.setdefault(threads, "1")
@@ -87,9 +93,9 @@ class Ours:
         return write_checkpoint(training, *read_checkpoint(small.checkpoint(), small.training))
 
     def run(self, iterations):
-        start = time.process_time()
+        start = now()
         self.chain.run(iterations)
-        return time.process_time() - start
+        return now() - start
 
     def about(self):
         leaves = float(np.mean(self.chain.leaf_counts))
@@ -98,8 +104,20 @@ class Ours:
         )
 
 
-class Bartz:
-    """Fits by bartz; the difference between a longer and a shorter fit gives the time of iterations."""
+class Peer:
+    """Fits of another package: a longer one less a shorter one gives the time of late iterations."""
+
+    def run(self, iterations):
+        first = max(2, iterations // 4)
+        shorter = self.seconds(first)
+        return self.seconds(first + iterations) - shorter
+
+    def about(self):
+        return "late iterations: the difference of two whole fits"
+
+
+class Bartz(Peer):
+    """Fits by bartz."""
 
     def __init__(self, X, y):
         from bartz.BART import gbart
@@ -114,25 +132,19 @@ class Bartz:
             usequants=True,
             printevery=None,
         )  # fmt: skip
-        self.times = {}
+        self.compiled = set()
 
     def seconds(self, draws):
-        if draws not in self.times:
-            self.fit(draws)  # compiles for this length
-            self.times[draws] = None
-        start = time.process_time()
+        if draws not in self.compiled:
+            np.asarray(self.fit(draws).sigma)  # compiles for this length
+            self.compiled.add(draws)
+        start = now()
         np.asarray(self.fit(draws).sigma)
-        return time.process_time() - start
-
-    def run(self, iterations):
-        return max(self.seconds(2 * iterations) - self.seconds(iterations), 1e-9)
-
-    def about(self):
-        return "the difference of two whole fits"
+        return now() - start
 
 
-class Stochtree:
-    """Fits by stochtree; the difference between a longer and a shorter fit gives the time of iterations."""
+class Stochtree(Peer):
+    """Fits by stochtree."""
 
     def __init__(self, X, y):
         from stochtree import BARTModel
@@ -142,28 +154,23 @@ class Stochtree:
     def seconds(self, draws):
         model = self.make()
         mean = {"num_trees": TREES, "min_samples_leaf": 1, "max_depth": -1}
-        start = time.process_time()
+        start = now()
         model.sample(
             X_train=self.X, y_train=self.y, num_gfr=0, num_burnin=0, num_mcmc=draws, mean_forest_params=mean,
             general_params={"num_threads": 1},
         )  # fmt: skip
-        return time.process_time() - start
-
-    def run(self, iterations):
-        return max(self.seconds(2 * iterations) - self.seconds(iterations), 1e-9)
-
-    def about(self):
-        return "the difference of two whole fits"
+        return now() - start
 
 
-class Dbarts:
-    """Fits by dbarts in an R process, timed inside it."""
+class Dbarts(Peer):
+    """A sampler of dbarts in an R process, timed inside it after a quarter of the iterations."""
 
     SCRIPT = """
     library(dbarts); a <- commandArgs(TRUE); d <- matrix(scan(a[1], quiet = TRUE), ncol = 11, byrow = TRUE)
     s <- dbarts(d[, 1:10], d[, 11], control = dbartsControl(n.trees = 200L, n.chains = 1L, n.threads = 1L,
       n.burn = 0L, n.samples = 1L, updateState = FALSE, verbose = FALSE))
-    k <- as.integer(a[2]); s$run(0L, k); t <- system.time(s$run(0L, k))[["elapsed"]]; cat(t)
+    k <- as.integer(a[2]); s$run(0L, max(2L, k %/% 4L)); t <- system.time(s$run(0L, k))
+    cat(t[["user.self"]] + t[["sys.self"]], t[["elapsed"]])
     """
 
     def __init__(self, X, y):
@@ -171,15 +178,21 @@ class Dbarts:
             raise ImportError("no R")
         if subprocess.run(["Rscript", "-e", "library(dbarts)"], capture_output=True, check=False).returncode:
             raise ImportError("an R without dbarts")
-        self.table = "/tmp/friedman.txt"
+        self.table = Path(tempfile.mkdtemp()) / "friedman.txt"
         np.savetxt(self.table, np.column_stack([X, y]))
 
     def run(self, iterations):
-        command = ["Rscript", "-e", self.SCRIPT, self.table, str(iterations)]
-        return float(subprocess.run(command, capture_output=True, check=True, text=True).stdout)
+        command = ["Rscript", "-e", self.SCRIPT, str(self.table), str(iterations)]
+        out = subprocess.run(command, capture_output=True, check=True, text=True).stdout
+        return np.array([float(word) for word in out.split()])
 
     def about(self):
         return "timed inside R"
+
+
+def now():
+    """Return this process's processor time and the wall time, in seconds."""
+    return np.array([time.process_time(), time.perf_counter()])
 
 
 def peak_memory():
@@ -218,47 +231,67 @@ def contestants(X, y, moves, options):
 
 
 def measure(num_rows, moves, options):
-    rounds, seconds = options.rounds, options.seconds
+    """Print nanoseconds per row and tree of every runner; all take turns in rounds of equal length."""
     X, y = friedman(num_rows)
     runners = contestants(X, y, moves, options)
-    iterations, settled = {}, max(20, int(seconds / (TREES * num_rows * 0.5e-9)))
+    iterations, cell = {}, TREES * num_rows * 1e-9
     for name, runner in runners.items():
-        tell(f"{name}: how many iterations take {seconds:g} s")
+        tell(f"{name}: how many iterations take {options.seconds:g} s")
         if name.startswith("ours"):
+            settled = max(20, int(options.seconds / (0.5 * cell)))
             runner.run(min(settled, 1000) if num_rows <= SOME_ROWS else 20)
-        guess = 10 if num_rows < 100_000 else 2
-        iterations[name] = max(guess, int(guess * seconds / max(runner.run(guess), 1e-6)))
-        if not name.startswith("ours"):
-            # No peer is faster than 1 ns; a difference lost in noise would otherwise lead to an endless fit.
-            most = int(seconds / (TREES * num_rows * 1e-9))
-            iterations[name] = max(2, min(iterations[name] // 3, most))
+        guess = 20 if num_rows < 100_000 else 4
+        # No peer is faster than .5 ns: a difference lost in noise would otherwise lead to an endless fit.
+        fastest = 0.05 if name.startswith("ours") else 0.5
+        taken = max(runner.run(guess)[0], guess * fastest * cell)
+        iterations[name] = max(guess, int(guess * options.seconds / taken))
     figures = {name: [] for name in runners}
-    for number in range(rounds):
+    for number in range(options.rounds):
         for name, runner in runners.items():
-            tell(f"round {number + 1} of {rounds}: {name}, {iterations[name]} iterations")
-            figures[name].append(runner.run(iterations[name]) / (iterations[name] * TREES * num_rows) * 1e9)
+            tell(f"round {number + 1} of {options.rounds}: {name}, {iterations[name]} iterations")
+            figures[name].append(runner.run(iterations[name]) / (iterations[name] * cell))
+    print(f"  {'':28}{'processor ns':>18}{'wall ns':>18}   times growprune, default", flush=True)
     for name, runner in runners.items():
-        median = statistics.median(figures[name])
-        ratio = statistics.median(
-            a / b for a, b in zip(figures[name], figures["ours growprune"], strict=True)
-        )
+        cpu, wall = np.array(figures[name]).T
+        beside = [each for each in ("ours growprune", "ours default") if each in figures]
+        ratios = [np.median(cpu / np.array(figures[each])[:, 0]) for each in beside]
         print(
-            f"  {name:30s} {median:8.3f} ns (best {min(figures[name]):.3f})"
-            f"  {ratio:6.2f} x ours growprune   [{runner.about()}]",
+            f"  {name:28}"
+            + "".join(f"{np.median(t):9.3f} ({min(t):.3f})" for t in (cpu, wall))
+            + "   "
+            + ", ".join(f"{ratio:.2f}" for ratio in ratios)
+            + f"   [{iterations[name]} iterations a round; {runner.about()}]",
             flush=True,
         )
+
+
+def about_machine():
+    """Return processor, threads, load and the versions of every package that is compared."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    found = [f"Python {sys.version.split()[0]}"]
+    for package in ("numpy", "numba", "bartz", "jax", "stochtree"):
+        with contextlib.suppress(PackageNotFoundError):
+            found.append(f"{package} {version(package)}")
+    if shutil.which("Rscript"):
+        code = 'cat(R.version.string); cat(", dbarts", as.character(packageVersion("dbarts")))'
+        out = subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, check=False)
+        found.append(out.stdout)
+    load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
+    return f"{model}, {os.cpu_count()} cores, one thread for each package; load {load}\n{', '.join(found)}"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e3, 1e4, 1e5, 1e6])
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=float, default=2.0, help="of each run")
+    parser.add_argument("--seconds", type=float, default=2.0, help="of each round, of every package")
     parser.add_argument("--moves", nargs="+", default=list(MOVE_SETS))
     parser.add_argument("--weights", action="store_true", help="each move set also with weights of rows")
     parser.add_argument("--alone", action="store_true", help="without the peers")
     options = parser.parse_args()
     print(__doc__.split("\n\n")[-1], flush=True)
+    print(about_machine(), flush=True)
     for size in map(int, options.sizes):
         print(f"n = {size:,}", flush=True)
         measure(size, list(dict.fromkeys(["growprune", *options.moves])), options)
