@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
     Sums = NDArray[np.int32] | NDArray[np.int64]
+    Rows = slice | NDArray[np.int64]
 
 IntervalKind = Literal["credible", "predictive", "calibrated"]
 CALIBRATED: IntervalKind = "calibrated"  # see `sampler.posterior.assessment.conformal`
@@ -127,14 +128,14 @@ class IntervalFigures:
         self.tails = request.tails
         self._bounds = np.empty((len(self.tails), *shape))
 
-    def put(self, rows: slice, mean: Floats, variance: Floats, bounds: Floats) -> None:
+    def put(self, rows: Rows, mean: Floats, variance: Floats, bounds: Floats) -> None:
         """Take the figures of a block of rows: mean and variance [row and class], bounds [tail, ..]."""
         shape = self.mean[rows].shape
         self.mean[rows] = mean.reshape(shape)
         self.sd[rows] = np.sqrt(variance).reshape(shape)
         self._bounds[:, rows] = bounds.reshape(-1, *shape)
 
-    def fill(self, rows: slice, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
+    def fill(self, rows: Rows, sums: Sums, offset: float, step: float, sigma: Floats) -> None:
         """Compute the figures of a block of rows with a numeric outcome.
 
         Parameters
@@ -167,7 +168,7 @@ class IntervalFigures:
 
     def fill_mixtures(
         self,
-        rows: slice,
+        rows: Rows,
         f: Floats,
         noise: Floats | None,
         degrees: Floats | None = None,
@@ -203,7 +204,7 @@ class IntervalFigures:
                 self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
         self.sd[rows] = np.sqrt(variance)
 
-    def fill_probabilities(self, rows: slice, sums: Sums, offset: float, step: float) -> None:
+    def fill_probabilities(self, rows: Rows, sums: Sums, offset: float, step: float) -> None:
         """Compute the figures of a block of rows with two classes: those of the second's probability.
 
         The probability is the normal cdf of f; see `fill` for the arguments.

@@ -24,7 +24,7 @@ from sampler.posterior.weighting import noise_law
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -145,10 +145,8 @@ class PosteriorDraws(StoredDraws):
         degrees = self.degrees(used)
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
-        of_sums = self._of_sums and transform is None and (one_normal or not predictive)
-        block = min(ROWS if of_sums else MIXTURE_ROWS, max(16, MAX_CELLS // len(chosen)))
-        for start in range(0, coded.num_rows, block):
-            rows = slice(start, min(start + block, coded.num_rows))
+        plain = self._slopes is None and transform is None and (one_normal or not predictive)
+        for rows, of_sums in self._row_blocks(coded, len(chosen), plain=plain):
             part = coded.part(rows)
             if not of_sums:
                 f = self._f(part, used)
@@ -162,11 +160,32 @@ class PosteriorDraws(StoredDraws):
                 )
                 continue
             sums = self._ensemble.sums(part.codes, chosen)
+            if self._intercepts is not None:
+                sums = self._intercepts.added(sums, part, chosen)
             if self.family == "probit":
                 figures.fill_probabilities(rows, sums, self._offset, self._step)
             else:
                 figures.fill(rows, sums, self._offset, self._step, sigma)
         return used
+
+    def _row_blocks(
+        self, coded: Coded, draws: int, *, plain: bool
+    ) -> Iterator[tuple[slice | NDArray[np.int64], bool]]:
+        """Yield blocks of rows to evaluate at once, and whether f is a whole number of steps at each.
+
+        It is, where `plain`, but at rows of new groups, whose intercepts are unknown.
+        """
+        room = max(16, MAX_CELLS // draws)
+        if self._intercepts is None or not plain:
+            block = min(ROWS if plain else MIXTURE_ROWS, room)
+            for start in range(0, coded.num_rows, block):
+                yield slice(start, min(start + block, coded.num_rows)), plain
+            return
+        known = self._intercepts.known(coded)
+        for of_sums, block in ((True, ROWS), (False, MIXTURE_ROWS)):
+            places = np.flatnonzero(known == of_sums)
+            for start in range(0, len(places), min(block, room)):
+                yield places[start : start + min(block, room)], of_sums
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.
@@ -220,13 +239,17 @@ class PosteriorDraws(StoredDraws):
             return self._f_of(coded, chosen)
         return self._mean(coded, num_draws).reshape(len(chosen), coded.num_rows)
 
-    def bound_work(self, coded: Coded | None = None) -> float:  # noqa: ARG002  # counts depend on the rows
+    def bound_work(self, coded: Coded | None = None) -> float:
         """Return the cost of a predictive bound by row and draw, in trees; see `own_work`.
 
         `coded` are the rows, if they are known.
         """
-        of_sums = self._of_sums and self._transform is None and self._degrees is None
-        return BOUND if of_sums and not self.noise_differs else BOUND_BY_ROW
+        plain = self._slopes is None and self._transform is None and self._degrees is None
+        if not plain or self.noise_differs:
+            return BOUND_BY_ROW
+        if self._intercepts is None or coded is None or not coded.num_rows:
+            return BOUND
+        return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self._intercepts.known(coded)))
 
     def law(self, coded: Coded, weights: Floats | None = None) -> OutcomeLaw:
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""

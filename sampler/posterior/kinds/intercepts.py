@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sampler.data.encode import Coded
     from sampler.data.groupings import Groupings
     from sampler.data.schema import Column
+    from sampler.posterior.intervals import Sums
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -34,6 +35,7 @@ INCLUDED = {  # what answers include, by the kind of interval
     "calibrated": "a new outcome in its group, as covered for held-out rows",
 }
 MOST_RHAT = 1.2  # of a standard deviation, above which the summary says so
+MOST_STEPS = 1 << 30  # of a sum of trees, to which int32 intercepts of four columns can be added
 LARGEST = 1e150  # of a standard deviation, in units of y: its square is still finite
 
 
@@ -209,6 +211,18 @@ class InterceptDraws:
         for start, places in zip(self._starts, self._places(coded), strict=False):
             known = np.flatnonzero(places >= 0)
             f[:, known] += self._step * self._effects[chosen[:, None], start + places[known]]
+
+    def known(self, coded: Coded) -> NDArray[np.bool_]:
+        """Return which rows are of known groups in every column, bool [row]."""
+        return np.asarray(np.all(self._places(coded) >= 0, axis=0))
+
+    def added(self, sums: Sums, coded: Coded, chosen: NDArray[np.int64]) -> Sums:
+        """Add the intercepts of rows of known groups to sums of trees [draw, row], in grid steps."""
+        if sums.dtype == np.int32 and int(np.abs(sums).max(initial=0)) >= MOST_STEPS:
+            sums = sums.astype(np.int64)
+        for start, places in zip(self._starts, self._places(coded), strict=False):
+            sums += self._effects[chosen[:, None], start + places]
+        return sums
 
     def new_variance(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:
         """Return the variance of the intercepts of rows of new groups, float64 [draw, row]; None for none."""

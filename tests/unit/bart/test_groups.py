@@ -124,8 +124,12 @@ def test_known_groups_add_their_intercepts(fitted, tmp_path):
     np.testing.assert_allclose(fitted.sample(new)[0], f, rtol=1e-9)
     fitted.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    row = {name: values[2:3] for name, values in new.items()}
-    np.testing.assert_array_equal(again.predict(row).lower, said.lower[[2]])
+    mixed = {name: [*values[2:3], *values[2:3]] for name, values in new.items()} | {
+        "who": ["?", new["who"][2]]
+    }
+    np.testing.assert_array_equal(again.predict(mixed).lower[1], said.lower[2])
+    np.testing.assert_allclose(said.lower, fitted.law(coded).quantile(0.05), rtol=1e-6)
+    assert fitted.bound_work(coded) < fitted.bound_work(fitted.encode(mixed))
     more = again.extend(5, X, y, progress=False)
     longer = fit(X, y, groups=["who", "where"], **FAST | {"num_draws": 35})
     np.testing.assert_array_equal(more.predict(new).mean, longer.predict(new).mean)
