@@ -24,8 +24,9 @@ from sqlalchemy.orm import Session
 from app.services.access import audit
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.store.access import keys as store
+from app.store.access.keys import StoredKey
 from app.store.clock import utc_now
-from app.store.engine import session_scope
+from app.store.engine import read_only, session_scope
 from app.store.errors import is_disk_full
 from app.store.tables import ApiKey
 
@@ -122,7 +123,7 @@ def list_keys(session: Session) -> list[ApiKey]:
     return store.list_keys(session)
 
 
-def state_of(key: ApiKey) -> str:
+def state_of(key: ApiKey | StoredKey) -> str:
     """Return the state of a key: `in force`, `expired` or `revoked`."""
     if key.revoked_at is not None:
         return "revoked"
@@ -183,8 +184,8 @@ def authenticate(engine: Engine, presented: str) -> Key | None:
     key_id, secret = form[1], form[2][:SECRET_LENGTH]
     if not hmac.compare_digest(_checksum(key_id + secret), form[2][SECRET_LENGTH:]):
         return None
-    with session_scope(engine, read_only=True) as session:
-        row = store.get(session, key_id)
+    with read_only(engine) as connection:
+        row = store.look_up(connection, key_id)
     hash_kept = NO_HASH if row is None else row.hash
     if not hmac.compare_digest(hash_kept, _hash(presented)) or row is None:
         return None
@@ -193,12 +194,12 @@ def authenticate(engine: Engine, presented: str) -> Key | None:
 
 def recall(engine: Engine, key_id: str) -> Key | None:
     """Return the key with this id, authenticated before, if it is still valid."""
-    with session_scope(engine, read_only=True) as session:
-        row = store.get(session, key_id)
+    with read_only(engine) as connection:
+        row = store.look_up(connection, key_id)
     return None if row is None else _used(engine, row)
 
 
-def _used(engine: Engine, row: ApiKey) -> Key | None:
+def _used(engine: Engine, row: StoredKey) -> Key | None:
     if state_of(row) != "in force":
         return None
     if row.last_used_at is None or row.last_used_at < utc_now() - USED_EVERY:

@@ -1,8 +1,9 @@
 """Queries on API keys."""
 
 from datetime import datetime
+from typing import NamedTuple
 
-from sqlalchemy import select, update
+from sqlalchemy import Connection, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from app.store.clock import utc_now
@@ -13,6 +14,29 @@ from app.store.tables import ApiKey
 def insert(session: Session, key: ApiKey) -> None:
     """Store a new key."""
     session.add(key)
+
+
+class StoredKey(NamedTuple):
+    """Columns of a key by which a request is admitted."""
+
+    id: str
+    hash: str
+    name: str
+    owner: str
+    scopes: list[str]
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_at: datetime | None
+
+
+_TABLE = ApiKey.__table__.c
+_BY_ID = select(*(_TABLE[name] for name in StoredKey._fields)).where(_TABLE["id"] == bindparam("key_id"))
+
+
+def look_up(connection: Connection, key_id: str) -> StoredKey | None:
+    """Return the key with this id, even if revoked or expired, or None."""
+    found = connection.execute(_BY_ID, {"key_id": key_id}).one_or_none()
+    return None if found is None else StoredKey(*found)
 
 
 def get(session: Session, key_id: str) -> ApiKey | None:
