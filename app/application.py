@@ -75,6 +75,7 @@ ROUTERS = (
     health.router,
     docs.router,
 )
+FIRST = (predict.files, predict.router)  # of all routes, when a request is matched
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -148,4 +149,6 @@ def create_app(settings: Settings) -> FastAPI:
     docs.document(app)
     for _ in list_needs(app):
         pass  # raises for an unguarded route
+    # Routes are tried one by one, and most requests are predictions.
+    app.router.routes.sort(key=lambda route: getattr(route, "original_router", None) not in FIRST)
     return app

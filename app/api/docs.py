@@ -208,7 +208,8 @@ def _security(needs: Needs) -> list[dict[str, list[str]]]:
 
 
 def document(app: FastAPI) -> None:
-    """Extend the app's OpenAPI document by errors, keys, examples and links."""
+    """Extend the app's OpenAPI document by errors, keys, examples and links; it has the present routes."""
+    routes = list(app.routes)
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -217,7 +218,7 @@ def document(app: FastAPI) -> None:
                 version=app.version,
                 summary=app.summary,
                 servers=app.servers,
-                routes=app.routes,
+                routes=routes,
             )
             parts = openapi_document.setdefault("components", {})
             schemas = parts.setdefault("schemas", {})

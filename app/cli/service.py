@@ -1,5 +1,6 @@
 """Commands that run the service: up, api, worker, migrate, demo."""
 
+import gc
 import logging
 import signal
 import threading
@@ -94,7 +95,11 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
     cpu_baseline.seed(settings)
     from app.server import server  # after the choice of the processor, since it loads numba
 
-    server(settings).run()
+    ready = server(settings)
+    # What is loaded now stays: full collections, which stop every request, need not look at it.
+    gc.collect()
+    gc.freeze()
+    ready.run()
 
 
 def worker(
