@@ -120,6 +120,7 @@ $(RUN_READY): pyproject.toml locks/run.txt | $(BIN)/python
 	@echo "installing the pinned dependencies (first run only; about a minute)"
 	@$(BEAT) $(INSTALL) --require-hashes -r locks/run.txt
 	@$(BEAT) $(INSTALL) --no-deps --no-build-isolation -e .
+	@$(BEAT) $(BIN)/python -c "import app.cli.demo"  # compiles what the commands import
 	@touch $@
 
 $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
