@@ -91,19 +91,24 @@ def conformalised(make):
     return run
 
 
-def lightgbm(level, seed):
+def lightgbm(level, seed, trees=100):
     from lightgbm import LGBMRegressor
 
     objective = {} if level is None else {"objective": "quantile", "alpha": level}
-    return LGBMRegressor(**objective, n_jobs=1, random_state=seed, verbose=-1)
+    return LGBMRegressor(n_estimators=trees, **objective, n_jobs=1, random_state=seed, verbose=-1)
 
 
-def catboost(level, seed):
+def catboost(level, seed, trees=1000):
     from catboost import CatBoostRegressor
 
     loss = "RMSE" if level is None else f"Quantile:alpha={level}"
     return CatBoostRegressor(
-        loss_function=loss, thread_count=1, random_seed=seed, verbose=False, allow_writing_files=False
+        iterations=trees,
+        loss_function=loss,
+        thread_count=1,
+        random_seed=seed,
+        verbose=False,
+        allow_writing_files=False,
     )
 
 
@@ -159,35 +164,48 @@ def ridge(X, y, new, _seed):
     return mean, normal(mean, sd)
 
 
-def gaussian_process(X, y, new, seed):
-    """Predict by a Gaussian process with a length scale for each column, on at most 1,000 rows."""
-    from sklearn.gaussian_process import GaussianProcessRegressor
-    from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
-    from sklearn.preprocessing import StandardScaler
+def gaussian_process(rows=1000):
+    """Return a method: a Gaussian process with a length scale for each column, on at most so many rows."""
 
-    X, new = coded(X, new)
-    some = np.random.default_rng(seed).permutation(len(y))[:1000]
-    scale = StandardScaler().fit(X[some])
-    kernel = ConstantKernel() * RBF(np.ones(X.shape[1])) + WhiteKernel()
-    model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=0, random_state=seed)
-    model.fit(scale.transform(X[some]), y[some])
-    mean, sd = model.predict(scale.transform(new), return_std=True)
-    return mean, normal(mean, sd)
+    def run(X, y, new, seed):
+        from sklearn.gaussian_process import GaussianProcessRegressor
+        from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+        from sklearn.preprocessing import StandardScaler
 
+        X, new = coded(X, new)
+        some = np.random.default_rng(seed).permutation(len(y))[:rows]
+        scale = StandardScaler().fit(X[some])
+        kernel = ConstantKernel() * RBF(np.ones(X.shape[1])) + WhiteKernel()
+        model = GaussianProcessRegressor(kernel, normalize_y=True, n_restarts_optimizer=0, random_state=seed)
+        model.fit(scale.transform(X[some]), y[some])
+        mean, sd = model.predict(scale.transform(new), return_std=True)
+        return mean, normal(mean, sd)
 
-def bartz(X, y, new, seed):
-    from bartz.BART import gbart
-
-    X, new = coded(X, new)
-    model = gbart(X, y.astype(np.float32), x_test=new, seed=seed, ndpost=1000, nskip=1000, printevery=None)
-    f, sigma = np.asarray(model.yhat_test, float), np.asarray(model.sigma, float).reshape(-1)[-1000:]
-    rng = np.random.default_rng(seed)
-    outcomes = f + sigma[:, None] * rng.normal(size=f.shape)
-    return f.mean(axis=0), np.quantile(outcomes, LEVELS, axis=0)
+    return run
 
 
-def stochtree(variance_trees):
-    """Return a method: stochtree's defaults, with a variance forest of so many trees if any."""
+def bartz(draws=1000):
+    """Return a method: bartz with its defaults, and so many iterations before and after the burn-in's end."""
+
+    def run(X, y, new, seed):
+        from bartz.BART import gbart
+
+        X, new = coded(X, new)
+        y = y.astype(np.float32)
+        model = gbart(X, y, x_test=new, seed=seed, ndpost=draws, nskip=draws, printevery=None)
+        f, sigma = np.asarray(model.yhat_test, float), np.asarray(model.sigma, float).reshape(-1)[-draws:]
+        rng = np.random.default_rng(seed)
+        outcomes = f + sigma[:, None] * rng.normal(size=f.shape)
+        return f.mean(axis=0), np.quantile(outcomes, LEVELS, axis=0)
+
+    return run
+
+
+def stochtree(variance_trees, draws=1000):
+    """Return a method: stochtree's defaults, with a variance forest of so many trees if any.
+
+    `draws` are kept, half as many are burn-in.
+    """
 
     def run(X, y, new, seed):
         from stochtree import BARTModel
@@ -199,8 +217,8 @@ def stochtree(variance_trees):
             y_train=y,
             X_test=new,
             num_gfr=10,
-            num_burnin=500,
-            num_mcmc=1000,
+            num_burnin=draws // 2,
+            num_mcmc=draws,
             general_params={
                 "num_threads": 1,
                 "random_seed": seed,
@@ -227,7 +245,7 @@ METHODS = {  # the package that it needs, and the method
     "ours, before": ("sampler", ours({"transform": "none", "prior": {"k": 2.0}})),
     "stochtree": ("stochtree", stochtree(0)),
     "stochtree, variance forest": ("stochtree", stochtree(20)),
-    "bartz": ("bartz", bartz),
+    "bartz": ("bartz", bartz()),
     "lightgbm": ("lightgbm", conformalised(lightgbm)),
     "catboost": ("catboost", conformalised(catboost)),
     "xgboost": ("xgboost", conformalised(xgboost)),
@@ -235,18 +253,18 @@ METHODS = {  # the package that it needs, and the method
     "ngboost": ("ngboost", ngboost),
     "quantile forest": ("quantile_forest", quantile_forest),
     "random forest": ("sklearn", random_forest),
-    "gaussian process": ("sklearn", gaussian_process),
+    "gaussian process": ("sklearn", gaussian_process()),
     "ridge": ("sklearn", ridge),
 }
 
 
 def scores(table, method, seed):
-    """Return the scores of a method on one split of a table."""
+    """Return the scores of a method, one of those of `METHODS`, on one split of a table."""
     X, y = load(table)
     train, held = split(len(y), seed)
     truth = y.iloc[held].to_numpy()
     start = time.process_time()
-    mean, quantiles = METHODS[method][1](X.iloc[train], y.iloc[train].to_numpy(), X.iloc[held], seed)
+    mean, quantiles = method(X.iloc[train], y.iloc[train].to_numpy(), X.iloc[held], seed)
     seconds = time.process_time() - start
     losses = np.mean((truth - quantiles) * (LEVELS[:, None] - (truth < quantiles)), axis=1)
     ends = {q: quantiles[np.searchsorted(LEVELS, q - 1e-9)] for q in CORE}
@@ -309,7 +327,7 @@ def main():
                 key = f"{table} | {name} | {seed}"
                 if key not in kept:
                     try:
-                        kept[key] = scores(table, name, seed)
+                        kept[key] = scores(table, METHODS[name][1], seed)
                     except Exception as error:  # noqa: BLE001  a peer's failure is a result
                         kept[key] = {"failed": f"{type(error).__name__}: {error}"[:200]}
                     if args.keep:
