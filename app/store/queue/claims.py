@@ -6,8 +6,9 @@ A claim raises the unit's token; `app.store.queue.units` makes every later write
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 
-from sqlalchemy import ColumnElement, Subquery, and_, case, func, or_, select, true, update
+from sqlalchemy import ColumnElement, Select, Subquery, and_, bindparam, case, func, or_, select, true, update
 from sqlalchemy.orm import Session, aliased
 
 from app.store import events
@@ -26,6 +27,9 @@ from app.store.tables import (
     Unit,
     Worker,
 )
+
+# Parameters of queries that are made once.
+BUSY, MINE = "busy", "mine"
 
 
 @dataclass(frozen=True)
@@ -86,23 +90,7 @@ def claim(
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
-    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
-    shares = _shares()
-    query = (
-        lifecycle.with_parents(select(Unit))
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(busy), kinds)
-        .order_by(
-            shares.c.running,
-            shares.c.since,
-            case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
-            Unit.created_at,
-            Unit.ordinal,
-        )
-        .limit(1)
-        .with_for_update(of=Unit, skip_locked=True)
-    )
-    unit = session.scalar(query)
+    unit = session.scalar(_next_unit(long), {BUSY: list(busy)})
     if unit is None:
         return None
     token, recovered = unit.token + 1, unit.state == RUNNING
@@ -138,6 +126,27 @@ def claim(
         prediction_id=unit.prediction_id,
         study_id=unit.study_id,
         recovered=recovered,
+    )
+
+
+@cache
+def _next_unit(long: bool) -> Select[Unit]:
+    """Make the query for the unit that is claimed next, once: making it took longer than running it."""
+    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
+    shares = _shares()
+    return (
+        lifecycle.with_parents(select(Unit))
+        .join(shares, shares.c.owner == Model.owner)
+        .where(_claimable(), Unit.id.not_in(bindparam(BUSY, expanding=True)), kinds)
+        .order_by(
+            shares.c.running,
+            shares.c.since,
+            case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
+            Unit.created_at,
+            Unit.ordinal,
+        )
+        .limit(1)
+        .with_for_update(of=Unit, skip_locked=True)
     )
 
 
@@ -178,17 +187,23 @@ def somebody_waits(session: Session, claim: Claim) -> bool:
     one. Never more chains of an owner yield than units wait.
     """
     mine = session.scalar(select(Model.owner).where(Model.id == claim.model_id))
-    shares = _shares()
-    of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
-    fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
-    waiting = (
-        lifecycle.with_parents(select(func.count()).select_from(Unit))
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(), Model.owner != mine, fewer)
-    )
-    wait = session.scalar(waiting) or 0
+    wait = session.scalar(_waiting(), {MINE: mine}) or 0
     if not wait:
         return False
     running = and_(Unit.kind == CHAIN, Unit.state == RUNNING, Unit.lease_until >= db_now())
     before = select(func.count()).select_from(Unit).join(Model).where(running, Model.owner == mine)
     return (session.scalar(before.where(Unit.id < claim.unit_id)) or 0) < wait
+
+
+@cache
+def _waiting() -> Select[int]:
+    """Make the query for the number of units that others than the owner `MINE` wait for, once."""
+    shares = _shares()
+    mine: ColumnElement[str] = bindparam(MINE)
+    of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
+    fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
+    return (
+        lifecycle.with_parents(select(func.count()).select_from(Unit))
+        .join(shares, shares.c.owner == Model.owner)
+        .where(_claimable(), Model.owner != mine, fewer)
+    )
