@@ -153,6 +153,7 @@ def test_a_cancel_is_heard(service, model_id):
     assert blocks(service, made) == kept < NUM_ROWS // BLOCK_ROWS
 
 
+@pytest.mark.slow
 def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
     """A block lost three times without progress fails the prediction; the model stays."""
     made, _ = accept(service, model_id)

@@ -84,6 +84,7 @@ def whole(service, model_id):
         return Posterior.from_blocks(models.header(session, model_id), draws.read(session, model_id))
 
 
+@pytest.mark.slow
 def test_a_fit_goes_on_until_its_rules_hold(service):
     """Three chains on one slot are checked at 20, 30, 45, ... draws, and none waits holding the slot."""
     settings = SLOW | {"num_chains": 3}
