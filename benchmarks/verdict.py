@@ -1,16 +1,20 @@
-"""Measure how often the verdict is wrong: default fits against runs fifty times as long, on twenty data sets.
+"""Measure how often the verdict is wrong: default fits against much longer ones, and against each other.
 
-    python benchmarks/verdict.py [--data 20] [--times 50] [--num-trees 50]
+    python benchmarks/verdict.py [--data 0 1 .. 19] [--tables Auto Credit] [--times 50] [--fits 2]
 
+Simulated data sets are fitted with 50 trees, real tables (of benchmarks/real_tables.py) by default settings.
 The verdict `converged` promises chains that agree and Monte Carlo errors of the mean below a tenth of the
 posterior sd. It is wrong when, at more than 5% of the reference rows, the mean differs from that of the
 pooled long run by more than three such errors: |mean - long mean| > 0.3 posterior sd. For `approximate` the
-bound is 0.6. A `not_converged` fit that stays within 0.3 sd was judged too strictly.
+bound is 0.6. A `not_converged` fit that stays within 0.3 sd was judged too strictly. The last columns compare
+fits with each other: the root mean square, over rows, of the difference of two fits' means over the root of
+two, in posterior sds, and what `precision.reproducibility` foretold.
 """
 
 import argparse
 
 import numpy as np
+import real_tables
 
 from sampler import fit
 from sampler.methods import METHODS
@@ -43,48 +47,65 @@ def data_set(number):
     return X, f + noise * max(f.std(), 0.3) * rng.normal(size=num_rows)
 
 
-def judge(number, times, **settings):
-    """Return verdict, share of rows off by more than its bound, median distance in sds, long run's one."""
-    X, y = data_set(number)
-    rows = X[: min(len(X), 200)]
-    short = fit(X, y, progress=False, seed=number, **settings)
+def load(name):
+    """Return X, y and settings of a simulated data set, by its number, or of a table."""
+    if name.isdigit():
+        return *data_set(int(name)), {"num_trees": 50}
+    return *real_tables.load(name), {}
+
+
+def compare(name, times, fits):
+    """Fit once for long and several times as by default.
+
+    Returns the default fits' verdicts, their shares of rows that are off by more than the verdict's bound,
+    and median distances in sds; the long run's verdict; and how far fits are apart, seen and foretold.
+    """
+    X, y, settings = load(name)
+    at = np.unique(np.linspace(0, len(X) - 1, 200).astype(int))
+    rows = X.iloc[at] if hasattr(X, "iloc") else X[at]
+    method = METHODS["bart"]
     long = fit(
-        X,
-        y,
-        progress=False,
-        seed=10_000 + number,
-        num_burnin=10_000,
-        num_draws=METHODS["bart"].num_draws,
-        thin=METHODS["bart"].thin * times,
-        **settings,
-    )
-    verdict = short.summary().verdict
-    long_draws = long.sample(rows).reshape(-1, len(rows))
-    short_mean = short.sample(rows).reshape(-1, len(rows)).mean(0)
-    distance = np.abs(short_mean - long_draws.mean(0)) / long_draws.std(0)
-    return (
-        verdict,
-        float((distance > BOUND[verdict]).mean()),
-        float(np.median(distance)),
-        long.summary().verdict,
-    )
+        X, y, progress=False, seed=10_000, num_burnin=10_000, num_draws=method.num_draws,
+        thin=method.thin * times, **settings,
+    )  # fmt: skip
+    draws = long.sample(rows).reshape(-1, len(rows))
+    mean, sd = draws.mean(0), draws.std(0)
+    found, means, foretold = [], [], []
+    for seed in range(fits):
+        short = fit(X, y, progress=False, seed=seed, **settings)
+        summary = short.summary()
+        means.append(short.sample(rows).reshape(-1, len(rows)).mean(0))
+        distance = np.abs(means[-1] - mean) / sd
+        off = float((distance > BOUND[summary.verdict]).mean())
+        found.append((summary.verdict, off, float(np.median(distance))))
+        foretold.append(summary.precision.reproducibility)
+    apart = np.sqrt(np.mean(np.var(means, axis=0, ddof=1) / sd**2)) if fits > 1 else np.nan
+    return found, long.summary().verdict, float(apart), float(np.sqrt(np.mean(np.square(foretold))))
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=int, default=20)
+    parser.add_argument("--data", nargs="*", default=[str(number) for number in range(20)])
+    parser.add_argument("--tables", nargs="*", default=[], choices=[*real_tables.TABLES])
     parser.add_argument("--times", type=int, default=50)
-    parser.add_argument("--num-trees", type=int, default=50)
+    parser.add_argument("--fits", type=int, default=2)
     arguments = parser.parse_args()
     wrong = {name: [0, 0] for name in BOUND}
-    print(f"{'data':>4}  {'verdict':<14} {'rows off':>9} {'median off':>11}  long run")
-    for number in range(arguments.data):
-        verdict, off, median, long = judge(number, arguments.times, num_trees=arguments.num_trees)
-        mistaken = off <= 0.05 if verdict == "not_converged" else off > 0.05
-        wrong[verdict][0] += mistaken
-        wrong[verdict][1] += 1
-        note = "  <- wrong" if mistaken else ""
-        print(f"{number:>4}  {verdict:<14} {off:>9.3f} {median:>11.3f}  {long}{note}", flush=True)
+    print(
+        f"{'data':<12} {'verdict':<14} {'rows off':>9} {'median off':>11}  {'long run':<14} apart, foretold"
+    )
+    for name in (*arguments.data, *arguments.tables):
+        found, long, apart, foretold = compare(name, arguments.times, arguments.fits)
+        for verdict, off, median in found:
+            mistaken = off <= 0.05 if verdict == "not_converged" else off > 0.05
+            wrong[verdict][0] += mistaken
+            wrong[verdict][1] += 1
+            note = "  <- wrong" if mistaken else ""
+            print(
+                f"{name:<12} {verdict:<14} {off:>9.3f} {median:>11.3f}  {long:<14} "
+                f"{apart:.3f} {foretold:.3f}{note}",
+                flush=True,
+            )
     for name, (mistaken, number) in wrong.items():
         what = "too strict" if name == "not_converged" else "wrong"
         print(f"{name}: {mistaken} of {number} {what}")

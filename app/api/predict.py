@@ -163,7 +163,7 @@ class QuantileView(BaseModel):
 
 
 class ErrorsView(BaseModel):
-    """Monte Carlo standard errors in the shape of the estimates, no less than chains differ."""
+    """Monte Carlo standard errors in the shape of the estimates; they count how far chains differ."""
 
     mean: FiguresByRow
     intervals: list[IntervalView]

@@ -102,6 +102,21 @@ def reproducibility_of_quantile(x: Floats, level: float) -> Floats:
     return np.asarray((values[rows, high] - values[rows, low]) / 2)
 
 
+def drift(x: Floats) -> Floats:
+    """Compute how far pooled means move from the first half of the draws to the second, in standard errors.
+
+    The standard errors are those by the chains' own moves. A burn-in too short shows here even where all
+    chains move alike. NaN of one chain, and of a quantity that never moves.
+    """
+    if x.shape[1] == 1:
+        return np.full(len(x), np.nan)
+    half = x.shape[2] // 2
+    moved = x[:, :, -half:].mean(axis=2) - x[:, :, :half].mean(axis=2)
+    error = moved.std(axis=1, ddof=1) / np.sqrt(x.shape[1])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(moved.mean(axis=1) / error)
+
+
 def _split(x: Floats) -> Floats:
     """Split each chain in two, so that a trend within a chain shows as disagreement."""
     half = x.shape[2] // 2

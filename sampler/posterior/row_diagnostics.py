@@ -105,8 +105,7 @@ def agreement(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Agreem
     """
     check_draws(num_draws)
     parts = [posterior.draw_weights.agreement(f, num_draws) for _, f in _blocks(posterior, coded, num_draws)]
-    names = ("rhat", "error", "ess_bulk", "ess_tail")
-    return Agreement(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    return Agreement.join(parts)
 
 
 def verdict(posterior: PosteriorDraws, rows_agreement: Agreement | None, num_draws: int) -> RowsVerdict:

@@ -24,6 +24,7 @@ ReasonCode = Literal[
     "limits_met",
     "rows_disagree",
     "sigma_disagrees",
+    "reproducible",
     "one_chain",
     "evidence_disagrees",
     "too_few_draws",
@@ -35,6 +36,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
     "the {rows}",
     "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
+    "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and sigma "
+    "has settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
     "too_few_draws": "{draws} draws per chain are too few to tell",
@@ -47,9 +50,10 @@ SENTENCES: dict[ReasonCode, str] = {
 
 @dataclass(frozen=True)
 class Reason:
-    """Reason why a verdict is not better, or what holds (`limits_met`, `sigma_by_prior`): code and figures.
+    """Reason why a verdict is not better, or what holds: code and figures.
 
-    `str()` gives a sentence; `rows` is its name for the rows that were examined.
+    `limits_met`, `reproducible` and `sigma_by_prior` say what holds. `str()` gives a sentence; `rows` is its
+    name for the rows that were examined.
     """
 
     code: ReasonCode

@@ -29,6 +29,12 @@ if TYPE_CHECKING:
 # Largest error of means that matters little: an eighth of the noise's sd as a standard error (two of them are
 # a quarter) raises the error of predictions by 0.8%; for probabilities, two percentage points.
 NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
+OF_SIGMA = {
+    "rhat": rhat_ess.rhat,
+    "ess_bulk": rhat_ess.ess_bulk,
+    "ess_tail": rhat_ess.ess_tail,
+    "drift": rhat_ess.drift,
+}
 
 
 @dataclass(frozen=True)
@@ -163,17 +169,16 @@ def summarise(
             advice="Take more draws: raise num_draws.",
             chains=chains,
             draws=draws,
-            sigma=dict.fromkeys(("rhat", "ess_bulk", "ess_tail")),
+            sigma=dict.fromkeys(OF_SIGMA),
             f={**nothing, "rows": len(f)},
             moves=moves,
             leaves=leaves,
         )
     agreement = Agreement.of(f)
-    of_sigma: dict[str, float | None] = dict.fromkeys(("rhat", "ess_bulk", "ess_tail"))
+    of_sigma: dict[str, float | None] = dict.fromkeys(OF_SIGMA)
     if sigma is not None:
-        figures = (rhat_ess.rhat, rhat_ess.ess_bulk, rhat_ess.ess_tail)
-        of_sigma = {name: defined(of(sigma[None])[0]) for name, of in zip(of_sigma, figures, strict=True)}
-    verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
+        of_sigma = {name: defined(of(sigma[None])[0]) for name, of in OF_SIGMA.items()}
+    verdict, reasons = judge(agreement, of_sigma["rhat"], chains, of_sigma["drift"])
     return Summary(
         verdict=verdict,
         reasons=reasons,
@@ -219,7 +224,7 @@ def weighted_summary(
         advice=advice,
         chains=leaf_counts.shape[0],
         draws=leaf_counts.shape[1],
-        sigma=dict.fromkeys(("rhat", "ess_bulk", "ess_tail")),
+        sigma=dict.fromkeys(OF_SIGMA),
         f=_figures_of(agreement),
         moves=_moves(statistics),
         leaves=_leaves(leaf_counts, np.repeat(share.reshape(-1), leaf_counts.shape[2])),
@@ -234,17 +239,7 @@ def _precision(agreement: Agreement, f: Floats, sigma: Floats | None) -> Precisi
     if not math.isfinite(mean) or not math.isfinite(ends):
         return None
     noise = None if sigma is None else float(sigma.mean())
-    return Precision(mean, ends, noise, _reproducibility_in_sds(f, sd))
-
-
-def _reproducibility_in_sds(f: Floats, sd: Floats) -> float | None:
-    """Return the root mean square of the rows' reproducibility in posterior sds; None of one chain."""
-    if f.shape[1] == 1:
-        return None
-    moving = sd > 0  # a row that never moves is the same in any fit
-    share = np.zeros(len(f))
-    share[moving] = rhat_ess.reproducibility(f[moving]) / sd[moving]
-    return float(np.sqrt(np.mean(share**2)))
+    return Precision(mean, ends, noise, agreement.pooled_error)
 
 
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior.rhat_ess import (
+    drift,
     mcse_mean,
     mcse_quantile,
-    reproducibility,
     reproducibility_of_quantile,
     rhat,
 )
 from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.reasons import defined
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws
@@ -120,11 +121,11 @@ class EqualWeights(DrawWeights):
         return np.asarray(f.mean(axis=(1, 2)))
 
     def mean_error(self, f: Floats, used: int) -> Floats:  # noqa: ARG002
-        """Return the Monte Carlo standard errors of means of f, no less than chains disagree."""
-        return np.fmax(mcse_mean(f), reproducibility(f))
+        """Return the Monte Carlo standard errors of means of f."""
+        return mcse_mean(f)
 
     def quantile_error(self, f: Floats, level: float, used: int) -> Floats:  # noqa: ARG002
-        """Return the Monte Carlo standard errors of quantiles of f, no less than chains disagree."""
+        """Return the Monte Carlo standard errors of quantiles of f, no less than chains differ by."""
         return np.fmax(mcse_quantile(f, level), reproducibility_of_quantile(f, level))
 
     def quantiles(self, values: Floats, tails: Floats, used: int) -> Floats:  # noqa: ARG002
@@ -133,8 +134,10 @@ class EqualWeights(DrawWeights):
 
     def judge(self, agreement: Agreement, sigma: Floats | None, used: int) -> tuple[Verdict, list[Reason]]:
         """Return the verdict on figures with that agreement and on sigma, and its reasons."""
-        of_sigma = None if sigma is None else float(rhat(sigma[None, :, :used])[0])
-        return judge(agreement, of_sigma, self.num_chains)
+        if sigma is None:
+            return judge(agreement, None, self.num_chains)
+        x = sigma[None, :, :used]
+        return judge(agreement, float(rhat(x)[0]), self.num_chains, defined(drift(x)[0]))
 
     def summary(
         self,
