@@ -66,6 +66,10 @@ def _reasons() -> None:
         "waterfall": reasons.waterfall(row=3),
         "beeswarm": reasons.beeswarm(),
         "weight": posterior.plot.accumulated_effects("weight"),
+        "surface": posterior.plot.effects(["weight", "year"])[0],
+        "interactions": session["pairs"].plot(),
+        "contrast": session["contrast"].plot(),
+        "selection": session["selection"].plot("se"),
     }
     for name, axes in charts.items():
         _save(axes.figure, f"why-{name}.svg")

@@ -21,6 +21,7 @@ from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.fitting import run
+from sampler.posterior.display.comparison_plots import draw_selection
 from sampler.preparation import prepare
 
 if TYPE_CHECKING:
@@ -107,6 +108,10 @@ class Selection:
         """Return the names of the selected features, the largest share first; see `threshold`."""
         above = self.share > self.threshold(rule)
         return [self.names[j] for j in np.argsort(-self.share, kind="stable") if above[j]]
+
+    def plot(self, rule: SelectionRule = "max", ax: Any = None) -> Any:
+        """Draw the shares beside those by chance and the thresholds with matplotlib; return the axes."""
+        return draw_selection(self, rule, ax)
 
     def __str__(self) -> str:
         thresholds = {rule: self.threshold(rule) for rule in RULES}

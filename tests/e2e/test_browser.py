@@ -75,14 +75,17 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.lists_fit()
     window.shoot("models")
     window.go(at)
-    for tab, pictures in (("Chains", 3), ("Features", 2), ("Effects", 1)):
+    for tab, pictures in (("Chains", 3), ("Features", 2), ("Effects", 3), ("What if", 0)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
         assert window.pictures() == pictures
         window.shoot(tab.lower())
+    assert "The population they are a sample of" in page.inner_text("main")
+    page.click(".tabs >> text=Effects")
+    page.wait_for_url("**/effects")
     with page.expect_navigation():
         page.select_option("#second", "weight" if page.input_value("#first") != "weight" else "year")
-    assert window.pictures() == 1
+    assert window.pictures() == 2
     window.shoot("effects-two")
 
     page.click(".tabs >> text=Predict")

@@ -94,6 +94,9 @@ class DependenceView(BaseModel):
     )
     rows: int = Field(description="Number of rows averaged over; fewer than given if the grid is large.")
     mean: Curve | Surface | Solid
+    sd: Curve | Surface | Solid = Field(
+        description="Posterior standard deviations, in the shape of the mean."
+    )
     intervals: list[CurveInterval]
     ice: IceView | None
 

@@ -91,7 +91,7 @@ def accumulated(result: Accumulation, target: str, look: ChartStyle, rows: Featu
     (interval,) = result.intervals[:1]
     as_curves = Dependence(
         result.model_id, result.draws, result.classes, [result.feature], [result.grid], 0, result.mean,
-        [interval], None,
+        [], [interval], None,
     )  # fmt: skip
     return _line(as_curves, target, look, rows, around_zero=True)
 
@@ -251,23 +251,20 @@ def _date_axis(axis: Any) -> None:
 
 def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
     first, second = result.grid
-    mean = np.array(result.mean)
-    interval = result.intervals[0]
-    ends = np.array(interval.lower), np.array(interval.upper)
+    mean, sd = np.array(result.mean), np.array(result.sd)
     shown = short(target)
     if mean.ndim == 3:
         most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
-        mean, ends = mean[..., most], (ends[0][..., most], ends[1][..., most])
+        mean, sd = mean[..., most], sd[..., most]
         shown = f"probability of {short(str((result.classes or ())[most]), 24)}"
-    width = ends[1] - ends[0]
 
     def paint(figure: Any, look: ChartStyle) -> None:
         from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
         ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
         panels = figure.subplots(*((2, 1) if look.narrow else (1, 2)))
-        titles = (shown, f"width of its {100 * interval.level:.0f}% interval")
-        for axes, values, title in zip(panels, (mean, width), titles, strict=True):
+        titles = (shown, "its standard deviation")
+        for axes, values, title in zip(panels, (mean, sd), titles, strict=True):
             axes.grid(visible=False)
             mesh = axes.pcolormesh(
                 _edges(first), _edges(second), values.T, cmap=ramp, rasterized=False, lw=0.2, edgecolor="face"

@@ -75,6 +75,7 @@ class Dependence:
     grid: list[list[Any]]
     rows: int
     mean: list[Any]
+    sd: list[Any]
     intervals: list[CurveBounds]
     ice: RowCurves | None
 
@@ -118,6 +119,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
         result.grid,
         result.rows,
         result.mean.tolist(),
+        result.sd.tolist(),
         _intervals(result.intervals),
         None if ice is None else RowCurves(ice.rows.tolist(), ice.mean.tolist(), _intervals(ice.intervals)),
     )
@@ -160,7 +162,7 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
 
 
 def _check_finite(result: PartialDependence) -> None:
-    figures = [result.mean, *(end for interval in result.intervals for end in interval[1:])]
+    figures = [result.mean, result.sd, *(end for interval in result.intervals for end in interval[1:])]
     if not all(np.isfinite(values).all() for values in figures):
         raise UnusableDataError(TOO_LARGE)
 

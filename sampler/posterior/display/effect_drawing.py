@@ -50,18 +50,17 @@ def draw_curve(axes: Any, grid: Sequence[Any], kind: str, curve: Any, beside: fl
 
 
 def draw_surfaces(found: Any, kinds: Sequence[str], shown: str, classes: Sequence[str], axes: Any) -> Any:
-    """Draw the partial dependence on two features: its mean, and the width of its interval."""
+    """Draw the partial dependence on two features: its mean, and its posterior sd."""
     pyplot, colors = (import_module(f"matplotlib.{name}") for name in ("pyplot", "colors"))
-    mean, lower, upper = found.mean, found.lower, found.upper
+    mean, sd = found.mean, found.sd
     if mean.ndim == 3:
         most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
-        mean, lower, upper = mean[..., most], lower[..., most], upper[..., most]
+        mean, sd = mean[..., most], sd[..., most]
         shown = f"probability of {classes[most]}"
     if axes is None:
         _, axes = pyplot.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
     ramp = colors.LinearSegmentedColormap.from_list("surface", list(RAMP))
-    titles = (shown, f"width of its {100 * found.intervals[0].level:g}% interval")
-    for ax, values, title in zip(axes, (mean, upper - lower), titles, strict=True):
+    for ax, values, title in zip(axes, (mean, sd), (shown, "its standard deviation"), strict=True):
         places = [places_of(grid, kind) for grid, kind in zip(found.grid, kinds, strict=True)]
         mesh = ax.pcolormesh(*places, values.T, cmap=ramp, shading="nearest")
         ax.figure.colorbar(mesh, ax=ax, pad=0.02)

@@ -199,7 +199,7 @@ class Plots:
         ice
             Number of single rows whose curves are drawn too, for one feature.
         ax
-            Axes to draw on; for two features an array of two (the mean, and the width of its interval).
+            Axes to draw on; for two features an array of two (the mean, and its posterior sd).
 
         """
         posterior = self._posterior

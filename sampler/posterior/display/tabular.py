@@ -110,7 +110,7 @@ def dependence_columns(dependence: PartialDependence, classes: Sequence[str] | N
         name: [points[i] for i in index.ravel()]
         for name, points, index in zip(dependence.features, dependence.grid, mesh, strict=True)
     }
-    figures = {"mean": dependence.mean} | _ends(dependence.intervals)
+    figures = {"mean": dependence.mean, "sd": dependence.sd} | _ends(dependence.intervals)
     points = mesh[0].size
     flat = {name: values.reshape(points, *values.shape[mesh[0].ndim :]) for name, values in figures.items()}
     return named | by_class(flat, classes)

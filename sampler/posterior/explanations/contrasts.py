@@ -11,6 +11,7 @@ from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.errors import SettingsError, unknown_feature
+from sampler.posterior.display.comparison_plots import draw_contrast
 from sampler.posterior.display.tabular import contrast_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.intervals import equal_tailed
@@ -104,6 +105,10 @@ class Contrast:
     def to_pandas(self) -> Any:
         """Return a data frame [row] with ``mean``, ``lower_90``, ``upper_90`` and where rows are unlike."""
         return to_pandas(contrast_columns(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the averages, and those of groups, with matplotlib; return the axes."""
+        return draw_contrast(self, ax)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from sampler import interrupt
 from sampler.errors import SettingsError, unknown_feature
+from sampler.posterior.display.comparison_plots import draw_interactions
 from sampler.posterior.display.tabular import pair_columns, to_pandas
 from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.explanations.partial_dependence import spaced
@@ -78,6 +79,10 @@ class Interactions:
     def to_pandas(self) -> Any:
         """Return a data frame with one row per pair, the strongest first."""
         return to_pandas(pair_columns(self))
+
+    def plot(self, ax: Any = None) -> Any:
+        """Draw the strengths with matplotlib, the strongest pairs on top, and return the axes."""
+        return draw_interactions(self, ax)
 
     def __str__(self) -> str:
         names = [f"{a} : {b}" for a, b in self.pairs]

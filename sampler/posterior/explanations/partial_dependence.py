@@ -50,6 +50,8 @@ class PartialDependence:
     mean
         float64 [point of the first feature] or [point of the first, point of the second]; for more than two
         classes the probability of each, [.., class].
+    sd
+        Posterior standard deviation, shaped as `mean`.
     intervals
         Ends of the intervals, shaped as `mean`, at each requested level.
     rows
@@ -64,13 +66,14 @@ class PartialDependence:
     features: list[str]
     grid: list[list[Any]]
     mean: Floats
+    sd: Floats
     intervals: list[Interval]
     rows: int
     ice: Ice | None = None
     classes: tuple[str, ...] | None = None
 
     def to_pandas(self) -> Any:
-        """Return a data frame with one row per point: the features, ``mean``, ``lower_90`` and so on."""
+        """Return a data frame [point]: the features, ``mean``, ``sd``, ``lower_90`` and so on."""
         return to_pandas(dependence_columns(self, self.classes))
 
     @property
@@ -201,10 +204,18 @@ def partial_dependence(
         features=chosen,
         grid=values,
         mean=averages.mean(axis=1).reshape(shape),
+        sd=_spread(averages).reshape(shape),
         intervals=_intervals(wish.levels, bounds),
         rows=coded.num_rows,
         ice=curves,
     )
+
+
+def _spread(averages: Floats) -> Floats:
+    """Return the standard deviation over draws [point, draw, class], also of numbers with no square."""
+    apart = averages - averages.mean(axis=1, keepdims=True)
+    scale = float(np.abs(apart).max()) or 1.0
+    return np.asarray(scale * np.sqrt(np.mean((apart / scale) ** 2, axis=1)))
 
 
 def _curves(

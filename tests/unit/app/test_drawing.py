@@ -30,11 +30,13 @@ def test_charts_of_hostile_names_and_of_few_points_are_valid(theme):
     root = checked(effects.importance([feature], look))
     assert any("<script>" in (element.text or "") for element in root.iter())
     interval = [CurveBounds(0.9, [1.0], [2.0])]
-    one = Dependence("mdl_1", 1, None, [HOSTILE], [[3.0]], 1, [1.5], interval, None)
+    one = Dependence("mdl_1", 1, None, [HOSTILE], [[3.0]], 1, [1.5], [0.5], interval, None)
     checked(effects.dependence(one, HOSTILE, look))
     checked(effects.dependence(replace(one, grid=[[None]]), HOSTILE, look))
     flat = [CurveBounds(0.9, [[1.0]], [[2.0]])]
-    two = replace(one, features=["a", HOSTILE], grid=[[3.0], [None]], mean=[[1.5]], intervals=flat)
+    two = replace(
+        one, features=["a", HOSTILE], grid=[[3.0], [None]], mean=[[1.5]], sd=[[0.5]], intervals=flat
+    )
     checked(effects.dependence(two, HOSTILE, look))
     names = [HOSTILE, *"abcdefghi"]
     share = [CurveBounds(0.9, [[0.0] * 10], [[0.2] * 10])]
@@ -130,7 +132,7 @@ def texts(svg: bytes) -> list[str]:
 
 def curve(grid: list, mean: list, **more) -> Dependence:
     ends = CurveBounds(0.9, (np.array(mean) - 0.1).tolist(), (np.array(mean) + 0.1).tolist())
-    return Dependence("mdl_1", 1, None, ["when"], [grid], 1, mean, [ends], None, **more)
+    return Dependence("mdl_1", 1, None, ["when"], [grid], 1, mean, [], [ends], None, **more)
 
 
 def test_effects_of_dates_have_a_time_axis():

@@ -19,7 +19,7 @@ def test_equals_predicting_with_the_feature_set():
     found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 0.5, None]}, level=0.8)
     for i, value in enumerate([-1.0, 0.5, None]):
         f = posterior.sample(X | {"x1": [value] * 80}).mean(axis=2).reshape(-1)
-        np.testing.assert_allclose(found.mean[i], f.mean())
+        np.testing.assert_allclose([found.mean[i], found.sd[i]], [f.mean(), f.std()])
         np.testing.assert_allclose([found.lower[i], found.upper[i]], np.quantile(f, [0.1, 0.9]))
     assert found.grid == [[-1.0, 0.5, None]]
 

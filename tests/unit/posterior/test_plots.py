@@ -9,6 +9,7 @@ import pytest
 from sampler import fit
 from sampler.posterior.display.figure import ACCENT, FAIR
 from sampler.posterior.report import evenly_spaced
+from sampler.studies.selection import Selection
 from tests.support.models.random_posteriors import make_posterior
 
 POSTERIOR, X, _ = make_posterior(num_draws=(40, 50))
@@ -74,7 +75,7 @@ def test_effects_are_drawn_for_numbers_levels_and_pairs():
     left, right = POSTERIOR.plot.effects(["x1", "c"])
     pair = POSTERIOR.partial_dependence(["x1", "c"])
     np.testing.assert_array_equal(left.collections[0].get_array().data, pair.mean.T)
-    assert right.get_title(loc="left") == "width of its 90% interval"
+    assert right.get_title(loc="left") == "its standard deviation"
     table = pair.to_pandas()
     assert len(table) == pair.mean.size
     assert table.loc[table["c"] == "b", "mean"].tolist() == pair.mean[:, pair.grid[1].index("b")].tolist()
@@ -127,6 +128,24 @@ def test_explanations_are_tables():
     shap = POSTERIOR.shap(X)
     assert shap.to_pandas()["c"].tolist() == shap.values[:, shap.names.index("c")].tolist()
     assert POSTERIOR.partial_dependence("x1").to_pandas()["lower_90"].notna().all()
+
+
+def test_figures_side_by_side():
+    """Pairs, averages with groups, and selected features have a line each, the largest on top."""
+    pairs = POSTERIOR.interactions(["x1", "x2", "c"])
+    axes = pairs.plot()
+    assert [label.get_text() for label in axes.get_yticklabels()] == [f"{a} : {b}" for a, b in pairs.pairs]
+    contrast = POSTERIOR.contrast(X, {"x1": 1}, {"x1": 0}, by="c")
+    (dots,) = (line for line in contrast.plot().get_lines() if line.get_marker() == "o")
+    means = [contrast.average, contrast.population, contrast.treated, *contrast.groups.values()]
+    assert dots.get_xdata().tolist() == [each.mean for each in means]
+    rng = np.random.default_rng(0)
+    null = rng.dirichlet(np.ones(3), 20)
+    selection = Selection(["a", "b", "c"], np.array([0.9, 0.04, 0.06]), null, 0.05)
+    axes = selection.plot("local")
+    lines = {line.get_label(): line.get_xdata().tolist() for line in axes.get_lines()}
+    assert (lines["selected"], lines["not selected"]) == ([0.9], [0.06, 0.04])
+    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "c", "b"]
 
 
 def test_classes_are_drawn_and_tabled():

@@ -175,7 +175,7 @@ def test_partial_dependence_is_that_of_the_notebook(client, model):
         assert (answer["model_id"], answer["draws"], answer["rows"]) == (model["id"], 40, 60)
         assert (answer["features"], answer["grid"], answer["ice"]) == (features, expected.grid, None)
         assert np.shape(answer["mean"]) == shape
-        assert answer["mean"] == expected.mean.tolist()
+        assert (answer["mean"], answer["sd"]) == (expected.mean.tolist(), expected.sd.tolist())
         assert answer["intervals"] == [
             {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
             for level, lower, upper in expected.intervals
