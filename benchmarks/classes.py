@@ -85,7 +85,8 @@ def catboost(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
     from catboost import CatBoostClassifier
 
     texts = [c for c in X.columns if X[c].dtype == "category"]
-    X, new = (each.assign(**{c: each[c].astype(str) for c in texts}) for each in (X, new))
+    as_text = {c: lambda frame, c=c: frame[c].astype(object).fillna("missing").astype(str) for c in texts}
+    X, new = X.assign(**as_text), new.assign(**as_text)
     shared = {
         "learning_rate": 0.05,
         "thread_count": 1,

@@ -23,11 +23,12 @@ SETTINGS = {
     "default": {},
     "forest": {"noise": "forest"},
     "linear": {"linear": True},
+    "no-line": {"linear": False},
     "linear-forest": {"linear": True, "noise": "forest"},
     "t": {"noise": "t"},
     "no-transform": {"transform": "none"},
     "k-fixed": {"prior": {"k": 2.0}},
-    "before": {"prior": {"k": 2.0}, "transform": "none"},  # the default until 2026-11-22
+    "before": {"prior": {"k": 2.0}, "transform": "none", "linear": False},  # the default until 2026-11-22
 }
 # package, table, target, columns left out, most rows
 TABLES = {

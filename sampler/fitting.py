@@ -65,7 +65,7 @@ def fit(
     particles: int = 10,
     start: str = "stumps",
     noise: str = "constant",
-    linear: bool = False,
+    linear: bool | str | None = None,
     transform: str | None = None,
     search: Mapping[str, float] | None = None,
     features: Sequence[str] | None = None,
@@ -155,7 +155,8 @@ def fit(
         degrees of freedom): outcomes far out don't count too much; "t-forest", both (method "bart", numbers).
     linear
         Whether a linear part stands beside the trees, with a slope for every number and for every level of a
-        category but one (method "bart", numbers): better where the truth is nearly linear.
+        category but one (method "bart", numbers): better where the truth is nearly linear. None is "auto",
+        where the rows say so clearly, for method "bart" with normal noise, else False.
     transform
         What the trees learn: "none", the outcome itself; "log", its logarithm; "yeo-johnson", a power of it;
         "auto", whichever of these foretells rows best that a quick regression has not seen, none unless it is

@@ -39,7 +39,7 @@ class Method:
         Families that it takes, the one for numbers first.
     move_sets
         Probabilities of moves, by name of the set.
-    num_trees, num_chains, num_draws, thin, most_burnin, transform, search
+    num_trees, num_chains, num_draws, thin, most_burnin, transform, linear, search
         Defaults; burn-in is as long as sampling, up to `most_burnin`. An iteration of a single tree takes
         microseconds, so its draws are thinned more. `search` is empty where the method does not search over
         topologies.
@@ -64,6 +64,7 @@ class Method:
     thin: int = 8
     most_burnin: int = 1000
     transform: str = "none"
+    linear: bool | str = False
     search: Mapping[str, float] = field(default_factory=dict)
     moves: tuple[str, ...] = ()
     absent: Mapping[str, str] = field(default_factory=dict)
@@ -236,6 +237,7 @@ METHODS: dict[str, Method] = {
         MOVE_SETS,
         num_trees=200,
         transform="auto",
+        linear="auto",
         moves=MOVE_NAMES,
         absent=NO_SEARCH,
     ),

@@ -29,7 +29,7 @@ from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
-from sampler.data.transform import Transform, choose_transform
+from sampler.data.transform import Transform, choose_transform, is_better_with_line
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
@@ -194,15 +194,10 @@ def prepare(
     grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
     weight = None if weights is None else read_weights(weights, table.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
-    named = resolved.transform
-    if named == "auto" and prior.keys() & {*ABSOLUTE}:
-        named = NO_TRANSFORM  # those are in units of the outcome
-    transform = (
-        choose_censored_transform(named, target.name, outcome, roles)
-        if censored
-        else choose_transform(named, outcome, design, weight, codes, linear=resolved.linear)
-    )
-    resolved = replace(resolved, transform=transform.kind if transform else NO_TRANSFORM)
+    looked_at = outcome, design, weight, codes
+    of_censored = (target.name, outcome, roles) if censored else None
+    has_units = bool(prior.keys() & {*ABSOLUTE})
+    resolved, transform = _choose_by_outcomes(resolved, looked_at, of_censored, has_units=has_units)
     learnt, limits = _transformed(transform, outcome, censored)
     expected, noise = learnt, None
     if limits is not None:
@@ -276,6 +271,32 @@ def _transformed(
     if transform is None:
         return outcome, limits
     return transform.forward(outcome), None if limits is None else transform.forward(limits)
+
+
+def _choose_by_outcomes(
+    settings: Settings,
+    rows: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.uint8]],
+    censored: tuple[str, NDArray[np.float64], Mapping[str, RawColumn]] | None,
+    *,
+    has_units: bool,
+) -> tuple[Settings, Transform | None]:
+    """Choose the transform and the linear part where their settings are "auto".
+
+    `rows` are the outcomes, the columns, the weights (or None) and the codes; `censored` what
+    `choose_censored_transform` takes of censored outcomes, for which no linear part is looked for;
+    `has_units`: the prior has constants in units of the outcome, which then stays as it is.
+    """
+    named, linear = settings.transform, settings.linear
+    if has_units and named == "auto":
+        named = NO_TRANSFORM
+    if censored:
+        transform = choose_censored_transform(named, *censored)
+    else:
+        transform = choose_transform(named, *rows, linear=linear is True)
+    if linear == "auto":
+        linear = not has_units and censored is None and is_better_with_line(transform, *rows)
+    kind = transform.kind if transform else NO_TRANSFORM
+    return replace(settings, transform=kind, linear=linear), transform
 
 
 def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:

@@ -62,13 +62,18 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
             )
         if name == "transform":
             _check_mean(values)
-        elif PARTICLE_GIBBS in values["moves"] or values["start"] == "smc":
+        elif draws_trees_alone(values):
             field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
             raise SettingsError(
                 f"{field} with {what} draws trees alone: leave out {what}, or {name}",
                 field=field,
                 code="contradiction",
             )
+
+
+def draws_trees_alone(values: Mapping[str, Any]) -> bool:
+    """Tell whether particles draw trees, beside which nothing can stand; the moves are resolved."""
+    return PARTICLE_GIBBS in values["moves"] or values["start"] == "smc"
 
 
 def _as_text(default: Any) -> Any:

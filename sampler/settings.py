@@ -15,7 +15,13 @@ from sampler.families import FAMILIES
 from sampler.methods import METHODS, check_family, find_method
 from sampler.moves import MOVE_TEXTS, resolve_moves
 from sampler.noise import NOISES
-from sampler.setting_checks import check_absent, check_beside_trees, check_moves_of_family, resolve_search
+from sampler.setting_checks import (
+    check_absent,
+    check_beside_trees,
+    check_moves_of_family,
+    draws_trees_alone,
+    resolve_search,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,7 +29,8 @@ if TYPE_CHECKING:
 CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
-OMITTED = {"transform": NO_TRANSFORM}  # what a setting missing in stored ones is, if not its default
+# what a setting missing in stored ones is, where that is not its default
+OMITTED: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 ITERATIONS = "Iterations and moves"  # a section of forms
@@ -205,21 +212,23 @@ class Settings:
             ),
         ),
     )
-    linear: bool = _setting(
+    linear: bool | str = _setting(
         "yes",
         "model",
         "Whether the sum of trees has a linear part beside it, with a slope for every number and for every "
-        "level of a category but one (method bart, numbers): better where the truth is nearly linear.",
-        default=False,
+        "level of a category but one (method bart, numbers): better where the truth is nearly linear. auto: "
+        "where a quick regression with one foretells rows that it has not seen clearly better (the default "
+        "of numbers with normal noise, else false).",
+        choices=("auto",),
         sparing=True,
         rare=True,
         form=FormField(
             "Linear part",
             ITERATIONS,
-            "none",
+            "auto: by the data",
             "A straight line for every column beside the trees, as steep as the outcomes say: better where "
             "the truth is nearly linear.",
-            choices=(("true", "beside the trees"),),
+            choices=(("false", "none"), ("true", "beside the trees"), ("auto", "auto: by the data")),
         ),
     )
     transform: str = _setting(
@@ -280,8 +289,8 @@ class Settings:
             for name, value in values.items()
             if value is None and defaults[name] is None and name not in ("num_burnin", "search")
         }
-        if arguments.get("transform") is None and not _may_transform(values):
-            values["transform"] = NO_TRANSFORM
+        if not _is_looked_at(values):
+            values |= {name: value for name, value in OMITTED.items() if arguments.get(name) is None}
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
         check_family(method, values["family"])
@@ -291,6 +300,8 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
+        if arguments.get("linear") is None and draws_trees_alone(values):
+            values["linear"] = False
         check_beside_trees(values, defaults | OMITTED)
         check_moves_of_family(values, kind)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
@@ -332,8 +343,8 @@ class Settings:
         return cls.resolve(**OMITTED | dict(values))
 
 
-def _may_transform(values: Mapping[str, Any]) -> bool:
-    """Whether the default of `transform` may be the method's: of numbers with normal noise."""
+def _is_looked_at(values: Mapping[str, Any]) -> bool:
+    """Whether defaults may be chosen by the outcomes: of numbers with normal noise."""
     noise = NOISES.get(str(values["noise"]))
     normal = noise is not None and not noise.heavy_tails
     return values["family"] == "gaussian" and normal and values["prior_only"] is not True

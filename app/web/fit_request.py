@@ -53,7 +53,10 @@ def _field(setting: Setting) -> Any:
         if setting.limits is not None:
             schema["anyOf"][0] |= dict(zip(("minimum", "maximum"), setting.limits, strict=True))
 
-    return TYPES[setting.kind] | None, Field(None, description=setting.about, json_schema_extra=extend)
+    kind = TYPES[setting.kind]
+    if setting.kind == "yes" and setting.choices:
+        kind |= Literal[setting.choices]
+    return kind | None, Field(None, description=setting.about, json_schema_extra=extend)
 
 
 def _validated(setting: Setting) -> Any:

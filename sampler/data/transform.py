@@ -1,4 +1,7 @@
-"""Transforms of the outcome: the model learns T(y), answers are about y (docs/maths.md#transforms)."""
+"""Transforms of the outcome: the model learns T(y), answers are about y (docs/maths.md#transforms).
+
+Whether a linear part stands beside the trees is chosen here too, by the same scores.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,9 @@ TransformKind = Literal["log", "yeo-johnson"]
 POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # of Yeo and Johnson: with these T takes every value
 NODES = 12  # of the integral over the noise
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
+LINE_MARGIN = 2.5  # by which that with a linear part must be above that without
 FEWEST_ROWS, MOST_ROWS = 30, 1_000  # looked at to choose
+MOST_CELLS = 500_000  # rows times columns for which a linear part is looked for
 SYMMETRIC = 0.4  # skewness of an outcome up to which none is looked for
 
 
@@ -160,8 +165,8 @@ def choose_transform(
         return Transform("log")
     if name == "auto" and (len(y) < FEWEST_ROWS or abs(_skewness(y)) <= SYMMETRIC):
         return None
-    rows = np.unique(np.linspace(0, len(y) - 1, min(len(y), MOST_ROWS)).astype(np.int64))
-    weight = np.ones(len(rows)) if weights is None else weights[rows]
+    rows = _rows_looked_at(len(y))
+    weight = _weights_looked_at(weights, rows)
     few = y[rows], design[:, rows], weight
     low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
     scale = float(high - low) / 1.349 or float(np.std(y))
@@ -174,10 +179,58 @@ def choose_transform(
     scores = _log_scores(None, *known)
     for candidate in [*([Transform("log")] if positive else []), *([best] if best.power != 1 else [])]:
         own = _log_scores(candidate, *known)
-        gain = own - scores
-        if gain.sum() > MARGIN * math.sqrt(len(rows)) * gain.std():
+        if _is_clearly_better(own, scores):
             chosen, scores = candidate, own
     return chosen
+
+
+def is_better_with_line(
+    transform: Transform | None,
+    y: Floats,
+    design: Floats,
+    weights: Floats | None,
+    codes: NDArray[np.uint8],
+) -> bool:
+    """Tell whether a linear part beside the trees pays, by the log score of rows left out.
+
+    Boosted trees alone are compared with such trees after a ridge regression, on up to 1,000 rows; the line
+    has to be better by two and a half standard errors. There is none for fewer than 30 rows, for more than
+    250 terms, and where rows times terms are more than half a million: it would take longer than the trees.
+
+    Parameters
+    ----------
+    transform
+        Transform of the outcome, or None.
+    y, weights
+        Outcomes and weights (or None), float64 [n].
+    design, codes
+        Coded columns before binning and after, float64 and uint8 [column, n].
+
+    """
+    rows = _rows_looked_at(len(y))
+    line = standardised(design[:, rows])
+    if line is None or len(y) < FEWEST_ROWS or design.size > MOST_CELLS:
+        return False
+    weight = _weights_looked_at(weights, rows)
+    alone, beside = (_log_scores(transform, y[rows], z, weight, codes[:, rows]) for z in (None, line))
+    return _is_clearly_better(beside, alone, LINE_MARGIN)
+
+
+def _rows_looked_at(count: int) -> NDArray[np.int64]:
+    """Choose up to 1,000 rows, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
+
+
+def _weights_looked_at(weights: Floats | None, rows: NDArray[np.int64]) -> Floats:
+    """Return the weights of those rows with mean 1: their unit means nothing."""
+    if weights is None or not weights[rows].any():
+        return np.ones(len(rows))
+    return np.asarray(weights[rows] / weights[rows].mean())
+
+
+def _is_clearly_better(scores: Floats, others: Floats, margin: float = MARGIN) -> bool:
+    gain = scores - others
+    return bool(gain.sum() > margin * math.sqrt(len(gain)) * gain.std())
 
 
 def _skewness(y: Floats) -> float:

@@ -48,7 +48,8 @@ class Setting:
     Attributes
     ----------
     kind
-        "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true or false),
+        "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true, false, or
+        one of `choices`),
         "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
         points by column), "column" (name of a column), "names" (of columns) or "kinds" (of columns, by name).
     group
@@ -109,9 +110,10 @@ class Setting:
                     code="not_accepted",
                 )
         elif self.kind == "yes":
-            if not isinstance(value, bool):
+            if not isinstance(value, bool) and value not in self.choices:
+                accepted = "true, false or " + " or ".join(self.choices) if self.choices else "true or false"
                 raise SettingsError(
-                    f"{label} must be true or false, not {value!r}", field=name, code="not_accepted"
+                    f"{label} must be {accepted}, not {value!r}", field=name, code="not_accepted"
                 )
         elif self.limits is not None:
             return self._check_number(name, label, value)

@@ -156,7 +156,7 @@ class NullFits:
 
         `report` is called as `sampler.fitting.run` does.
         """
-        settings = {**self.settings, "transform": self._transform}
+        settings = {**self.settings, **self._chosen}
         if permutation is None:
             prepared = self._prepare(None, settings, self.num_chains, self.seed)
         else:
@@ -165,12 +165,18 @@ class NullFits:
         return found.names, found.mean
 
     @cached_property
-    def _transform(self) -> str:
-        """Kind of transform of the outcomes; permuted ones have it too, rather than one chosen by chance."""
-        asked = self.settings.get("transform", "auto")
-        if asked == "auto":
-            asked = self._prepare(None, self.settings, 1, self.seed).training.settings.transform
-        return str(asked)
+    def _chosen(self) -> dict[str, Any]:
+        """Settings in place of those left to the outcomes, the same for permuted ones.
+
+        The transform is chosen by the outcomes. No linear part stands beside the trees: what it says of a
+        feature, splits would not say.
+        """
+        linear = self.settings.get("linear") is True
+        transform = self.settings.get("transform") or "auto"
+        if transform == "auto":
+            settings = {**self.settings, "linear": linear}
+            transform = self._prepare(None, settings, 1, self.seed).training.settings.transform
+        return {"transform": transform, "linear": linear}
 
     def _prepare(
         self, permutation: int | None, settings: Mapping[str, Any], num_chains: int, seed: int

@@ -21,7 +21,15 @@ FILE = Path(__file__).parents[1] / "data" / "formats" / "fit_digests.json"
 ROWS = 60
 NEW_ROWS = 7
 
-_DEFAULT = {"num_trees": 5, "num_chains": 2, "num_burnin": 6, "num_draws": 5, "thin": 2, "seed": 11}
+_DEFAULT = {
+    "linear": False,
+    "num_trees": 5,
+    "num_chains": 2,
+    "num_burnin": 6,
+    "num_draws": 5,
+    "thin": 2,
+    "seed": 11,
+}
 _SHORT = _DEFAULT | {"prior": {"k": 2.0}}
 _TREE = {"num_chains": 2, "num_burnin": 40, "num_draws": 5, "thin": 4, "seed": 11}
 _SOFT = {"num_chains": 1, "num_burnin": 8, "num_draws": 4, "thin": 1, "seed": 11}

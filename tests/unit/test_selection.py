@@ -80,7 +80,7 @@ def test_weights_and_exposures_travel_with_outcomes(monkeypatch):
 
     monkeypatch.setattr("sampler.studies.selection.prepare", prepare)
     y = np.arange(9.0)
-    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {"transform": "none"})
+    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {"transform": "none", "linear": False})
     for permutation in (None, 0, 0, 1):
         with pytest.raises(SeenError):
             fits.shares(permutation)

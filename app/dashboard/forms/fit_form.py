@@ -72,7 +72,7 @@ def _put(body: dict[str, Any], knob: Knob, text: str, faults: list[Fault]) -> No
 def _read(knob: Knob, text: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
     if knob.choices:
-        return True if knob.kind == "yes" else text
+        return {"true": True, "false": False}.get(text, text) if knob.kind == "yes" else text
     number = float(text)
     if not math.isfinite(number) or (knob.kind == "whole" and len(text) > LONGEST):
         raise ValueError

@@ -14,6 +14,7 @@ from app.services.fits.durations import (
     TUNED,
     chain_seconds,
     finish_seconds,
+    may_have_line,
     num_forests,
     prepare_seconds,
 )
@@ -100,7 +101,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     if of_noise.forest:
         trees += noise_forest.NUM_TREES
         sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
-    if settings.get("linear"):
+    if may_have_line(settings, rows, columns):
         sampling += rows * LINEAR_CELL * columns
     sampling += rows * GROUP_ROW * len(settings.get("groups") or ())
     finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * int(settings.get("num_groups") or 0))

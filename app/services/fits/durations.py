@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.bart import noise_forest
+from sampler.data.quick_regression import MOST_TERMS
+from sampler.data.transform import MOST_CELLS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
@@ -91,13 +93,19 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     if of_noise.forest:
         own, own_row = LOG_LINEAR
         each += noise_forest.NUM_TREES * (own + own_row * rows)
-    if settings.get("linear"):
-        each += LINEAR_CELL * rows * columns
+    if may_have_line(settings, rows, columns):  # half of what it takes where it isn't sure
+        each += LINEAR_CELL * rows * columns * (1.0 if settings["linear"] is True else 0.5)
     each += GROUP_ROW * rows * len(settings.get("groups") or ()) + GROUP * int(
         settings.get("num_groups") or 0
     )
     sampling = (burnin + kept) * each
     return BEGIN + KEEP * draws + sampling
+
+
+def may_have_line(settings: Mapping[str, Any], rows: int, columns: int) -> bool:
+    """Tell whether a linear part may stand beside the trees of such rows."""
+    linear = settings.get("linear") or False
+    return linear is True or (linear == "auto" and columns <= MOST_TERMS and rows * columns <= MOST_CELLS)
 
 
 def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iterations: int) -> float:

@@ -161,10 +161,10 @@ def _common(model: Mapping[str, Any]) -> Json:
     stored = OMITTED | {name: model[name] for name in SETTINGS if model.get(name) is not None}
     of_data = {name: stored[name] for name in OF_DATA if name in stored}
     usual = asdict(Settings.resolve(**of_data))
-    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, "transform")}
+    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, *OMITTED)}
     settings = of_data | {name: value for name, value in others.items() if value != usual[name]}
-    if Settings.resolve(**settings).transform != stored["transform"]:
-        settings["transform"] = stored["transform"]
+    goes_with = asdict(Settings.resolve(**settings))
+    settings |= {name: stored[name] for name in OMITTED if goes_with[name] != stored[name]}
     given = model.get("prior") or {}
     defaults = checked_prior(None, Settings.resolve(**settings))
     prior = {name: value for name, value in given.items() if defaults.get(name) != value}

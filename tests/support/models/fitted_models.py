@@ -5,7 +5,14 @@ from tests.support.api_calls import post_csv, table
 from worker.context import Context
 from worker.units import run_one
 
-SMALL = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
+SMALL = {
+    "num_trees": 10,
+    "num_chains": 2,
+    "num_draws": 40,
+    "num_burnin": 60,
+    "thin": 1,
+    "linear": False,  # these rows ask for a line
+}
 
 
 CONTEXTS: dict[Settings, Context] = {}  # by which units were last worked on, the latest last

@@ -10,6 +10,7 @@ from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
 from sampler.bart.linear_part import LinearTraining
+from sampler.data import transform
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
@@ -176,8 +177,61 @@ def test_slopes_are_told_on_the_columns_own_scale():
     assert found.mean[1] - found.mean[0] == pytest.approx(25, abs=1)
     contrast = posterior.contrast(None, {"a": 60.0}, {"a": 10.0})
     assert contrast.average.mean == pytest.approx(25, abs=1)
-    assert fit(X, y, **FAST).linear_part() is None
+    assert fit(X, y, linear=False, **FAST).linear_part() is None
     assert posterior.diagnostics()["verdict"]
+
+
+def uneven_rows(number=200, seed=1):
+    """Steps in two columns, which no line follows."""
+    X = np.random.default_rng(seed).uniform(-1, 1, size=(number, 4))
+    noise = np.random.default_rng(seed + 1).normal(size=number)
+    return X, 4.0 * (X[:, 0] * X[:, 1] > 0) + 0.5 * noise
+
+
+def test_a_line_is_added_where_it_pays():
+    """By default: for a line with small steps, not for interacting steps, noise alone, or too many cells."""
+    assert prepare(*rows(200)).training.settings.linear is True
+    assert prepare(*rows(200)).training.linear is not None
+    X, y = uneven_rows()
+    assert prepare(X, y).training.settings.linear is False
+    assert prepare(X, np.random.default_rng(3).normal(size=200)).training.settings.linear is False
+    design, codes = X.T, np.zeros((4, 200), np.uint8)
+    line = X @ [1.0, 2.0, 3.0, 4.0]
+    assert transform.is_better_with_line(None, line, design, None, codes)
+    large = np.broadcast_to(design, (4, 200)), np.broadcast_to(design[:, :1], (4, 125_001))
+    assert not transform.is_better_with_line(None, np.zeros(125_001), large[1], None, codes)
+
+
+def test_the_unit_of_weights_does_not_choose():
+    """Weights times a power of two lead to the same choice, by the same scores."""
+    X, y = rows(120)
+    weights = 1.0 + np.arange(120) % 3
+    design, codes = np.stack([X["b"]]), np.zeros((1, 120), np.uint8)
+    for factor in (2.0**-30, 2.0**30):
+        asked = [
+            transform.is_better_with_line(None, y, design, w, codes) for w in (weights, weights * factor)
+        ]
+        assert asked[0] == asked[1]
+        prepared = [prepare(X, y, weights=w).training.settings for w in (weights, weights * factor)]
+        assert prepared[0] == prepared[1]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"moves": "pg"}, {"start": "smc"}, {"noise": "t"}, {"prior_only": True}, {"prior": {"leaf_sd": 1.0}}],
+)
+def test_no_line_is_looked_for_where_there_is_no_place(settings):
+    """Where particles draw trees alone, where quick scores don't apply, and where the prior has units."""
+    assert prepare(*rows(200), **settings).training.settings.linear is False
+
+
+def test_stored_settings_without_a_line_have_none():
+    """A model of before keeps its trees alone; what is chosen later is stored by name."""
+    assert Settings.from_json({"family": "gaussian"}).linear is False
+    assert Settings.resolve().to_json()["linear"] == "auto"
+    assert Settings.from_json(Settings.resolve().to_json()).linear == "auto"
+    with pytest.raises(SettingsError, match="linear must be true, false or auto, not 'yes'"):
+        Settings.resolve(linear="yes")
 
 
 def test_what_a_checkpoint_and_a_file_hold_is_checked():

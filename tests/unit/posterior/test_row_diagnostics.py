@@ -69,7 +69,8 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions(monkeypa
     monkeypatch.setattr(posterior, "sample_learnt", lambda _part, _used: learnt)
     stated = posterior.bound_errors(None, draws)(bound[:, 0])
 
-    assert np.sqrt(np.mean(stated**2)) == pytest.approx(bound.std(), rel=0.15)
+    # the larger of two estimates, one of them from four chains: above the truth by a fifth
+    assert 0.9 < np.sqrt(np.mean(stated**2)) / bound.std() < 1.35
 
 
 @pytest.mark.parametrize("kind", ["credible", "predictive"])
