@@ -1,15 +1,21 @@
-"""Cancellation of long computations: loops over blocks of rows check a flag after each block."""
+"""Decisions by the caller of a long computation: to stop it, and to lend it a thread.
+
+Loops over blocks of rows check a flag after each block, and may have the next block evaluated ahead.
+"""
 
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
-from typing import TYPE_CHECKING
+from contextvars import ContextVar, copy_context
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+B = TypeVar("B")
+T = TypeVar("T")
 StopFlag = threading.Event
 
 
@@ -18,16 +24,18 @@ class InterruptedWorkError(Exception):
 
 
 _flag: ContextVar[StopFlag | None] = ContextVar("flag", default=None)
+_spare: ContextVar[ThreadPoolExecutor | None] = ContextVar("spare", default=None)
 
 
 @contextmanager
-def by(flag: StopFlag) -> Iterator[None]:
-    """Let computations in this block and thread be interrupted by setting `flag`."""
-    before = _flag.set(flag)
+def by(flag: StopFlag, spare: ThreadPoolExecutor | None = None) -> Iterator[None]:
+    """Let computations in this block and thread be interrupted by setting `flag`, and use a spare thread."""
+    before, lent = _flag.set(flag), _spare.set(spare)
     try:
         yield
     finally:
         _flag.reset(before)
+        _spare.reset(lent)
 
 
 def look() -> None:
@@ -35,3 +43,27 @@ def look() -> None:
     flag = _flag.get()
     if flag is not None and flag.is_set():
         raise InterruptedWorkError
+
+
+def ahead(compute: Callable[[B], T], blocks: Iterable[B]) -> Iterator[tuple[B, T]]:
+    """Yield each block with its result; a spare thread, if there is one, computes the next meanwhile."""
+    left, spare = list(blocks), _spare.get()
+    if spare is None or len(left) < 2:
+        for block in left:
+            yield block, compute(block)
+        return
+
+    def compute_there(block: B) -> T:
+        _spare.set(None)  # in its own context: the thread must not wait for itself
+        return compute(block)
+
+    coming = spare.submit(copy_context().run, compute_there, left[0])
+    try:
+        for number, block in enumerate(left, start=1):
+            found = coming.result()
+            if number < len(left):
+                coming = spare.submit(copy_context().run, compute_there, left[number])
+            yield block, found
+    finally:
+        coming.cancel()
+        wait([coming])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtr
 
+from sampler import interrupt
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
 from sampler.posterior.assessment.conformal import check_request, predict_calibrated
@@ -33,13 +34,14 @@ if TYPE_CHECKING:
     from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 
     Floats = NDArray[np.float64]
+    Sums = NDArray[np.int32] | NDArray[np.int64]
 
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
 # mixture of sums of trees, and of one whose components differ by row.
 BOUND, BOUND_BY_ROW = 70, 2000
 # Rows of a block of sums: were their number a power of two, the values of a row in all draws would share few
 # places in the nearest cache, and to put them side by side would take twice as long.
-ROWS = BLOCK - 16
+ROWS = BLOCK - 64
 MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
 ROOT = np.sqrt(2 * np.pi)
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
@@ -146,9 +148,17 @@ class PosteriorDraws(StoredDraws):
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
         plain = self._slopes is None and transform is None and (one_normal or not predictive)
-        for rows, of_sums in self._row_blocks(coded, len(chosen), plain=plain):
-            part = coded.part(rows)
-            if not of_sums:
+
+        def evaluate(block: tuple[slice | NDArray[np.int64], bool]) -> tuple[Coded, Sums | None]:
+            part = coded.part(block[0])
+            if not block[1]:
+                return part, None
+            sums = self._ensemble.sums(part.codes, chosen)
+            return part, sums if self._intercepts is None else self._intercepts.added(sums, part, chosen)
+
+        blocks = self._row_blocks(coded, len(chosen), plain=plain)
+        for (rows, _), (part, sums) in interrupt.ahead(evaluate, blocks):
+            if sums is None:
                 f = self._f(part, used)
                 noise = self._noise(part, used) if predictive or transform else None
                 figures.fill_mixtures(
@@ -159,9 +169,6 @@ class PosteriorDraws(StoredDraws):
                     transform,
                 )
                 continue
-            sums = self._ensemble.sums(part.codes, chosen)
-            if self._intercepts is not None:
-                sums = self._intercepts.added(sums, part, chosen)
             if self.family == "probit":
                 figures.fill_probabilities(rows, sums, self._offset, self._step)
             else:

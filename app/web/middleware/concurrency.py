@@ -46,6 +46,9 @@ class Gate:
         self._number = 0
         # A pool of its own, since the shared one may be full of other requests.
         self._threads = ThreadPoolExecutor(self._cores + 1, "gate")
+        # Lent to work that has the gate to itself, one at a time.
+        self._spare = None if self._cores < 2 else ThreadPoolExecutor(1, "spare")
+        self._is_lent = False
         self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T], request: Request | None = None) -> T:
@@ -68,13 +71,17 @@ class Gate:
         self, work: Callable[[], T], flag: interrupt.StopFlag, request: Request | None = None
     ) -> T:
         """Run `work` at a place; `request`, if given, is watched once the work has taken a while."""
-
-        def flagged() -> T:
-            with interrupt.by(flag):
-                return work()
-
         async with self.place():
+            spare = self._lend()
+
+            def flagged() -> T:
+                with interrupt.by(flag, spare):
+                    return work()
+
             running = asyncio.get_running_loop().run_in_executor(self._threads, copy_context().run, flagged)
+
+            if spare is not None:
+                running.add_done_callback(self._take_back)
 
             async def end() -> T:
                 await asyncio.wait({running})
@@ -90,6 +97,16 @@ class Gate:
                     flag.set()
                     with anyio.CancelScope(shield=True):
                         await asyncio.wait({running})
+
+    def _lend(self) -> ThreadPoolExecutor | None:
+        """Return the spare thread for work that has just got the only taken place; None if it is lent."""
+        if self._is_lent or self._line or self._taken.total() > 1:
+            return None
+        self._is_lent = self._spare is not None
+        return self._spare
+
+    def _take_back(self, _ended: object) -> None:
+        self._is_lent = False
 
     def _is_free(self, owner: str) -> bool:
         """Tell whether a place is free for an owner's work now."""

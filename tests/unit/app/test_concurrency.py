@@ -237,3 +237,33 @@ def test_a_request_cancelled_at_its_turn_frees_its_place():
         assert await gate.run(lambda: 5) == 5
 
     anyio.run(main)
+
+
+def test_work_alone_is_lent_a_thread():
+    """Work that has the gate to itself computes blocks ahead in another thread; work beside it doesn't."""
+    entered, go_on = threading.Event(), threading.Event()
+
+    def threads() -> set[int]:
+        found = {thread for _, thread in interrupt.ahead(lambda _: threading.get_ident(), range(3))}
+        return found - {threading.get_ident()}
+
+    def first() -> set[int]:
+        entered.set()
+        go_on.wait(20)
+        return threads()
+
+    async def main() -> None:
+        gate, lent = Gate(2), []
+
+        async def ask() -> None:
+            lent.append(await gate.run(first))
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await anyio.to_thread.run_sync(entered.wait, 20)
+            assert await gate.run(threads) == set()
+            go_on.set()
+        assert len(lent[0]) == 1
+        assert len(await gate.run(threads)) == 1  # it was given back
+
+    anyio.run(main)

@@ -5,12 +5,13 @@ import hashlib
 import json
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, load, pack
+from sampler import DataError, NotFittedError, PackedError, Posterior, SettingsError, interrupt, load, pack
 from sampler.data.encode import Coded
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
@@ -318,3 +319,18 @@ def test_size():
     posterior, _, _ = make_posterior()
     assert len(posterior.to_bytes()) < posterior.nbytes < 100_000
     assert "2 chains of 12 draws of 7 trees" in repr(posterior)
+
+
+def test_a_spare_thread_changes_nothing():
+    """Blocks evaluated ahead in a spare thread give the same figures, and a stop is noticed there."""
+    posterior, _, _ = make_posterior()
+    coded = Coded(random_codes(5, 7, 3000), [])
+    flag = interrupt.StopFlag()
+    alone = posterior.predict(coded, 0.9)
+    with ThreadPoolExecutor(1) as spare, interrupt.by(flag, spare):
+        helped = posterior.predict(coded, 0.9)
+        flag.set()
+        with pytest.raises(interrupt.InterruptedWorkError):
+            posterior.predict(coded, 0.9)
+    assert np.array_equal(alone.mean, helped.mean)
+    assert np.array_equal(alone.intervals[0].lower, helped.intervals[0].lower)
