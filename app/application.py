@@ -31,6 +31,7 @@ from app.api.explanations import (
     groups,
     importance,
     shap_values,
+    survival,
 )
 from app.dashboard import render
 from app.dashboard import routes as dashboard
@@ -69,6 +70,7 @@ ROUTERS = (
     effects.router,
     draws.router,
     shap_values.router,
+    survival.router,
     contrasts.router,
     convergence.router,
     audit.router,

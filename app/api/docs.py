@@ -141,6 +141,7 @@ BODIES: dict[str, Any] = {
     "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
     "compute_contrast": {"first": {"weight": 2500}, "second": {"weight": 3500}, "by": "origin"},
     "compute_shap": {"rows": [CAR], "level": 0.9},
+    "compute_survival": {"rows": [{"age": 60, "sex": "female"}], "times": [100, 365, 730], "level": 0.9},
 }
 TEXTS = {
     "text/csv": {

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import check, datasets, fit_predict, keys, models, service
+from app.cli import check, datasets, fit_predict, keys, models, service, survival
 from app.cli.common import version
 
 app = typer.Typer(
@@ -55,6 +55,7 @@ def options(
 
 
 fit_predict.register(app)
+survival.register(app)
 app.add_typer(models.app, name="models")
 app.add_typer(datasets.app, name="datasets")
 service.register(app)

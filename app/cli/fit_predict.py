@@ -60,6 +60,7 @@ Examples
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit scores.csv --target normexam --groups school
+  bartserve fit lung.csv --target time --event died
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.
@@ -96,6 +97,9 @@ def fit(
         str | None,
         typer.Option(help="Columns of subjects, schools, sites, each of whose levels has an intercept."),
     ] = None,
+    event: Annotated[
+        str | None, typer.Option(help="A column of 1 where the target is the time of an event, else 0.")
+    ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
     ] = 0.0,
@@ -116,8 +120,9 @@ def fit(
     from app.cli.progress import follow_fit
 
     console = make_console(stderr=as_json)
-    settings = {"name": name, "seed": seed, **_pairs(setting or [])}
+    settings = {"name": name, "seed": seed, **pairs(setting or [])}
     settings.setdefault("family", "auto")
+    settings |= {"event": event} if event else {}
     for role, names in (("features", features), ("groups", groups)):
         if names:
             settings[role] = [one.strip() for one in names.split(",")]
@@ -162,7 +167,7 @@ def predict(
     errors = make_console(stderr=True)
     source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
-        source = [_pairs(rows)]
+        source = [pairs(rows)]
     as_csv = not as_json and (output is not None or not sys.stdout.isatty())
     with asking(url, data_dir, errors.print) as client:
         options: Any = {"level": level or [0.9], **how_read(read)}
@@ -230,7 +235,7 @@ def _dataset(client: Client, data: str, console: Console, reading: Any, kinds: d
     return dataset
 
 
-def _pairs(settings: list[str]) -> dict[str, Any]:
+def pairs(settings: list[str]) -> dict[str, Any]:
     """Parse NAME=VALUE pairs with values in JSON, numbers such as .5, or text."""
     values: dict[str, Any] = {}
     for name, text in texts(settings):

@@ -202,6 +202,17 @@ class Predictions(Calls):
         body = {**given, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def survival(self, model: str | Model, rows: Any, **options: Any) -> Json:
+        """Return survival curves of rows with bands, medians and restricted means.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame; `options` are `times` and
+        `level`, as in POST .../survival.
+        """
+        path = address("models", model, "survival")
+        return self._json(
+            Call("POST", path, json={**rows_json(rows), **without_none(options)}, repeatable=True)
+        )
+
     def contrast(
         self,
         model: str | Model,

@@ -24,10 +24,12 @@ from app.services.explanations import (
     importance,
     partial_dependence,
     shap_values,
+    survival,
 )
 from app.services.explanations.accumulated_effects import AccumulationRequest
 from app.services.explanations.partial_dependence import DependenceRequest
 from app.services.explanations.shap_values import ShapRequest
+from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
@@ -321,6 +323,30 @@ async def density(
     look = options.look(2.7)
     key = _key(request, owner)
     return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
+
+
+@router.get("/{model_id}/survival.svg", dependencies=[Depends(_there)])
+@needs(PREDICT)
+async def survival_curve(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    studio: TheStudio,
+    owner: Owner,
+    options: TheOptions,
+    model_id: str,
+) -> Response:
+    """Return the survival curve of a row: `f0`, `f1`, ... are its values, in the model's order."""
+
+    def find() -> tuple[survival.Survival, str]:
+        columns = densities.features(predictor, owner, model_id)
+        row = densities.row_of(columns, row_values(request, len(columns)))
+        target = diagnostics.target_of(predictor, owner, model_id)
+        return survival.survival(predictor, owner, model_id, SurvivalRequest([row])), target
+
+    look = options.look(2.9)
+    key = _key(request, owner)
+    return await studio.answer(key, gate, find, lambda data: effects.survival(data[0], data[1], look))
 
 
 def row_values(request: Request, count: int) -> list[str | None]:

@@ -130,6 +130,26 @@ def test_features_are_selected(asked):
     assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
 
 
+def test_times_are_fitted_and_their_curves_printed(asked):
+    """`fit --event` and `survival`: curves of a row or a file as CSV or JSON; bad times are refused."""
+    x = [0.02 * k for k in range(50)]
+    lines = [f"{a:.2f},{1 + 3 * a + k % 5 / 2:.2f},{int(k % 3 > 0)}" for k, a in enumerate(x)]
+    (asked.folder / "times.csv").write_text("x,days,seen\n" + "\n".join(lines) + "\n")
+    fitted = asked(f"bartserve fit times.csv --target days --event seen --holdout 0.2 {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr
+    assert "integrated Brier score" in fitted.stdout
+    head, first, second = asked("bartserve survival times x=0.5 --times 1,3").stdout.splitlines()
+    assert head == "row,time,survival,lower,upper"
+    assert float(first.split(",")[2]) > float(second.split(",")[2])
+    (asked.folder / "rows.csv").write_text("x\n0.1\n0.9\n")
+    written = asked("bartserve survival times rows.csv --output curves.csv")
+    assert "100 lines" in written.stderr
+    shown = json.loads(asked("bartserve survival times rows.csv --times 2 --json").stdout)
+    assert shown["median"]["value"][0] < shown["median"]["value"][1]
+    for wrong, code in (("--times soon", 2), ("--times 3,1", 1)):
+        assert asked(f"bartserve survival times x=0.5 {wrong}").returncode == code
+
+
 def test_settings_are_tuned(asked):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'
@@ -341,7 +361,8 @@ def test_a_service_on_the_data_folder_is_found(service, tmp_path):
 def test_every_help_has_examples_that_are_commands():
     """Every help text has examples, with commands and options that exist."""
     found = []
-    for words in ([], ["fit"], ["predict"], ["models"], ["datasets"], ["keys"], ["up"], ["api"], ["worker"]):
+    alone = ("fit", "predict", "survival", "models", "datasets", "keys", "up", "api", "worker")
+    for words in ([], *([one] for one in alone)):
         shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
         found += re.findall(r"^\s*(bartserve .*?)\s*$", shown, re.MULTILINE)
     assert len(found) >= 20

@@ -15,6 +15,7 @@ from app.services.explanations.accumulated_effects import Accumulation
 from app.services.explanations.densities import Density
 from app.services.explanations.importance import FeatureShare, LossGrowth
 from app.services.explanations.partial_dependence import Dependence, FeatureRows
+from app.services.explanations.survival import Survival
 
 Floats = NDArray[np.float64]
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -310,6 +311,30 @@ def density(density: Density, target: str, look: ChartStyle) -> bytes:
         axes.set_ylim(-0.22, 1.08)
         axes.set_xlabel(short(target))
         axes.legend(loc="upper right")
+
+    return draw(paint, look)
+
+
+def survival(result: Survival, target: str, look: ChartStyle) -> bytes:
+    """Draw the survival curve of one row with its band, and its median."""
+
+    def paint(figure: Any, look: ChartStyle) -> None:
+        axes = figure.subplots()
+        colours, times = look.colours, np.array(result.times)
+        at = np.concatenate([[0.0], times]) if times[0] > 0 else times
+        curve, lower, upper = (
+            np.concatenate([np.ones(len(at) - len(times)), each[0]])
+            for each in (result.survival, result.lower, result.upper)
+        )
+        axes.fill_between(at, lower, upper, color=colours.accent, alpha=0.18, lw=0)
+        axes.plot(at, curve, color=colours.accent, lw=1.8)
+        if (middle := result.median.value[0]) <= at[-1]:
+            axes.plot([at[0], middle, middle], [0.5, 0.5, 0], color=colours.ink, lw=0.9, ls=(0, (1, 2)))
+        axes.set_ylim(0, 1.02)
+        axes.margins(x=0.01)
+        axes.yaxis.set_major_formatter(lambda value, _: f"{100 * value:.0f}%")
+        axes.set_xlabel(short(target))
+        axes.set_ylabel("probability of more")
 
     return draw(paint, look)
 

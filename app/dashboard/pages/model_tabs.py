@@ -35,10 +35,12 @@ from app.services.explanations import (
     importance,
     partial_dependence,
     shap_values,
+    survival,
 )
 from app.services.explanations.accumulated_effects import Accumulation, AccumulationRequest
 from app.services.explanations.partial_dependence import Dependence, DependenceRequest
 from app.services.explanations.shap_values import ReasonsOfRows, ShapRequest
+from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, PredictRequest
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
@@ -296,6 +298,7 @@ def _predicted(
         "wrong": {},
         "interval": interval,
         "reasons": None,
+        "survival": None,
     }
     if not model.draws:
         return nothing
@@ -316,6 +319,8 @@ def _predicted(
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
             found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
             found["reasons"] = _reasons(predictor, owner, model_id, found["row"])
+            if any(model.settings.get(role) for role in ("event", "lower", "upper")):
+                found["survival"] = _survival(predictor, owner, model_id, found["row"])
     except ServiceError as error:
         if error.status != 422:
             raise
@@ -345,6 +350,16 @@ class Reasons:
     f: float
     reasons: list[FeatureEffect]
     zero: float
+
+
+def _survival(
+    predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]
+) -> survival.Survival | None:
+    """Return the survival curve of a row; None while the model is fitted, and where it is too much work."""
+    try:
+        return survival.survival(predictor, owner, model_id, SurvivalRequest([row]))
+    except (NotFinishedError, TooLargeError):
+        return None
 
 
 def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:

@@ -30,6 +30,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/partial-dependence"): ASK,
     ("POST", "/models/{model_id}/shap"): ASK,
+    ("POST", "/models/{model_id}/survival"): ASK,
     ("POST", "/models/{model_id}/accumulated-effects"): ASK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,
@@ -48,6 +49,7 @@ OTHERWISE = {
             "accumulated.svg",
             "reasons.svg",
             "what-if",
+            "survival.svg",
         )
     },
     ("POST", "/ui/sign-out"): set(keys.SCOPES),

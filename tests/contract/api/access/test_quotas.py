@@ -228,6 +228,7 @@ COMPUTES = {
     "/models/{model_id}/predict",
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
+    "/models/{model_id}/survival",
     "/models/{model_id}/accumulated-effects",
     "/models/{model_id}/contrast",
     "/models/{model_id}/extend/estimate",

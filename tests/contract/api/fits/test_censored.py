@@ -36,6 +36,17 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     path = f"/models/{model['id']}"
     said = client.post(f"{path}/predict", json={"columns": {"x": [0.1, 0.9]}}).json()
     assert said["mean"][1] > 1.4 * said["mean"][0]
+    curves = client.post(f"{path}/survival", json={"columns": {"x": [0.1, 0.9]}, "times": [1, 2, 4]}).json()
+    assert curves["survival"][0][1] < curves["survival"][1][1]
+    assert curves["lower"][0][1] < curves["survival"][0][1] < curves["upper"][0][1]
+    assert curves["median"]["value"][0] < curves["median"]["value"][1]
+    assert len(client.post(f"{path}/survival", json={"rows": [{"x": 0.1}]}).json()["times"]) == 50
+    for wrong in ({"times": [2, 1]}, {"times": []}, {"level": 2}):
+        refused = client.post(f"{path}/survival", json={"rows": [{"x": 0.1}]} | wrong)
+        assert refused.status_code == 422, refused.text
+    page = client.get(f"/ui{path}/predict?f0=0.5").text
+    assert "Survival curve" in page
+    assert client.get(f"/ui{path}/survival.svg?f0=0.5").text.startswith("<?xml")
     held = client.get(f"{path}/holdout").json()
     assert len(held["calibration"]) == 20
     for part in ("diagnostics", "variable-importance", "draws", "card"):
