@@ -10,7 +10,10 @@ Printed is the expected acceptance of both, over leaves, columns and cuts as a p
 informed grow needs a histogram of the leaf's rows, and costs about three plain updates. inner: the share of
 splits that the rule draw can't reach (those above other splits), and the probability that a rule drawn there
 by two histograms (rows routed left, rows routed right) differs from the current one, if it were never
-rejected. The rule draw's own probability is printed too. from root: trees regrown in turn from their partial
+rejected. The rule draw's own probability is printed too. twig: attaching two splits at once (Kim and
+Rockova), whose second cut is drawn by the evidence of every cut: the expected acceptance, and the part of it
+where the first split alone would be accepted in less than one case of fifty, so that plain grows don't get
+there. from root: trees regrown in turn from their partial
 residuals, with every split drawn by the evidence of all rules (He and Hahn 2021): sigma after a number of
 sweeps and their seconds, and the default chain's sigma after iterations from stumps that take as long. It is
 a useful warm start if its sigma falls sooner.
@@ -24,6 +27,7 @@ import numba
 import numpy as np
 
 from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.normal import TAU2
 from sampler.bart.kernels.state import ABOVE, DEPTH, VALUE
 from sampler.kernels.arrays import CUT, FEATURE, LEFT, RIGHT
 from sampler.preparation import prepare
@@ -46,7 +50,8 @@ class State:
         constants = chain.training.constants
         self.codes, self.step = codes, constants.step
         self.forest, self.residual = chain._forests[0], chain.residual() * constants.step
-        self.sigma2, self.tau2 = chain.sigma**2, constants.leaf_sd**2
+        self.sigma2 = chain.sigma**2
+        self.tau2 = chain._models[0].variance[TAU2] * constants.step**2
         self.alpha, self.beta = constants.alpha, constants.beta
 
     def tree(self, number):
@@ -91,6 +96,42 @@ def grows(state, rng):
         choices = split / (1 - split) * (1 - stay) ** 2 * len(leaf) / bottoms
         ratios = choices * np.exp(state.gains(column[rows], partial[rows]))
         yield np.minimum(1, ratios).mean(), min(1, ratios.mean())
+
+
+def splits_below(splits, at):
+    """Return the number of splits of the subtree at a child, split or leaf."""
+    return 0 if at < 0 else 1 + sum(splits_below(splits, splits[at, side]) for side in (LEFT, RIGHT))
+
+
+def twigs(state, rng):
+    """Compute the acceptance of the first of two splits and of both, for one leaf and rule of each tree."""
+    for number in range(TREES):
+        splits, leaf, slots, partial = state.tree(number)
+        slot, first, second = rng.integers(len(leaf)), *state.codes[rng.integers(len(state.codes), size=2)]
+        rows = np.flatnonzero(slots == slot)
+        low, high = first[rows].min(), first[rows].max()
+        if low == high:
+            continue
+        cut = rng.integers(low, high)
+        sides = rows[first[rows] <= cut], rows[first[rows] > cut]
+        inner = sides[rng.integers(2)]
+        whole, *parts = (
+            evidence(len(part), partial[part].sum(), state.sigma2, state.tau2) for part in (rows, *sides)
+        )
+        one = sum(parts) - whole
+        depth, above = int(leaf[slot, DEPTH]), leaf[slot, ABOVE]
+        split, below, last = (state.alpha * (k + depth) ** -state.beta for k in (1, 2, 3))
+        bottoms = sum(map(bottom, splits)) + 1 - (above >= 0 and bottom(splits[above]))
+        alone = np.exp(one) * split / (1 - split) * (1 - below) ** 2 * len(leaf) / bottoms
+        both = 0.0
+        if np.ptp(second[inner]):
+            counts = [splits_below(splits, at) for at in range(len(splits))]
+            over = [at for at in range(len(splits)) if slot in reach(splits, at, state.codes[:, rows[:1]])]
+            found = 1 + sum(count == 2 and at not in over for at, count in enumerate(counts))
+            gain = np.exp(one + state.gains(second[inner], partial[inner])).mean()
+            choices = split / (1 - split) * below * (1 - below) * (1 - last) ** 2 * 2 * len(leaf) / found
+            both = min(1.0, choices * gain)
+        yield min(1.0, alone), both
 
 
 def reach(splits, at, codes):
@@ -225,17 +266,23 @@ def look(name, states, sweeps):
     codes = np.stack([problem.grid.encode(j, X[:, j]) for j in range(X.shape[1])])
     chain, rng = Chain.start(problem.training, 0), np.random.default_rng(1)
     chain.run(BURNIN)
-    accepted, changed, splits = [], [], 0
+    accepted, changed, two, splits = [], [], [], 0
     for _ in range(states):
         chain.run(APART)
         state = State(chain, codes)
         accepted += grows(state, rng)
+        two += twigs(state, rng)
         found = list(inner_changes(state, rng))
         changed += found
         splits += int(chain.leaf_counts.sum()) - TREES
     plain, informed = np.mean(accepted, axis=0)
     drawn = chain.statistics()["moves"]["rule"]
     print(f"{name}\n  informed   a grow is accepted in {plain:.4f}, with an informed cut in {informed:.4f}")
+    first, both = np.array(two).T
+    print(
+        f"  twig       two splits are accepted in {both.mean():.4f}, of these after a first one below .02 "
+        f"{both[first < 0.02].sum() / both.sum():.3f}, both at once by two grows {np.mean(first) ** 2:.4f}"
+    )
     print(
         f"  inner      {len(changed) / splits:.3f} of splits; another rule in {np.mean(changed):.3f} at most "
         f"(the rule draw at the bottom: {drawn['accepted'] / drawn['proposed']:.3f})"
