@@ -129,6 +129,24 @@ def test_the_page_about_contrasts_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_groups_runs():
+    """The page's blocks run on the Exam data, and print its figures."""
+    session: dict = {}
+    for block in blocks(DOCS / "groups.md", "python"):
+        exec(compile(block, "groups.md", "exec"), session)
+    posterior, schools = session["posterior"], session["schools"]
+    assert posterior.summary().verdict == "converged"
+    assert schools.standard_deviation["mean"] == pytest.approx(0.28, abs=0.005)
+    assert schools.share == pytest.approx(0.13, abs=0.005)
+    assert schools.mean[schools.groups.index("54")] == pytest.approx(-0.622, abs=0.001)
+    said = posterior.predict(session["pupil"])
+    assert said.mean.round(2).tolist() == [0.38, 0.05]
+    assert said.lower.round(2).tolist() == [-0.86, -1.26]
+    new, out = posterior.predict(session["X"][session["left_out"]]), session["y"][session["left_out"]]
+    assert np.mean((new.lower <= out) & (out <= new.upper)) == pytest.approx(0.88, abs=0.005)
+
+
+@pytest.mark.slow
 def test_the_page_about_bart_runs():
     """The page's notebook runs, and its statements on equality, noise and trees hold."""
     session: dict = {}

@@ -18,7 +18,15 @@ from tests.support.toy_problems import golden
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
-FAST = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 30, "thin": 1, "progress": False}
+FAST = {
+    "linear": False,
+    "num_trees": 20,
+    "num_chains": 2,
+    "num_burnin": 60,
+    "num_draws": 30,
+    "thin": 1,
+    "progress": False,
+}
 CUT = 10.0  # of the half-Cauchy prior, in its scales
 
 
@@ -88,14 +96,23 @@ def test_intercepts_have_the_conjugate_law():
 
 
 @pytest.mark.parametrize(
-    "settings", [{}, {"noise": "forest", "linear": True}, {"family": "probit"}, {"prior": {"sparse": True}}]
+    "settings",
+    [
+        {},
+        {"noise": "forest", "linear": True},
+        {"family": "probit"},
+        {"prior": {"sparse": True}},
+        {"event": True},
+    ],
 )
 def test_a_chain_resumes_bit_for_bit(settings):
     """From a checkpoint after any iteration, with crossed groups beside whatever else is drawn."""
     X, y = rows()
     short = {"num_trees": 7, "num_chains": 1, "num_burnin": 8, "num_draws": 6, "thin": 1} | settings
-    weights = None if "family" in settings else 1.0 + np.arange(80) % 2
-    outcome = (y > 0).astype(float) if "family" in settings else y
+    weights = None if {"family", "event"} & settings.keys() else 1.0 + np.arange(80) % 2
+    outcome = (y > 0).astype(float) if "family" in settings else np.exp(y)
+    if "event" in settings:
+        short["event"] = np.arange(80) % 3 > 0
     check_resuming(prepare(X, outcome, weights=weights, groups=["who", "where"], **short).training)
 
 
@@ -264,3 +281,44 @@ def test_a_level_moves_between_trees_and_intercepts():
     level = chain.take().forests["groups"].leaf.reshape(-1, 10).mean(axis=1)
     level = level - level.mean()
     assert np.mean(level[1:] * level[:-1]) < 0.7 * np.mean(level**2)
+
+
+def balanced(groups, each, seed):
+    """Outcomes of as many rows in each group: a line, intercepts with sd 1.5, noise with sd 1."""
+    rng = np.random.default_rng(seed)
+    group = np.repeat(np.arange(groups), each)
+    x = rng.uniform(-1, 1, groups * each)
+    y = 2 * x + rng.normal(0, 1.5, groups)[group] + rng.normal(size=len(x))
+    return {"x": x, "g": group}, y
+
+
+def test_a_mixed_model_agrees():
+    """Balanced groups, f all but known: the moment estimates of a mixed linear model, and its predictors."""
+    X, y = balanced(40, 25, seed=2)
+    posterior = fit(X, y, groups="g", transform="none", **FAST | {"linear": True, "num_draws": 100})
+    within = (X["x"].reshape(40, 25) - X["x"].reshape(40, 25).mean(axis=1, keepdims=True)).ravel()
+    slope = within @ y / (within @ within)
+    rest = (y - slope * X["x"]).reshape(40, 25)
+    sigma2 = rest.var(axis=1, ddof=1).mean()
+    tau2 = rest.mean(axis=1).var(ddof=1) - sigma2 / 25
+    shrunk = tau2 / (tau2 + sigma2 / 25) * (rest.mean(axis=1) - rest.mean())
+    (found,) = posterior.groups()
+    assert found.standard_deviation["mean"] == pytest.approx(np.sqrt(tau2), rel=0.1)
+    assert posterior.sigma.mean() == pytest.approx(np.sqrt(sigma2), rel=0.05)
+    effect = found.mean - found.mean.mean()
+    np.testing.assert_allclose(effect, shrunk[[int(name) for name in found.groups]], atol=0.12)
+    assert found.share == pytest.approx(tau2 / (tau2 + sigma2), abs=0.05)
+
+
+def test_left_out_groups_are_covered():
+    """Of outcomes of groups left out, 90% intervals hold about 90%; without groups' spread fewer."""
+    X, y = balanced(60, 20, seed=3)
+    kept = X["g"] < 40
+    posterior = fit({name: values[kept] for name, values in X.items()}, y[kept], groups="g", **FAST)
+    new = {name: values[~kept] for name, values in X.items()}
+    said, credible = posterior.predict(new), posterior.predict(new, interval="credible")
+    held = np.mean((said.lower <= y[~kept]) & (y[~kept] <= said.upper))
+    assert 0.82 < held < 0.96
+    sigma = posterior.sigma.mean()
+    narrow = np.mean(np.abs(y[~kept] - credible.mean) < 1.645 * np.hypot(credible.sd, sigma))
+    assert narrow < 0.75

