@@ -258,7 +258,7 @@ def _read_outcomes(
     """Read the outcomes of a fit, float64 [n]; those of censored rows too, where columns tell of any."""
     if not roles:
         return *read_target(y, name, num_rows, settings.family), None
-    check_censoring(settings, weighted=weighted)
+    check_censoring(settings, of_trees=METHODS[settings.method].engine.forests, weighted=weighted)
     target, outcomes = read_censored_target(y, name, roles, num_rows)
     return target, outcomes.y, outcomes
 

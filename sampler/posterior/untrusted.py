@@ -167,12 +167,13 @@ def _check_header(header: Header) -> None:
 def _check_parts(header: Header, settings: Settings) -> None:
     """Check that the header has no parts that its settings have no place for."""
     counts = FAMILIES[settings.family].target == "counts"
+    of_trees = METHODS[settings.method].engine.forests
     for name, there, may_be in (
         ("linear", header.linear is not None, settings.linear),
         ("transform", header.transform is not None, settings.transform != "none"),
         ("exposure", header.exposure is not None, counts),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
-        ("censoring", bool(header.censoring), settings.method == "bart" and settings.family == "gaussian"),
+        ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),
     ):
         if there and not may_be:
             raise _wrong(f"its {name} doesn't fit its settings")

@@ -97,7 +97,9 @@ def _check_target(
             return read_target(y, request.target, table.num_rows, settings.family)[0]
         given = [table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES]
         roles = read_roles(given[0], given[1], given[2], columns)
-        check_censoring(settings, weighted=request.roles.get("weights") is not None)
+        of_trees = METHODS[settings.method].engine.forests
+        weighted = request.roles.get("weights") is not None
+        check_censoring(settings, of_trees=of_trees, weighted=weighted)
         return read_censored_target(y, request.target, roles, table.num_rows)[0]
     except SettingsError as error:
         raise _refused(error) from None

@@ -80,11 +80,14 @@ def read_roles(
     return columns
 
 
-def check_censoring(settings: Settings, *, weighted: bool = False) -> None:
-    """Raise SettingsError where a fit with such settings can't have censored rows."""
+def check_censoring(settings: Settings, *, of_trees: bool, weighted: bool = False) -> None:
+    """Raise SettingsError where a fit with such settings can't have censored rows.
+
+    `of_trees`: the method is a sum of trees.
+    """
     numbers = "censored outcomes are numbers"
     refusals = [
-        ("method", settings.method != "bart", "bart: single trees have no censored outcomes"),
+        ("method", not of_trees, "bart: single trees have no censored outcomes"),
         ("family", FAMILIES[settings.family].target != "numbers", f"gaussian, or left out: {numbers}"),
         (
             "noise",

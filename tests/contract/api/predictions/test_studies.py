@@ -329,6 +329,7 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
         if role in of_model
     }
     prior = {"prior": of_model["prior"]} if "prior" in of_model else {}
+    line = {"linear": False} if model["settings"]["family"] == "gaussian" else {}
     expected = tune(
         {name: taken[name] for name in features},
         taken[target],
@@ -339,6 +340,7 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
         target_name=target,
         num_threads=1,
         num_trees=model["settings"]["num_trees"],
+        **line,
         **prior,
         **roles,
     ).to_json()
@@ -346,7 +348,7 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     assert without_seconds(found["trials"]) == without_seconds(expected["trials"])
     assert (found["chosen"], found["folds"]) == (expected["chosen"], 2)
     chosen = expected["trials"][found["chosen"]]["settings"]
-    assert found["best"] == {"family": model["settings"]["family"], "method": "bart"} | chosen | (
+    assert found["best"] == {"family": model["settings"]["family"], "method": "bart"} | line | chosen | (
         {"prior": prior["prior"] | chosen.get("prior", {})} if prior else {}
     )
     body = {"dataset_id": model["dataset_id"], "target": target, "missing_target": "leave_out"}
