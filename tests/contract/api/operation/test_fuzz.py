@@ -1,11 +1,13 @@
 """Fuzzed requests never get a 5xx, and every error is a problem document."""
 
+import pytest
 from hypothesis import given
+from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
-from tests.support.api_calls import post_csv, table
-from tests.support.fuzzing.json_values import FUZZ, VALUES, WORDS, check, send
-from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.fuzzing.json_values import FUZZ, TEXT, VALUES, WORDS, check, send
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 
 @given(body=VALUES, fields=st.dictionaries(WORDS, VALUES, max_size=5))
@@ -46,6 +48,101 @@ CSV_TEXT = st.lists(
 ).flatmap(
     lambda rows: st.sampled_from([",", ";", "\t", "|"]).map(lambda d: "\n".join(d.join(r) for r in rows))
 )
+BRIEF = hypothesis_settings(FUZZ, max_examples=max(20, FUZZ.max_examples // 4))  # of many requests each
+QUESTIONS = {  # a valid body of each route about a model, and fields to change
+    "shap": ({}, ("rows", "columns", "level", "game", "draws")),
+    "contrast": (
+        {"first": {"size": 1}, "second": {"size": 2}},
+        ("first", "second", "by", "level", "draws", "rows", "columns"),
+    ),
+    "accumulated-effects": ({"feature": "size"}, ("feature", "level", "draws", "rows", "columns")),
+    "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
+    "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),
+    "extend": ({"stop": {"max_draws": -1}}, ("num_draws", "stop")),
+    "refit": ({"holdout": -1}, ("holdout", "name")),
+}
+TUNING = {"kind": "tuning", "candidates": [{"num_trees": 5}], "folds": 2}
+RULES = st.sampled_from(["verdict", "max_rhat", "min_ess", "max_seconds", "max_draws"])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("route", QUESTIONS)
+def test_no_question_about_a_model_makes_a_server_error(client, settings, route):
+    """Any JSON, and valid requests with changed fields, stop rules or candidates, never give a 5xx."""
+    path = f"/models/{fitted(client, settings)['id']}"
+    valid, names = QUESTIONS[route]
+    changed = st.dictionaries(
+        st.sampled_from(names), VALUES | st.sampled_from(["size", "colour"]), max_size=3
+    )
+
+    @given(body=VALUES, fields=changed, rules=st.dictionaries(RULES, VALUES, max_size=3))
+    @BRIEF
+    def fuzz(body, fields, rules):
+        send(client, f"{path}/{route}", body)
+        send(client, f"{path}/{route}", valid | fields)
+        if route.startswith("extend"):
+            send(client, f"{path}/extend/estimate", {"stop": rules})
+        if route == "studies":
+            send(client, f"{path}/studies", TUNING | fields)
+            send(client, f"{path}/studies", TUNING | {"candidates": [rules | fields, body]})
+            for study in client.get("/studies").json()["items"]:
+                assert client.delete(f"/studies/{study['id']}").status_code == 204
+        if client.get(path).json()["state"] != "succeeded":  # what was accepted is done first
+            run_units(settings)
+
+    fuzz()
+
+
+@pytest.mark.slow
+def test_no_change_of_a_dataset_makes_a_server_error(client):
+    """Any JSON as changes of columns gives a usable dataset or a refusal."""
+    path = f"/datasets/{post_csv(client, table(12)).json()['id']}/amend"
+    change = st.dictionaries(st.sampled_from(["kind", "missing"]), VALUES, max_size=2)
+
+    @given(
+        body=VALUES,
+        columns=st.dictionaries(st.sampled_from(["y", "size", "colour", "hue"]), change | VALUES, max_size=3),
+        fields=st.dictionaries(st.sampled_from(["missing", "name"]), VALUES, max_size=2),
+        cells=st.lists(st.sampled_from([1, 2.0, -999, "red", "", "1", 1e308, "nan"]), max_size=3),
+    )
+    @BRIEF
+    def fuzz(body, columns, fields, cells):
+        send(client, path, body)
+        send(client, path, {"columns": columns} | fields)
+        for kind in ("number", "boolean", "date", "category", "text"):
+            send(client, path, {"columns": {"size": {"kind": kind, "missing": cells}}})
+            send(client, path, {"columns": {"colour": {"kind": kind}}, "missing": cells})
+
+    fuzz()
+
+
+@pytest.mark.slow
+def test_no_file_to_predict_makes_a_server_error(client, settings):
+    """Any bytes and texts that are almost tables, with any options, are predicted or refused."""
+    path = f"/models/{fitted(client, settings)['id']}/predict"
+    options = st.dictionaries(
+        st.sampled_from(
+            ["keep", "level", "interval", "quantiles", "draws", "mcse", "rhat", "require", "missing"]
+        ),
+        TEXT | st.sampled_from(["size", "colour", "true", "0.9", "predictive", "2"]),
+        max_size=3,
+    )
+    kinds = st.sampled_from(
+        ["text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"]
+    )
+
+    @given(text=CSV_TEXT, raw=st.binary(max_size=60), query=options, kind=kinds, wanted=kinds)
+    @BRIEF
+    def fuzz(text, raw, query, kind, wanted):
+        query = {name: value.encode("utf-8", "replace") for name, value in query.items()}
+        for content in (text.encode("utf-8", "replace"), raw, b"size,colour,id\n1,red,7\n" + raw):
+            headers = {"Content-Type": kind, "Accept": wanted}
+            response = client.post(path, content=content, headers=headers, params=query)
+            assert response.status_code < 500, response.text
+            if response.status_code >= 400:
+                problem(response, response.status_code)
+
+    fuzz()
 
 
 def test_no_file_makes_a_server_error(client):
