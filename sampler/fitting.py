@@ -19,6 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.methods import check_extends, find_method
 from sampler.settings import LIMITS, SETTINGS
@@ -347,7 +348,9 @@ def _run(
     header = problem.header()
     if interrupted:
         counts = [sum(draws.num_draws for draws in part) for part in parts if part]
-        kept = f"the fit was interrupted: {len(counts)} chains of {min(counts)} draws were kept"
+        kept = (
+            f"the fit was interrupted: {counted(len(counts), 'chain')} of {counted(min(counts), 'draw')} kept"
+        )
         warnings.warn(kept, DataWarning, stacklevel=4)
         header = replace(problem, warnings=[*problem.warnings, kept]).header()
     posterior = Posterior.from_blocks(header, blocks, [chain.statistics() for chain in chains])

@@ -30,6 +30,13 @@ PAGE = """<!doctype html>
 <meta name="csrf-token" content="%s">
 <title>bartserve: the API</title>
 <link rel="stylesheet" href="/docs/swagger-ui.css">
+<style>
+@media (prefers-color-scheme: dark) {
+  :root { color-scheme: dark; }
+  body { background: #14191b; }
+  #swagger { filter: invert(0.88) hue-rotate(180deg); }
+}
+</style>
 <div id="swagger"></div>
 <script src="/docs/swagger-ui-bundle.js"></script>
 <script src="/docs/start.js"></script>
@@ -69,7 +76,9 @@ async def openapi_document(request: Request) -> Response:
 async def page(request: Request) -> Response:
     """Return the page."""
     csrf = request.scope.get("bartserve.csrf", "")  # hexadecimal
-    return Response(PAGE % csrf, media_type="text/html", headers={"Content-Security-Policy": POLICY})
+    return Response(
+        PAGE.replace("%s", csrf), media_type="text/html", headers={"Content-Security-Policy": POLICY}
+    )
 
 
 @router.get("/docs/start.js")

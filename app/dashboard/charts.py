@@ -4,6 +4,7 @@ A URL contains the version of its data (`v`: the draws, and when the model finis
 the chart. Data are computed behind the gate to the cores; drawing takes turns in a thread of its own.
 """
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
@@ -14,6 +15,7 @@ from starlette.responses import Response
 
 from app.dashboard.drawing import chains, effects, held_out, reasons, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
+from app.dashboard.drawing.canvas import draw as draw_figure
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import (
@@ -64,8 +66,16 @@ class Studio:
     """Draws charts one at a time, off the event loop, and caches the newest."""
 
     def __init__(self) -> None:
+        self._prepared = threading.Event()
         self._kept: Cache[Drawn] = Cache(KEPT_BYTES)
         self._one = CapacityLimiter(1)
+
+    def prepare(self) -> None:
+        """Import the drawing library in the background, which takes seconds, before the first chart."""
+        if not self._prepared.is_set():
+            self._prepared.set()
+            paint = (lambda figure, _: figure.subplots(), ChartStyle())
+            threading.Thread(target=draw_figure, args=paint, name="draw first", daemon=True).start()
 
     async def answer(
         self, key: str, gate: GateOf, find: Callable[[], Any], paint: Callable[[Any], bytes]
@@ -95,6 +105,11 @@ def _there(session: Reading, owner: Owner, model_id: str) -> None:
 async def _studio(request: Request) -> Studio:
     studio: Studio = request.app.state.studio
     return studio
+
+
+async def prepare_to_draw(request: Request) -> None:
+    """Get ready to draw, since pages of models have charts."""
+    request.app.state.studio.prepare()
 
 
 TheStudio = Annotated[Studio, Depends(_studio)]

@@ -85,6 +85,11 @@ def as_text(cell: Any) -> str:
     return str(cell)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with a noun, in the singular for one."""
+    return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
 def days_to_text(days: float) -> str:
     """Format days since 1970 as an ISO 8601 date, with the time of day unless it is midnight."""
     moment = np.datetime64(round(days * MICROSECONDS_A_DAY), "us")

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.data.encode import Coded
+from sampler.data.scalars import counted
 from sampler.errors import SettingsError
 from sampler.methods import METHODS
 from sampler.posterior.arviz import to_arviz
@@ -242,7 +243,8 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         columns = ", ".join(column.name for column in self.schema.columns)
         return (
             f"<Posterior of {self.schema.target.name} given {columns}: "
-            f"{self.num_chains} chains of {self.num_draws} draws of {self.leaf_counts.shape[2]} trees>"
+            f"{counted(self.num_chains, 'chain')} of {counted(self.num_draws, 'draw')} of "
+            f"{counted(self.leaf_counts.shape[2], 'tree')}>"
         )
 
 

@@ -73,6 +73,7 @@ class Watched:
         self.until(
             lambda: self.page.evaluate("[...document.images].every(i => i.complete && i.naturalWidth > 0)")
         )
+        assert self.page.query_selector("img[data-waits]") is None  # no shade is left
         return len(self.page.query_selector_all("figure img"))
 
     def fits(self) -> None:

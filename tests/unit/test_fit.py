@@ -209,7 +209,7 @@ def test_interrupted_fit_keeps_what_was_drawn():
         posterior = fit(X, y, **settings)
     thread.join()
     assert 10 < posterior.num_draws < 1_000_000
-    assert f"2 chains of {posterior.num_draws} draws were kept" in posterior.warnings[-1]
+    assert f"2 chains of {posterior.num_draws} draws kept" in posterior.warnings[-1]
     assert len(posterior.predict(X).mean) == 200
 
 

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import SWARM_ROWS, row_values
+from app.dashboard.charts import SWARM_ROWS, prepare_to_draw, row_values
 from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.drawing.reasons import height as swarm_height
@@ -47,7 +47,12 @@ from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/ui/models",
+    include_in_schema=False,
+    route_class=GuardedRoute,
+    dependencies=[Depends(prepare_to_draw)],
+)
 LEVELS = (0.5, 0.9)
 MOST_REASONS = 20  # features in the table of reasons
 MOST_GROUPS = 20  # in the table of intercepts: the largest and the smallest

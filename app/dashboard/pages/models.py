@@ -4,11 +4,12 @@ from contextlib import suppress
 from typing import Annotated, Any, Literal
 
 import pyarrow as pa
-from fastapi import APIRouter, BackgroundTasks, Query, Request
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import comparison, formatting, render, snippets
+from app.dashboard.charts import prepare_to_draw
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.services import datasets, health
@@ -32,7 +33,12 @@ from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
 
-router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
+router = APIRouter(
+    prefix="/ui/models",
+    include_in_schema=False,
+    route_class=GuardedRoute,
+    dependencies=[Depends(prepare_to_draw)],
+)
 ON_A_PAGE = 25
 SEARCHED = 500  # newest models that are searched and sorted
 MOST_COMPARED = 4

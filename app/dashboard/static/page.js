@@ -40,9 +40,7 @@ function showProblem(box, problem) {
   said.textContent = `${problem.title}. ${problem.detail}`;
   note.append(said);
   if (problem.errors?.length) {
-    const compared = document.querySelector("[data-compare]");
-if (compared) enliveCompare(compared);
-const list = document.createElement("ul");
+    const list = document.createElement("ul");
     for (const fault of problem.errors) {
       const item = document.createElement("li");
       const where = [fault.column, fault.row ? `row ${fault.row}` : null].filter(Boolean).join(", ");
@@ -401,6 +399,15 @@ function enliveCharts(charts) {
   follow(charts.dataset.liveCharts, redrawn(charts), ENDS, () => location.reload(), () => {});
 }
 
+// The place of a chart is shaded until it is there; without it, its alternative text remains.
+function enliveImage(image) {
+  const shown = () => image.removeAttribute("data-waits");
+  if (image.complete) return;
+  image.setAttribute("data-waits", "");
+  image.addEventListener("load", shown);
+  image.addEventListener("error", shown);
+}
+
 // Ticks beyond the number of models that can be compared are refused at once.
 function enliveCompare(form) {
   const boxes = [...form.querySelectorAll('input[name="model"]')];
@@ -465,5 +472,8 @@ const charts = document.querySelector("[data-live-charts]");
 if (charts?.dataset.liveCharts) enliveCharts(charts);
 const list = document.querySelector("[data-live-list]");
 if (list) enliveList(list);
+const compared = document.querySelector("[data-compare]");
+if (compared) enliveCompare(compared);
+for (const image of document.querySelectorAll("figure img")) enliveImage(image);
 const study = document.querySelector("[data-study]");
 if (study) enliveStudy(study);

@@ -21,6 +21,7 @@ from app.services.fits.durations import (
 from app.services.request_context import actor
 from sampler import ColumnSummary
 from sampler.bart import noise_forest
+from sampler.data.scalars import counted
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
@@ -140,9 +141,10 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
     if most is not None and needed > most:
         raise TooMuchMemoryError(
             f"This fit would take about {_mib(needed)} of a worker that has {_mib(most)}: {FORMULA}. Here: "
-            f"{rows} rows, {columns} columns (a category counts once for each level), "
-            f"{num_forests(settings) * settings['num_trees']} trees, {settings['num_chains']} chains of "
-            f"{settings['num_draws']} draws. Ask for fewer features, draws or trees."
+            f"{counted(rows, 'row')}, {counted(columns, 'column')} (a category counts once for each level), "
+            f"{counted(num_forests(settings) * settings['num_trees'], 'tree')}, "
+            f"{counted(settings['num_chains'], 'chain')} of {counted(settings['num_draws'], 'draw')}. "
+            "Ask for fewer features, draws or trees."
         )
 
 

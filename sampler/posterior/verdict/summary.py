@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.scalars import counted
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.agreement import (
     END_ERROR,
@@ -107,7 +108,7 @@ class Summary:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.verdict.replace('_', ' ')}: {self.chains} chains of {self.draws} draws",
+            f"{self.verdict.replace('_', ' ')}: {counted(self.chains, 'chain')} of {self.draws} draws",
             *(f"  {reason}" for reason in self.reasons),
             *([f"  {self.precision.sentence(self.verdict)}"] if self.precision else []),
             f"  {self.advice}",

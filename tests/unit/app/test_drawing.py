@@ -3,13 +3,16 @@
 import re
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from app.dashboard import charts
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
+from app.dashboard.pages import model_tabs, models
 from app.services.explanations.importance import FeatureShare, LossGrowth
 from app.services.explanations.partial_dependence import CurveBounds, Dependence, FeatureRows
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
@@ -76,6 +79,21 @@ def test_the_service_starts_without_the_drawing_libraries():
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert run.stdout.strip() == "[]"
+
+
+def test_pages_of_models_prepare_the_first_chart(monkeypatch):
+    """The libraries are imported, and fonts found, while the page is read: once, in the background."""
+    drawn = []
+    monkeypatch.setattr(charts, "draw_figure", lambda paint, look: drawn.append(paint))
+    studio = charts.Studio()
+    for _ in range(2):
+        studio.prepare()
+    for thread in threading.enumerate():
+        if thread.daemon and thread.name.startswith("draw"):
+            thread.join()
+    assert len(drawn) == 1
+    for router in (models.router, model_tabs.router):
+        assert charts.prepare_to_draw in [each.dependency for each in router.dependencies]
 
 
 def test_shapes_of_a_tree():

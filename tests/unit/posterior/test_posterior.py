@@ -319,6 +319,9 @@ def test_size():
     posterior, _, _ = make_posterior()
     assert len(posterior.to_bytes()) < posterior.nbytes < 100_000
     assert "2 chains of 12 draws of 7 trees" in repr(posterior)
+    alone = make_posterior(num_draws=(1,))[0]
+    assert "1 chain of 1 draw of 7 trees" in repr(alone)
+    assert ": 1 chain of " in str(alone.summary())
 
 
 def test_a_spare_thread_changes_nothing():

@@ -155,6 +155,7 @@ def test_the_page_of_the_api_asks_nothing_elsewhere(client):
         assert path.startswith("/docs/")
         assert client.get(path).status_code == 200
     assert "<script>" not in page.text
+    assert "@media (prefers-color-scheme: dark)" in page.text
     assert "http" not in page.text + client.get("/docs/start.js").text
     problem(client.get("/docs/other.js"), 404)
     problem(client.get("/docs/..%2f__init__.py"), 404)
