@@ -118,7 +118,9 @@ class ModelView(View):
     progress: ProgressView
     draws: int = Field(description="Kept draws per chain so far.")
     verdict: Literal["converged", "approximate", "not_converged"] | None
-    diagnostics: dict[str, Any] | None
+    diagnostics: dict[str, Any] | None = Field(
+        description="The verdict with its figures; `chosen` has what settings left to the data."
+    )
     holdout: dict[str, Any] | None = Field(description="Scores on the held-out rows.")
     stopped: StoppedView | None = Field(None, description="Why a fit with stop rules ended.")
     error: ErrorView | None

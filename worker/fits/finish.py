@@ -13,6 +13,7 @@ from app.store.queue.units import Directive
 from app.store.tables import Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
+from sampler.settings import OMITTED
 from sampler.storage.model_header import with_counts
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
@@ -57,12 +58,18 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             session,
             claim,
             verdict=summary.verdict,
-            diagnostics=json_safe(summary.to_json()),
+            diagnostics=json_safe(summary.to_json() | {"chosen": _chosen(posterior, model.settings)}),
             holdout=json_safe(holdout),
             held_out=json_safe(held_out),
             stopped=json_safe(stopped),
             cut=cut,
         )
+
+
+def _chosen(posterior: Posterior, settings: Json) -> Json:
+    """Return what was chosen by the data for settings that left it to them."""
+    left = [name for name in OMITTED if settings.get(name) == "auto"]
+    return {name: posterior.settings.get(name, OMITTED[name]) for name in left}
 
 
 def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_check: StopCheck) -> None:

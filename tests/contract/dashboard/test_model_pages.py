@@ -142,6 +142,15 @@ def test_the_phase_after_the_last_chain_is_named(browser, client, settings, data
     assert "judging convergence" in page_of(browser.get(f"/ui/models/{model_id}")).words
 
 
+def test_what_the_data_chose_is_told(browser, client, settings):
+    """The transform and the linear part of a fit that left them to the data: page and answer."""
+    model = fitted(client, settings, linear="auto")
+    assert model["settings"]["linear"] == "auto"
+    assert model["diagnostics"]["chosen"] == {"transform": "none", "linear": True}
+    words = page_of(browser.get(f"/ui/models/{model['id']}")).words
+    assert re.search(r"Chosen by the data\s*transform none, linear yes", words)
+
+
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):
     """The overview links to both, by the address of the model."""
     model = fitted(client, settings, holdout=0.25)
