@@ -39,7 +39,8 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "count", "time", "two" or "three" classes), whether rows have weights, arguments of `fit`
+# outcome ("number", "grouped" ones, "count", "time", "two" or "three" classes), whether rows have weights,
+# arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-default-prior": ("number", False, _DEFAULT),
@@ -70,6 +71,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "probit-cgm": ("two", False, _SHORT | {"family": "probit", "moves": "cgm"}),
     "probit-pg": ("two", False, _SHORT | {"family": "probit", "moves": "pg"}),
     "times": ("time", False, _SHORT),
+    "groups": ("grouped", False, _SHORT | {"groups": "site"}),
     "classes": ("three", False, _SHORT | {"family": "categorical", "prior": {"k": 2.0}}),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
@@ -106,6 +108,8 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
     y = number.tolist()
     if outcome == "count":
         y = np.floor(np.exp(np.clip(number, -2, 3))).tolist()
+    if outcome == "grouped":
+        columns["site"] = [row % 4 for row in range(ROWS)]
     if outcome == "time":
         y = np.exp(number).tolist()
     if outcome in classes:

@@ -85,6 +85,19 @@ def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
     assert (told["start"], told["num_trees"], told["seed"]) == ("smc", 20, 7)
 
 
+def test_a_column_of_groups_is_no_feature(browser, client, form):
+    """Groups chosen in the form reach the model, and are taken from the features."""
+    page_of(browser.post("/ui/models", data=form | {"groups": ["colour"]}))
+
+    (model,) = client.get("/models").json()["items"]
+    assert model["settings"]["groups"] == ["colour"]
+    assert model["settings"]["features"] == ["size"]
+    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    assert "Groupscolour" in page.words
+    both = page_of(browser.post("/ui/models", data=form | {"groups": ["y"]}), 422)
+    assert "is the target already" in both.words
+
+
 def test_left_empty_every_method_gets_its_own_defaults(browser, client, form):
     """Untouched fields aren't sent, so that each method uses its own defaults."""
     page_of(browser.post("/ui/models", data=form | {"method": "bcart"}))

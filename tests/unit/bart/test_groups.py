@@ -12,6 +12,7 @@ from sampler.bart.intercepts import GroupTraining
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.storage.model_header import Header
+from sampler.studies.selection import NullFits
 from tests.reference.enumerator import leaf_law, log_sum, membership
 from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.toy_problems import golden
@@ -322,3 +323,14 @@ def test_left_out_groups_are_covered():
     sigma = posterior.sigma.mean()
     narrow = np.mean(np.abs(y[~kept] - credible.mean) < 1.645 * np.hypot(credible.sd, sigma))
     assert narrow < 0.75
+
+
+def test_a_permutation_of_outcomes_takes_their_groups_along():
+    """In the null of a selection of features outcomes stay in their groups; features are mixed."""
+    X, y = rows()
+    fits = NullFits(X, y, None, None, 1, 5, {"groups": ["who"], "num_trees": 5, "transform": "none"})
+    plain, mixed = (fits._prepare(number, fits.settings, 1, 5).training for number in (None, 0))
+    order = np.random.default_rng([5, 0]).permutation(80)
+    np.testing.assert_array_equal(mixed.y, plain.y[order])
+    np.testing.assert_array_equal(mixed.groups.index, plain.groups.index[:, order])
+    np.testing.assert_array_equal(mixed.codes, plain.codes)

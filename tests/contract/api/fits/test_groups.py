@@ -67,6 +67,9 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text
     assert client.get(back.headers["location"]).json()["settings"]["groups"] == ["school"]
+    again = client.post(f"{path}/refit", json={})
+    assert again.status_code == 202, again.text
+    assert again.json()["settings"]["groups"] == ["school"]
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
     assert client.get(path).json()["state"] == "succeeded"
