@@ -159,15 +159,13 @@ BAD_ROWS = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_ROWS)
 @only("sqlite")
-def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, case):
+def test_rows_that_do_not_fit_are_refused_with_their_place(client, model, subtests):
     """Invalid rows are refused with row and column, in both JSON layouts."""
-    rows, where = BAD_ROWS[case]
-
-    body = problem(predict(client, model, rows=rows), 422, "unusable-data")
-
-    assert where == places(body), body
+    for case, (rows, where) in BAD_ROWS.items():
+        with subtests.test(case):
+            body = problem(predict(client, model, rows=rows), 422, "unusable-data")
+            assert where == places(body), body
 
 
 @only("sqlite")

@@ -219,15 +219,13 @@ BAD_FILES = {
 }
 
 
-@pytest.mark.parametrize("case", BAD_FILES)
 @only("sqlite")
-def test_files_that_do_not_fit_are_refused_with_their_place(client, model, case):
+def test_files_that_do_not_fit_are_refused_with_their_place(client, model, subtests):
     """A file that doesn't match the model is a 422 with column and row."""
-    kind, content, where = BAD_FILES[case]
-
-    body = problem(send(client, model, content, kind), 422, "unusable-data")
-
-    assert where == places(body), body
+    for case, (kind, content, where) in BAD_FILES.items():
+        with subtests.test(case):
+            body = problem(send(client, model, content, kind), 422, "unusable-data")
+            assert where == places(body), body
 
 
 @only("sqlite")

@@ -136,25 +136,26 @@ def test_rows_and_roles_are_those_of_the_model(client, settings, target, setting
     assert found == dict(zip(expected.names, expected.share, strict=True))
 
 
+WRONG_SELECTIONS = [
+    ({"permutations": 19}, "permutations"),
+    ({"permutations": 10**400}, "permutations"),
+    ({"permutations": 20.5}, "permutations"),
+    ({"level": 0}, "level"),
+    ({"level": 1}, "level"),
+    ({"seed": -1}, "seed"),
+    ({"kind": "guess"}, "kind"),
+    ({"kind": 3}, "kind"),
+    ({"trees": 5}, "trees"),
+]
+
+
 @only("sqlite")
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"permutations": 19}, "permutations"),
-        ({"permutations": 10**400}, "permutations"),
-        ({"permutations": 20.5}, "permutations"),
-        ({"level": 0}, "level"),
-        ({"level": 1}, "level"),
-        ({"seed": -1}, "seed"),
-        ({"kind": "guess"}, "kind"),
-        ({"kind": 3}, "kind"),
-        ({"trees": 5}, "trees"),
-    ],
-)
-def test_refused_by_field(client, model, wrong, field):
+def test_refused_by_field(client, model, subtests):
     """Fields out of range and unknown ones are refused by name, and nothing is queued."""
-    body = problem(start(client, model, **wrong), 422, "invalid-request")
-    assert places(body) == [(field, None)]
+    for wrong, field in WRONG_SELECTIONS:
+        with subtests.test(str(wrong)[:80]):
+            body = problem(start(client, model, **wrong), 422, "invalid-request")
+            assert places(body) == [(field, None)]
     assert client.get("/studies").json()["items"] == []
 
 
@@ -372,32 +373,33 @@ def test_candidates_that_cannot_be_fitted_are_told(client, settings, model):
     assert client.get(f"/ui/models/{other['id']}/features").status_code == 200
 
 
+WRONG_TUNINGS = [
+    ({"candidates": "all"}, "candidates"),
+    ({"candidates": 3}, "candidates"),
+    ({"candidates": []}, "candidates"),
+    ({"candidates": [BRIEF] * 51}, "candidates"),
+    ({"candidates": [{"num_trees": 0}]}, "candidates"),
+    ({"candidates": [{"prior": {"kk": 1}}]}, "candidates"),
+    ({"candidates": [{"prior": {"cuts": {"nothing": [1]}}}]}, "candidates"),
+    ({"candidates": [{"noise": "t", "transform": "auto"}]}, "candidates"),
+    ({"candidates": [BRIEF, {"family": "probit"}]}, "candidates.1.family"),
+    ({"candidates": [{"num_tree": 3}]}, "candidates.0.num_tree"),
+    ({"folds": 1}, "folds"),
+    ({"folds": 31}, "folds"),
+    ({"folds": 2.5}, "folds"),
+    ({"seed": -1}, "seed"),
+    ({"parsimony": 1}, "parsimony"),
+    ({"permutations": 20}, "permutations"),
+]
+
+
 @only("sqlite")
-@pytest.mark.parametrize(
-    ("wrong", "field"),
-    [
-        ({"candidates": "all"}, "candidates"),
-        ({"candidates": 3}, "candidates"),
-        ({"candidates": []}, "candidates"),
-        ({"candidates": [BRIEF] * 51}, "candidates"),
-        ({"candidates": [{"num_trees": 0}]}, "candidates"),
-        ({"candidates": [{"prior": {"kk": 1}}]}, "candidates"),
-        ({"candidates": [{"prior": {"cuts": {"nothing": [1]}}}]}, "candidates"),
-        ({"candidates": [{"noise": "t", "transform": "auto"}]}, "candidates"),
-        ({"candidates": [BRIEF, {"family": "probit"}]}, "candidates.1.family"),
-        ({"candidates": [{"num_tree": 3}]}, "candidates.0.num_tree"),
-        ({"folds": 1}, "folds"),
-        ({"folds": 31}, "folds"),
-        ({"folds": 2.5}, "folds"),
-        ({"seed": -1}, "seed"),
-        ({"parsimony": 1}, "parsimony"),
-        ({"permutations": 20}, "permutations"),
-    ],
-)
-def test_tunings_refused_by_field(client, model, wrong, field):
+def test_tunings_refused_by_field(client, model, subtests):
     """Fields out of range and unknown settings are refused by name, and nothing is queued."""
-    body = problem(start_tuning(client, model, **wrong), 422, "invalid-request")
-    assert places(body) == [(field, None)]
+    for wrong, field in WRONG_TUNINGS:
+        with subtests.test(str(wrong)[:80]):
+            body = problem(start_tuning(client, model, **wrong), 422, "invalid-request")
+            assert places(body) == [(field, None)]
     assert client.get("/studies").json()["items"] == []
 
 
