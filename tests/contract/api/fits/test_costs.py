@@ -153,6 +153,15 @@ def test_filters_and_soft_trees_take_longer_by_rows_and_columns():
         assert 1 / 1.5 < guessed / seconds < 1.5, (method, rows, columns, guessed, seconds)
 
 
+def test_searches_take_longer_by_rows():
+    """Estimates of `dcc-tree` are within a factor of 1.5 of the times in docs/benchmarks.md#times-of-fits."""
+    search = {"iterations": 20, "chains": 4}
+    for (rows, columns), seconds in {(1_000, 5): 19.6, (1_000, 10): 26.2, (3_000, 5): 54.8}.items():
+        settings = Settings.resolve(method="dcc-tree", search=search)
+        guessed = chain_seconds(settings.to_json(), rows, columns)
+        assert 1 / 1.5 < guessed / seconds < 1.5, (rows, columns, guessed, seconds)
+
+
 def test_looks_at_stop_rules_take_their_time():
     """The estimate includes checks of stop rules: 8.8 s measured for a small fit whose rules never hold."""
     stop = {"first_look": 20, "max_draws": 320}  # checked 8 times
