@@ -340,6 +340,8 @@ def _dates(series: Any) -> NDArray[np.float64]:
 
 def from_cells(cells: list[Any], name: str) -> RawColumn:
     """Make a column of Python objects: typed where all present cells agree, else "mixed"."""
+    if set(map(type, cells)) <= {float, type(None)}:  # as most are in JSON: no look at each
+        return _from_numbers(np.array(cells, dtype=np.float64), name, lambda: cells)
     cells = [None if is_missing(cell) else cell for cell in cells]
     types = {type_of_cell(cell) for cell in cells if cell is not None}
     if types <= {"number"}:

@@ -14,7 +14,7 @@ from scipy import sparse
 from sampler import DataError, describe
 from sampler.data.columns import sort_levels
 from sampler.data.convert import to_labels
-from sampler.data.table import read, read_column, read_rows
+from sampler.data.table import from_cells, read, read_column, read_rows
 
 VALUES = {
     "whole": [1, 2, None],
@@ -269,3 +269,12 @@ def test_sparse_matrices_are_refused_with_the_way_out():
     for make in (sparse.csr_matrix, sparse.csc_array):
         with pytest.raises(DataError, match=r"give its \.toarray\(\)"):
             read_rows(make(np.eye(3)))
+
+
+def test_plain_floats_are_read_as_any_numbers_are():
+    """A list of floats and None, converted at once, becomes the column that its numbers one by one become."""
+    for cells in ([], [1.5, None, math.nan], [None], [2.0**60, math.nan, -1.0], [math.inf, 0.0]):
+        at_once = from_cells(cells, "a")
+        one_by_one = from_cells([cell if cell is None else np.float64(cell) for cell in cells], "a")
+        assert (at_once.type, at_once.cells) == (one_by_one.type, one_by_one.cells)
+        assert np.array_equal(at_once.numbers, one_by_one.numbers, equal_nan=True)
