@@ -27,6 +27,11 @@ SETTINGS = {
     "linear-forest": {"linear": True, "noise": "forest"},
     "t": {"noise": "t"},
     "no-transform": {"transform": "none"},
+    # what docs/verdict.md advises where chains don't agree, or advised
+    "fewer-trees": {"num_trees": 50},
+    "more-trees": {"num_trees": 400},
+    "more-chains": {"num_chains": 8},
+    "more-draws": {"num_draws": 1000, "num_burnin": 1000},
     "k-fixed": {"prior": {"k": 2.0}},
     "before": {"prior": {"k": 2.0}, "transform": "none", "linear": False},  # the default until 2026-11-22
 }

@@ -23,7 +23,9 @@ from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, count
 from sampler.posterior import row_diagnostics
-from sampler.posterior.answer_columns import are_finite, columns
+from sampler.posterior.answer_columns import are_finite, columns, without_infinity
+from sampler.posterior.assessment.conformal import predict_calibrated
+from sampler.storage.conformal_table import CalibratedLevel
 from worker.context import Context
 from worker.errors import Stopped
 from worker.heartbeat import Watch
@@ -109,7 +111,12 @@ def _parts(watch: Watch, posterior: Posterior, coded: Coded, request: Json) -> I
 
 def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
     num_draws = request["draws"]
-    said = posterior.predict(coded, request["levels"], request["interval"], request["quantiles"], num_draws)
+    if (calibrated := request.get("calibrated")) is not None:  # as planned, whatever the model's is now
+        levels = [CalibratedLevel.from_json(each) for each in calibrated]
+        said = predict_calibrated(posterior, coded, levels, num_draws)
+    else:
+        kind, quantiles = request["interval"], request["quantiles"]
+        said = posterior.predict(coded, request["levels"], kind, quantiles, num_draws)
     if not are_finite(said):
         raise SamplerError("The predictions exceed the largest float: rescale the target.")
     rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
@@ -124,7 +131,7 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
 
 def _array(values: Any) -> pa.Array:
     """Convert a column; for several classes, to a list per row."""
-    flat = pa.array(values.reshape(-1), from_pandas=True)
+    flat = pa.array(without_infinity(values).reshape(-1), from_pandas=True)
     return flat if values.ndim == 1 else pa.FixedSizeListArray.from_arrays(flat, values.shape[1])
 
 

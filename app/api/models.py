@@ -103,6 +103,27 @@ class StoppedView(View):
     ess: float | None = Field(description="The smallest ESS that min_ess considers; null without that rule.")
 
 
+class ClaimView(View):
+    """Promise of calibrated intervals, or prediction sets, of one level."""
+
+    level: float
+    rows: int = Field(description="Calibration rows.")
+    at_least: float | None = Field(
+        description="Expected share of new outcomes inside, at least; null where there is an estimate only."
+    )
+    text: str = Field(description="The same in words.")
+
+
+class IntervalCalibrationView(View):
+    """Calibration of a model's intervals."""
+
+    kind: Literal["holdout", "folds"] = Field(description="By rows held out, or by fits to the other folds.")
+    draws: int = Field(description="Draws per chain of the predictions that are calibrated: all of them.")
+    rows: int
+    checksum: str = Field(description="Another one after another calibration.")
+    claims: list[ClaimView] = Field(description="Claims of the usual levels that the rows allow.")
+
+
 class ModelView(View):
     """A model: fitted, being fitted, or ended early."""
 
@@ -122,6 +143,9 @@ class ModelView(View):
         description="The verdict with its figures; `chosen` has what settings left to the data."
     )
     holdout: dict[str, Any] | None = Field(description="Scores on the held-out rows.")
+    calibration: IntervalCalibrationView | None = Field(
+        None, description="How intervals are calibrated; null where they are not."
+    )
     stopped: StoppedView | None = Field(None, description="Why a fit with stop rules ended.")
     error: ErrorView | None
     warnings: list[str]

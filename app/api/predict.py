@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
 
+from app.api.models import ClaimView
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
@@ -73,10 +74,11 @@ Columns = Annotated[
 
 
 IntervalKind = Annotated[
-    Literal["predictive", "credible"] | None,
+    Literal["predictive", "credible", "calibrated"] | None,
     Field(
         description="Of a new outcome (predictive) or of its expectation (credible). Unless given, "
-        "predictive for numbers and, for classes, credible: of their probabilities."
+        "predictive for numbers and, for classes, credible: of their probabilities. calibrated: of a new "
+        "outcome, with a stated coverage; for classes, prediction sets. For models fitted with calibrate."
     ),
 ]
 
@@ -162,6 +164,13 @@ class QuantileView(BaseModel):
     values: FiguresByRow
 
 
+class SetView(BaseModel):
+    """Prediction sets at one level: the classes in the set of each row."""
+
+    level: float
+    classes: list[list[str]]
+
+
 class ErrorsView(BaseModel):
     """Monte Carlo standard errors in the shape of the estimates; they count how far chains differ."""
 
@@ -184,15 +193,23 @@ class PredictionView(BaseModel):
 
     model_id: str
     draws: int = Field(description="Kept draws used per chain.")
-    interval: Literal["credible", "predictive"]
+    interval: Literal["credible", "predictive", "calibrated"]
     classes: list[str] | None = Field(
         description="For two classes the figures are the probability of the second; for more, of each: "
         "[row][class]. Null for numbers."
     )
     mean: list[float] | list[list[float]]
     sd: list[float] | list[list[float]] | None
-    intervals: list[IntervalView]
+    intervals: list[IntervalView] = Field(
+        description="A bound is null where calibrated intervals have no finite end."
+    )
     quantiles: list[QuantileView]
+    sets: list[SetView] | None = Field(
+        None, description="Prediction sets of classes, by level; of calibrated predictions alone."
+    )
+    claims: list[ClaimView] | None = Field(
+        None, description="What calibrated intervals or sets promise, by level; absent from others."
+    )
     verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
         description="The convergence verdict of the model."
     )
@@ -302,6 +319,8 @@ def _rendered(answer: PredictionAnswer, form: MediaType) -> Response:
         "Bartserve-Draws": str(answer.prediction.draws),
         "Bartserve-Verdict": answer.verdict or "",
     }
+    if answer.prediction.claims:
+        headers["Bartserve-Claims"] = " ".join(each.text for each in answer.prediction.claims)
     if form == ARROW:
         return Response(to_arrow(table), media_type=ARROW, headers=headers)
     if form == PARQUET:

@@ -86,7 +86,7 @@ class BatchView(View):
     dataset_id: str | None = Field(description="Null if it has been deleted.")
     state: State
     level: list[float]
-    interval: Literal["credible", "predictive"]
+    interval: Literal["credible", "predictive", "calibrated"]
     quantiles: list[float]
     draws: int = Field(description="Kept draws used per chain.")
     mcse: bool

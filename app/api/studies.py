@@ -12,6 +12,7 @@ from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.studies import stored
+from app.services.studies.calibration import CalibrationRequest
 from app.services.studies.selection import SelectionRequest
 from app.services.studies.tuning import TuningRequest
 from app.web.dependencies import (
@@ -40,7 +41,7 @@ LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new study
 def _check_kind(kind: Any) -> Any:
     """Refuse a kind that doesn't exist; a body without a known one is read as a selection."""
     if kind != "selection":
-        raise PydanticCustomError("kind", "Input should be 'selection' or 'tuning'")
+        raise PydanticCustomError("kind", "Input should be 'selection', 'tuning' or 'calibration'")
     return kind
 
 
@@ -99,13 +100,30 @@ class TuningBody(BaseModel):
         return TuningRequest(candidates, self.folds, self.parsimony, self.seed)
 
 
+class CalibrationBody(BaseModel):
+    """A calibration of a model's intervals by its training rows, each scored by a fit to other folds."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    kind: Literal["calibration"] = Field(
+        description="calibration: five more fits, each to four fifths of the rows. Then the model answers "
+        "interval=calibrated, and its `calibration` says what that promises."
+    )
+
+    def asked(self) -> CalibrationRequest:
+        """Convert to the service's request."""
+        return CalibrationRequest()
+
+
 def _kind(body: Any) -> str:
-    tuning = isinstance(body, dict) and body.get("kind") == "tuning"
-    return "kind-tuning" if tuning or isinstance(body, TuningBody) else "kind-selection"
+    named = body.get("kind") if isinstance(body, dict) else getattr(body, "kind", None)
+    return f"kind-{named}" if named in ("tuning", "calibration") else "kind-selection"
 
 
 StudyBody = Annotated[
-    Annotated[SelectionBody, Tag("kind-selection")] | Annotated[TuningBody, Tag("kind-tuning")],
+    Annotated[SelectionBody, Tag("kind-selection")]
+    | Annotated[TuningBody, Tag("kind-tuning")]
+    | Annotated[CalibrationBody, Tag("kind-calibration")],
     Discriminator(_kind),
 ]
 
@@ -175,7 +193,7 @@ class StudyView(View):
 
     id: str
     model_id: str
-    kind: Literal["selection", "tuning"]
+    kind: Literal["selection", "tuning", "calibration"]
     state: State
     request: dict[str, Any] = Field(description="The request, with all settings of the fits.")
     progress: FitsView

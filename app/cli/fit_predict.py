@@ -57,6 +57,7 @@ classes that of each.
 Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
+  bartserve fit cars.csv --target mpg --holdout 0.2 --calibrate holdout
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit scores.csv --target normexam --groups school
@@ -76,7 +77,8 @@ Examples
   bartserve predict small weight=2171 year=75 --interval credible
 
 `predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
-are probabilities with `credible` intervals only.
+are probabilities with `credible` intervals. `calibrated` intervals, of a model fitted with --calibrate, are
+for a new outcome too, with a stated coverage; for classes they are sets of classes.
 """
 
 
@@ -103,6 +105,10 @@ def fit(
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
     ] = 0.0,
+    calibrate: Annotated[
+        Literal["none", "holdout", "folds"] | None,
+        typer.Option(help="Calibrate intervals: by the rows held out, or by five more fits."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed give the same model.")
     ] = None,
@@ -120,7 +126,7 @@ def fit(
     from app.cli.progress import follow_fit
 
     console = make_console(stderr=as_json)
-    settings = {"name": name, "seed": seed, **pairs(setting or [])}
+    settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
     settings |= {"event": event} if event else {}
     for role, names in (("features", features), ("groups", groups)):
@@ -148,9 +154,10 @@ def predict(
         list[float] | None, typer.Option(help="The level of the intervals; repeatable. Default: 0.9.")
     ] = None,
     interval: Annotated[
-        Literal["predictive", "credible"] | None,
+        Literal["predictive", "credible", "calibrated"] | None,
         typer.Option(
-            help="For a new outcome, or for its expectation. Default: predictive; for classes credible."
+            help="For a new outcome, for its expectation, or calibrated. Default: predictive; for classes "
+            "credible."
         ),
     ] = None,
     keep: Annotated[
@@ -185,6 +192,8 @@ def predict(
     classes = facts["classes"]
     if classes is not None and len(classes) == 2:
         errors.print(f"mean      the probability of {classes[1]} (not {classes[0]})")
+    for claim in facts.get("claims") or []:
+        errors.print(f"claim     {claim['text']}")
     for warning in facts["warnings"]:
         errors.print(f"warning   {warning}")
     if not as_csv:
@@ -252,10 +261,14 @@ def _show(answer: Prediction) -> None:
     for name in ("row", *columns):
         table.add_column(name, justify="right")
     for k in range(min(len(answer), SHOWN_ROWS)):
-        table.add_row(str(k + 1), *(f"{values[k]:.5g}" for values in columns.values()))
+        table.add_row(str(k + 1), *(_cell(values[k]) for values in columns.values()))
     out.print(table)
     if len(answer) > SHOWN_ROWS:
         out.print(f"... and {len(answer) - SHOWN_ROWS:,} more: --output predicted.csv writes all")
+
+
+def _cell(value: Any) -> str:
+    return f"{value:.5g}" if isinstance(value, float) else str(value).lower()
 
 
 def _write(columns: Mapping[str, Any], interval: str, file: Any) -> int:

@@ -12,7 +12,7 @@ from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
 
 EVERY = "*"  # all columns
-IntervalKind = Literal["credible", "predictive"]
+IntervalKind = Literal["credible", "predictive", "calibrated"]
 
 
 class Predictions(Calls):
@@ -41,7 +41,8 @@ class Predictions(Calls):
             The level of the intervals, or several levels.
         interval
             "predictive" for a new outcome, "credible" for its expectation; unless given, predictive for
-            numbers, and for classes credible, of their probabilities.
+            numbers, and for classes credible, of their probabilities. "calibrated", of a model fitted with
+            calibrate: for a new outcome, with a stated coverage (`claims`); for classes, prediction `sets`.
         quantiles
             Further quantiles of the same distribution.
         **options

@@ -46,6 +46,14 @@ class Studies(Calls):
         path = address("models", model, "studies")
         return Study.of(self._json(Call("POST", path, json=body, keyed=True)))
 
+    def calibrate(self, model: str | Model) -> Study:
+        """Start to calibrate a model's intervals by five fits to the other folds of its training rows.
+
+        After `wait_study`, ``client.predict(model, rows, interval="calibrated")`` answers with them.
+        """
+        path = address("models", model, "studies")
+        return Study.of(self._json(Call("POST", path, json={"kind": "calibration"}, keyed=True)))
+
     def study(self, study: str | Study) -> Study:
         """Return the present state of a study."""
         return Study.of(self._get(address("studies", study)))

@@ -122,8 +122,9 @@ class Interval:
 class Prediction:
     """Predictions, one value per row (for more than two classes, one value per row and class).
 
-    `interval` is the kind of the intervals: of a new outcome ("predictive") or of its expectation
-    ("credible").
+    `interval` is the kind of the intervals: of a new outcome ("predictive", or "calibrated" with what the
+    `claims` say) or of its expectation ("credible"). Ends that are not finite are NaN. `sets` are the
+    prediction sets of classes: by level, the classes in the set of each row.
     """
 
     model_id: str
@@ -137,12 +138,16 @@ class Prediction:
     verdict: str | None
     flags: list[list[Json]]
     warnings: list[str]
+    claims: list[Json]
+    sets: dict[float, list[list[str]]]
     document: Json = field(repr=False)
 
     @classmethod
     def of(cls, document: Json) -> Self:
         """Make it from the service's document."""
         return cls(
+            claims=document.get("claims") or [],
+            sets={part["level"]: part["classes"] for part in document.get("sets") or []},
             model_id=document["model_id"],
             draws=document["draws"],
             interval=document["interval"],
@@ -173,8 +178,8 @@ class Prediction:
     def __len__(self) -> int:
         return len(self.mean)
 
-    def to_dict(self) -> dict[str, Floats]:
-        """Return columns by name: mean, sd, lower_90, upper_90, ..., as in the service's tables."""
+    def to_dict(self) -> dict[str, NDArray[Any]]:
+        """Return columns by name: mean, sd, lower_90, upper_90, set_90_setosa, ..., as in its tables."""
         wide = {"mean": self.mean}
         if self.sd is not None:
             wide["sd"] = self.sd
@@ -182,13 +187,18 @@ class Prediction:
             name = f"{100 * part.level:.10g}"
             wide |= {f"lower_{name}": part.lower, f"upper_{name}": part.upper}
         wide |= {f"quantile_{100 * q:.10g}": values for q, values in self.quantiles.items()}
-        columns: dict[str, Floats] = {}
+        columns: dict[str, NDArray[Any]] = {}
         for name, values in wide.items():
             if values.ndim == 1:
                 columns[name] = values
             else:  # [row, class]
                 labels = self.classes or [str(k) for k in range(values.shape[1])]
                 columns |= {f"{name}_{label}": values[:, k] for k, label in enumerate(labels)}
+        for level, classes in self.sets.items():
+            columns |= {
+                f"set_{100 * level:.10g}_{label}": np.array([label in row for row in classes])
+                for label in self.classes or []
+            }
         return columns
 
     def to_pandas(self) -> Any:

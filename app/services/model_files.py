@@ -107,7 +107,7 @@ def add(session: Session, owner: str, imported: Imported) -> models.FittedModel:
 def _imported(report: dict[str, Any], parts: BinaryIO, name: str | None) -> Imported:
     header = parts.read(report["header"])
     statistics: list[dict[str, Any] | None] = report["statistics"] or [None] * len(report["chains"])
-    beside = ("target", "settings", "verdict", "diagnostics", "warnings", "iterations")
+    beside = ("target", "settings", "verdict", "diagnostics", "calibration", "warnings", "iterations")
     return Imported(
         name=name,
         header=header,

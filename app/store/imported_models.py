@@ -36,6 +36,7 @@ class Imported:
     chains: Sequence[ImportedChain]
     verdict: str
     diagnostics: Json
+    calibration: Json | None
     warnings: list[str]
     iterations: int  # per chain
 
@@ -54,6 +55,7 @@ def add(session: Session, owner: str, imported: Imported) -> Model:
         header=imported.header,
         verdict=imported.verdict,
         diagnostics=imported.diagnostics,
+        calibration=imported.calibration,
         warnings=imported.warnings,
         created_at=now,
         started_at=now,

@@ -84,6 +84,7 @@ class ModelHead(NamedTuple):
     settings: Json
     state: str
     verdict: str | None
+    calibration: Json | None
     finished_at: datetime | None
 
 
@@ -175,6 +176,16 @@ def common_draws(session: Session, model_id: str) -> int | None:
 def header(session: Session, model_id: str) -> bytes | None:
     """Return the model header (everything prediction needs except the draws); None before the first slice."""
     return session.scalar(select(Model.header).where(Model.id == model_id))
+
+
+def calibrate(session: Session, model_id: str, draws: int, header: bytes, summary: Json) -> bool:
+    """Store a model's calibration; False where it no longer has that many draws, or was deleted."""
+    model = session.get(Model, model_id, with_for_update=True, populate_existing=True)
+    if model is None or model.state != SUCCEEDED or int(model.settings.get("num_draws", draws)) != draws:
+        return False
+    model.header, model.calibration = header, summary
+    session.flush()
+    return True
 
 
 def held_out(session: Session, model_id: str) -> Json | None:

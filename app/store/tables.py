@@ -108,6 +108,7 @@ class Model(Base):
     diagnostics: Mapped[Json | None]
     holdout: Mapped[Json | None]  # scores on the held-out rows
     held_out: Mapped[Json | None] = mapped_column(**_LARGE)  # by row, and importances (`worker.fits.scoring`)
+    calibration: Mapped[Json | None]  # what the header's calibration is, which it changes with
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
     stopped: Mapped[Json | None]  # why a fit with stop rules ended; the rules are not checked again

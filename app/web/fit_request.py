@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
 
-from app.services.fits.requests import FitRequest
-from sampler.definitions.data import COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
+from app.services.fits.requests import NOT_CALIBRATED, FitRequest
+from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting
 from sampler.definitions.stop import STOP
@@ -109,6 +109,7 @@ if TYPE_CHECKING:
 
     class _SettingsRequest(_OtherRequest, _DataRequest):
         holdout: float | None
+        calibrate: str | None
         missing_target: str | None
 else:
     _SettingsRequest = make_model(
@@ -117,6 +118,7 @@ else:
         **{name: _field(role) for name, role in ROLES.items()},
         **{name: _field(setting) for name, setting in SETTINGS.items() if setting.requested},
         holdout=_validated(HOLDOUT),
+        calibrate=_validated(CALIBRATE),
         missing_target=_validated(MISSING_TARGET),
     )
 
@@ -145,7 +147,15 @@ class CandidateSettings(_Candidate):
         return self.model_dump(exclude_none=True)
 
 
-LAST = ("prior", "stop", "holdout", "missing_target", "seed", "name")  # documented after the others
+LAST = (
+    "prior",
+    "stop",
+    "holdout",
+    "calibrate",
+    "missing_target",
+    "seed",
+    "name",
+)  # documented after the others
 
 
 def _order(schema: dict[str, Any]) -> None:
@@ -176,5 +186,6 @@ class ModelRequest(_SettingsRequest):
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),
             holdout=self.holdout or 0.0,
+            calibrate=self.calibrate or NOT_CALIBRATED,
             leave_out_missing=self.missing_target == "leave_out",
         )

@@ -88,6 +88,11 @@ def by_class(named: Mapping[str, Any], classes: Sequence[str] | None) -> dict[st
     return separate
 
 
+def without_infinity(values: NDArray[Any]) -> NDArray[Any]:
+    """Return figures with NaN for infinite ends of calibrated intervals, which are empty cells in tables."""
+    return np.where(np.isinf(values), np.nan, values) if values.dtype == np.float64 else values
+
+
 def are_finite(prediction: Prediction) -> bool:
     """Tell whether all figures are finite; a target near the largest float64 may overflow.
 

@@ -18,7 +18,7 @@ from sampler.posterior.display.tabular import (
 )
 from sampler.posterior.posterior_draws import PosteriorDraws
 from sampler.posterior.report import diagnose
-from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
+from sampler.storage.conformal_table import ConformalTable, kept_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -127,8 +127,7 @@ class AssessablePosterior(PosteriorDraws):
 
         """
         rows = LabelledRows.read(self, X, y, weights)
-        chosen = np.unique(np.linspace(0, len(rows.y) - 1, min(len(rows.y), MAX_ROWS)).astype(np.int64))
-        return self.calibrated_by("holdout", conformity(self, rows.part(chosen)))
+        return self.calibrated_by("holdout", conformity(self, rows.part(kept_rows(len(rows.y)))))
 
     def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""

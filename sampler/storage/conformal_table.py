@@ -5,6 +5,7 @@ It is stored in a model's header; docs/maths.md#calibrated-intervals has the for
 
 from __future__ import annotations
 
+import hashlib
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,10 +21,11 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CalibrationKind = Literal["holdout", "folds", "outcomes"]
-KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
+CalibrationKind = Literal["holdout", "folds"]
+KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds")
 MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
 TWO_SIDED_ROWS = 200  # from so many on, either tail has its own share
+SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 USUAL_LEVEL = 0.9  # of intervals that are asked for without a level
 NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
 
@@ -31,6 +33,22 @@ NOT_PROMISED = "Not promised: the same for each value of the features, or if row
 def rows_needed(level: float) -> int:
     """Return the least number of calibration rows for intervals or sets of a level."""
     return math.ceil(1 / (1 - level) - 1e-9) - 1
+
+
+def check_held_out(held: int) -> None:
+    """Refuse too few held-out rows for calibrated intervals of the usual level; raise SettingsError."""
+    if held < (least := rows_needed(USUAL_LEVEL)):
+        raise SettingsError(
+            f"calibrate=holdout takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, and "
+            f"{held} are held out: hold out a larger share, or calibrate by folds",
+            field="calibrate",
+            code="out_of_range",
+        )
+
+
+def kept_rows(count: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
+    """Choose the calibration rows of `count`: at most `most`, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
 
 
 @dataclass(frozen=True)
@@ -85,8 +103,8 @@ class ConformalTable:
     Attributes
     ----------
     kind
-        Origin of the rows: held out from the fit ("holdout"), the training rows, each scored by a fit to
-        other folds ("folds"), or observed later ("outcomes").
+        Origin of the rows: held out from the fit ("holdout"), or the training rows, each scored by a fit to
+        the other folds ("folds").
     draws
         Draws per chain of the model whose predictions are calibrated.
     scores
@@ -114,8 +132,8 @@ class ConformalTable:
         """
         if not len(scores):
             raise SettingsError("there are no rows to calibrate by", field="calibrate", code="out_of_range")
-        kept = np.unique(np.linspace(0, len(scores) - 1, min(len(scores), MAX_ROWS)).astype(np.int64))
-        return cls(kind, draws, np.sort(np.asarray(scores, np.float64)[kept]), of_classes)
+        kept = np.asarray(scores, np.float64)[kept_rows(len(scores))]
+        return cls(kind, draws, np.sort(kept), of_classes)
 
     @property
     def rows(self) -> int:
@@ -164,11 +182,21 @@ class ConformalTable:
                 f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
                 f"these {what}, judged by fits that had not seen the rows. No guarantee goes with it."
             )
-        rows = {"holdout": "rows held out from the fit", "outcomes": "rows observed later"}[self.kind]
         return (
-            f"Of new rows like the {self.rows} {rows}, at least {level:.4g} fall inside these {what} on "
-            f"average. {NOT_PROMISED}"
+            f"Of new rows like the {self.rows} rows held out from the fit, at least {level:.4g} fall inside "
+            f"these {what} on average. {NOT_PROMISED}"
         )
+
+    @property
+    def checksum(self) -> str:
+        """Beginning of the SHA-256 of the scores, hexadecimal: another one after another calibration."""
+        return hashlib.sha256(self.scores.astype("<f8").tobytes()).hexdigest()[:16]
+
+    def summary(self) -> dict[str, Any]:
+        """Return kind, numbers of draws and rows, checksum, and the claims of the usual levels, as JSON."""
+        possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.rows)
+        claims = [self.at(level).claim for level in possible]
+        return self.to_json() | {"checksum": self.checksum, "claims": claims}
 
     def to_json(self) -> dict[str, Any]:
         """Return the table without its scores as JSON values."""

@@ -12,31 +12,16 @@ from sampler.data.data_warnings import index_warnings
 from sampler.data.holdout import holdout_rows
 from sampler.data.target import guess_family
 from sampler.definitions.data import CALIBRATE, HOLDOUT
-from sampler.errors import DataWarning, SettingsError
+from sampler.errors import DataWarning
 from sampler.fitting import run
 from sampler.posterior.assessment.conformal import conformity
 from sampler.settings import NO_TRANSFORM
-from sampler.storage.conformal_table import USUAL_LEVEL, rows_needed
-from sampler.studies.folds import StudyRows, folds_of
+from sampler.storage.conformal_table import check_held_out
+from sampler.studies.folds import FOLDS, StudyRows, folds_of
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sampler.posterior.posterior import Posterior
     from sampler.preparation import PreparedFit
-
-FOLDS = 5
-
-
-def check_held_out(held: int) -> None:
-    """Refuse too few held-out rows for calibrated intervals of the usual level; raise SettingsError."""
-    if held < (least := rows_needed(USUAL_LEVEL)):
-        raise SettingsError(
-            f"calibrate=holdout takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, and "
-            f"{held} are held out: hold out a larger share, or calibrate by folds",
-            field="calibrate",
-            code="out_of_range",
-        )
 
 
 def fit_calibrated(
@@ -87,14 +72,6 @@ def fit_calibrated(
             return posterior
         scores[held] = conformity(apart, rows.labelled(apart, held))
     return posterior.calibrated_by("folds", scores)
-
-
-def score_apart(
-    rows: StudyRows, held: NDArray[np.int64], settings: dict[str, Any], report: Any = None
-) -> NDArray[np.float64]:
-    """Fit to all rows but those of a fold, in one thread, and score these (`conformity`)."""
-    posterior = run(rows.prepare_without(held, settings), num_threads=1, report=report)
-    return conformity(posterior, rows.labelled(posterior, held))
 
 
 def _is_cut(posterior: Posterior) -> bool:

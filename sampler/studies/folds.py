@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from sampler.preparation import PreparedFit
 
 
+FOLDS = 5  # of a calibration
+
+
 def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:
     """Part the rows at random into folds whose sizes differ by at most one, each in ascending order."""
     if num_rows < 2 * folds:

@@ -1,25 +1,29 @@
 """A `finish` unit: the verdict on a model's chains, and the scores on its held-out rows."""
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from sqlalchemy.orm import Session
 
-from app.store import draws, models
+from app.store import draws, models, studies
 from app.store.engine import session_scope
 from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive
-from app.store.tables import Json, Model
+from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
 from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
 from sampler.settings import OMITTED
-from sampler.storage.model_header import with_counts
+from sampler.storage.conformal_table import ConformalTable
+from sampler.storage.model_header import with_calibration, with_counts
+from sampler.studies.folds import FOLDS
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.fit_spec import ModelRows, read_rows, read_spec, scored_rows, split
-from worker.fits.scoring import importance_of, look_at, score
+from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -51,7 +55,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         stopped = {"by": ended_by, **seen.to_json()}
         cut = _cut(model, header, posterior) if short else None
     _beat(watch)
-    holdout, held_out = _score(context, claim, watch, posterior)
+    found = _score(context, claim, watch, posterior)
+    table = found.table
     watch.check()
     with session_scope(context.engine) as session:
         units.finish_model(
@@ -59,11 +64,16 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             claim,
             verdict=summary.verdict,
             diagnostics=json_safe(summary.to_json() | {"chosen": _chosen(posterior, model.settings)}),
-            holdout=json_safe(holdout),
-            held_out=json_safe(held_out),
+            holdout=json_safe(found.holdout),
+            held_out=json_safe(found.by_row),
             stopped=json_safe(stopped),
             cut=cut,
+            calibrated=None
+            if table is None
+            else units.Calibrated(with_calibration(cut.header if cut else header, table), table.summary()),
         )
+        if model.settings.get("calibrate") == "folds":
+            _calibrate_by_folds(session, claim.model_id)
 
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:
@@ -90,25 +100,45 @@ def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
     return units.Cut(model.settings | counts, with_counts(header, **counts), warnings)
 
 
-def _score(
-    context: Context, claim: Claim, watch: Watch, posterior: Posterior
-) -> tuple[Json | None, Json | None]:
+@dataclass(frozen=True)
+class _HeldOut:
+    """Scores on the held-out rows, figures by row, and the calibration by them."""
+
+    holdout: Json | None = None
+    by_row: Json | None = None
+    table: ConformalTable | None = None
+
+
+def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -> _HeldOut:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         if len(spec.held_out) == 0:
-            return None, None
+            return _HeldOut()
         rows: ModelRows = read_rows(session, spec)
     training, held = split(spec, rows)
     scored = scored_rows(spec, rows)
     if len(scored) == 0:
-        return None, None
+        return _HeldOut()
 
     def beat() -> None:
         _beat(watch)
 
     scores = score(posterior, training, held, beat)
     by_row = look_at(posterior, held, scored, beat)
-    return scores, by_row | {"importance": importance_of(posterior, held, beat)}
+    table = calibrate(posterior, held, beat) if spec.settings.get("calibrate") == "holdout" else None
+    return _HeldOut(scores, by_row | {"importance": importance_of(posterior, held, beat)}, table)
+
+
+def _calibrate_by_folds(session: Session, model_id: str) -> None:
+    """Queue the study that calibrates a model which has succeeded."""
+    model = session.get_one(Model, model_id, populate_existing=True)
+    if model.state != SUCCEEDED:
+        return
+    fits = [int(model.settings["num_chains"])] * FOLDS
+    request = {"draws": int(model.settings["num_draws"])}
+    studies.create(
+        session, owner=model.owner, model_id=model_id, kind="calibration", request=request, fits=fits
+    )
 
 
 def _beat(watch: Watch) -> bool:

@@ -88,6 +88,12 @@ class ModelRows:
     exposure: pa.ChunkedArray | None = None
     censoring: dict[str, RawColumn] = field(default_factory=dict)  # by role
 
+    def take(self, index: NDArray[np.int64]) -> "ModelRows":
+        """Select rows by their numbers."""
+        weights, exposure = (None if c is None else c.take(index) for c in (self.weights, self.exposure))
+        censoring = {role: column.part(index) for role, column in self.censoring.items()}
+        return ModelRows(self.X.take(index), self.y.take(index), weights, exposure, censoring)
+
     def encoded(self, posterior: Posterior) -> Coded:
         """Encode the rows, with their exposures and limits, for a model."""
         if self.censoring:
@@ -148,8 +154,8 @@ def split(spec: Spec, rows: ModelRows) -> tuple[ModelRows, ModelRows]:
     held[spec.held_out] = True
     used = _used(spec, rows)
     if used.all() and not held.any():
-        return rows, _take(rows, np.zeros(0, np.int64))
-    return _take(rows, np.flatnonzero(used & ~held)), _take(rows, np.flatnonzero(used & held))
+        return rows, rows.take(np.zeros(0, np.int64))
+    return rows.take(np.flatnonzero(used & ~held)), rows.take(np.flatnonzero(used & held))
 
 
 def scored_rows(spec: Spec, rows: ModelRows) -> NDArray[np.int64]:
@@ -193,9 +199,3 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         ignored=[name for name in spec.names if name not in used],
         **(arguments | training.censoring),
     )
-
-
-def _take(rows: ModelRows, index: NDArray[np.int64]) -> ModelRows:
-    weights, exposure = (None if c is None else c.take(index) for c in (rows.weights, rows.exposure))
-    censoring = {role: column.part(index) for role, column in rows.censoring.items()}
-    return ModelRows(rows.X.take(index), rows.y.take(index), weights, exposure, censoring)

@@ -11,8 +11,10 @@ from sampler.data.target import read_outcomes
 from sampler.errors import DataError
 from sampler.posterior.assessment import calibration, censored_scores, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
+from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.scoring import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
+from sampler.storage.conformal_table import ConformalTable, kept_rows
 from worker.fits.fit_spec import ModelRows, floats
 
 UNSEEN = "The served model was fitted without these rows."
@@ -25,7 +27,7 @@ def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Call
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
-    rows = _labelled(posterior, held)
+    rows = labelled(posterior, held)
     found = scoring.score(posterior, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
@@ -42,7 +44,14 @@ def look_at(
     posterior: Posterior, held: ModelRows, numbers: NDArray[np.int64], beat: Callable[[], None]
 ) -> Json:
     """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`."""
-    return calibration.row_by_row(posterior, _labelled(posterior, held), numbers, beat)
+    return calibration.row_by_row(posterior, labelled(posterior, held), numbers, beat)
+
+
+def calibrate(posterior: Posterior, held: ModelRows, beat: Callable[[], None]) -> ConformalTable | None:
+    """Calibrate the posterior by the held-out rows, at most 10,000 of them, evenly spaced."""
+    rows = labelled(posterior, held)
+    scores = conformity(posterior, rows.part(kept_rows(len(rows.y))), beat)
+    return posterior.calibrated_by("holdout", scores).conformal_table
 
 
 def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None]) -> list[Json] | None:
@@ -50,7 +59,7 @@ def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None
 
     The usual loss comes first. `beat` is called between evaluations. None for too few rows.
     """
-    rows = _labelled(posterior, held)
+    rows = labelled(posterior, held)
     try:
         ranked = permutation_importance(posterior, rows, before=beat)
     except DataError:
@@ -58,7 +67,8 @@ def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None
     return [by_loss.to_json() for by_loss in ranked]
 
 
-def _labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
+def labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
+    """Encode rows with their outcomes for a model."""
     coded = held.encoded(posterior)
     if posterior.classes is None:
         return LabelledRows(coded, held.outcomes, held.precisions)

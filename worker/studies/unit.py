@@ -8,30 +8,35 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from sqlalchemy.orm import Session
+
+from app.store import studies
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
 from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Progress
-from app.store.tables import Json, Study
+from app.store.tables import SUCCEEDED, Json, Study
 from sampler import Settings
 from worker.context import Context
 from worker.fits.fit_spec import ModelRows, Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
-from worker.studies import selection, tuning
+from worker.studies import calibration, selection, tuning
 
 
 class _Kind(NamedTuple):
-    """Settings of a kind's fits, and the function that runs a part and returns its statistics."""
+    """Settings of a kind's fits, and the functions that run a part and conclude a study that succeeded."""
 
     settings_of: Callable[[Json, Spec, int], Json]
     run: Callable[[Json, Spec, ModelRows, int, Callable[[int], None]], Json]
+    conclude: Callable[[Session, Study, list[Json]], None] | None = None
 
 
 _KINDS = {
     "selection": _Kind(selection.settings_of, selection.run),
     "tuning": _Kind(tuning.settings_of, tuning.run),
+    "calibration": _Kind(calibration.settings_of, calibration.run, calibration.conclude),
 }
 
 
@@ -65,6 +70,9 @@ def run_study(context: Context, claim: Claim, watch: Watch) -> None:
     watch.check()
     with session_scope(context.engine) as session:
         units.finish_part(session, claim, fits, statistics)
+        study = session.get(Study, claim.study_id, populate_existing=True)
+        if kind.conclude is not None and study is not None and study.state == SUCCEEDED:
+            kind.conclude(session, study, studies.statistics(session, study.id))
 
 
 def _training(context: Context, spec: Spec) -> ModelRows:

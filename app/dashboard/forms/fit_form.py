@@ -16,6 +16,7 @@ from app.web.fit_request import ModelRequest
 
 ROLES = ("weights", "exposure", "event", "lower", "upper")  # chosen columns besides target and features
 KIND = "kind:"  # prefix of a field that overrides a column's kind
+PLAIN = ("name", *ROLES, "family", "method", "calibrate")  # fields of text or a choice
 LONGEST = 20  # longest whole number in characters
 
 
@@ -27,7 +28,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     features = [name for name in form.getlist("features") if isinstance(name, str) and name not in taken]
     faults = [] if features else [Fault("features", None, "choose at least one")]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
-    texts = {name: text(form, name) for name in ("name", *ROLES, "family", "method")}
+    texts = {name: text(form, name) for name in PLAIN}
     body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
     body |= {"groups": groups} if groups else {}
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}

@@ -304,6 +304,7 @@ def _predicted(
         "interval": interval,
         "reasons": None,
         "survival": None,
+        "calibrated": None,
     }
     if not model.draws:
         return nothing
@@ -323,6 +324,9 @@ def _predicted(
             found["answer"] = predictor.predict(owner, model_id, wanted).to_json()
             wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
             found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
+            if model.calibration is not None:
+                wanted = PredictRequest(rows=[found["row"]], interval="calibrated")
+                found["calibrated"] = predictor.predict(owner, model_id, wanted).to_json()
             found["reasons"] = _reasons(predictor, owner, model_id, found["row"])
             if any(model.settings.get(role) for role in ("event", "lower", "upper")):
                 found["survival"] = _survival(predictor, owner, model_id, found["row"])

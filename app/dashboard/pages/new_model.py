@@ -150,6 +150,7 @@ def _page(
         once=entries.get("once") or secrets.token_urlsafe(16),
         families=requests.FAMILY_LABELS,
         methods=requests.CHOICES["method"],
+        calibrate=requests.DEFINITIONS["calibrate"].form,
         method_words=formatting.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )

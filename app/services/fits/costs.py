@@ -25,6 +25,7 @@ from sampler.data.scalars import counted
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
+from sampler.studies.folds import FOLDS
 
 MIB = 1024 * 1024
 # Bytes, measured and rounded up:
@@ -114,6 +115,9 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     turns = -(-chains // max(slots, 1))
     finish = finish_seconds(settings, rows, columns)
     seconds = prepare_seconds(rows, columns) + turns * chain_seconds(settings, seen, columns) + finish
+    if settings.get("calibrate") == "folds":
+        apart = prepare_seconds(rows, columns) + chains * chain_seconds(settings, rows, columns)
+        seconds += max(apart, FOLDS * apart / max(slots, 1))
     return Cost(PROCESS + max(sampling, finishing), seconds, finish)
 
 

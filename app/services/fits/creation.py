@@ -16,7 +16,7 @@ from app.services.errors import NotFoundError
 from app.services.fits import models, request_checks, stop_rules
 from app.services.fits.costs import Cost, check_memory, check_seconds, coded_columns, estimate
 from app.services.fits.durations import looks_seconds
-from app.services.fits.requests import FitRequest
+from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_context import actor
 from app.store import datasets as dataset_store
 from app.store import models as store
@@ -167,6 +167,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         reserved = [request.target, *request.roles.values(), *request.groups]
         request_checks.check_columns(dataset, reserved)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+    all_targets = table.column(request.target)
     missing = 0
     if request.leave_out_missing:
         limits = [name for role in ("lower", "upper") if (name := request.roles.get(role))]
@@ -176,6 +177,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     settings, prior = request_checks.resolve(request, table)
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)
+    request_checks.check_calibration(request, settings, dataset, all_targets)
     request_checks.check_particles(dataset, settings)
     num_groups = request_checks.check_groups(table, request, settings)
     choice = request_checks.choose_features(dataset, reserved, request)
@@ -195,6 +197,8 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         "prior": prior,
         "holdout": request.holdout,
     }
+    if request.calibrate != NOT_CALIBRATED:
+        spec["calibrate"] = request.calibrate
     if missing:
         spec["missing_target"] = "leave_out"
         told = f"{missing} rows without {request.target} are left out"

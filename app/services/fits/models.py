@@ -67,6 +67,7 @@ class FittedModel:
     verdict: str | None
     diagnostics: Json | None
     holdout: Json | None
+    calibration: Json | None
     stopped: Json | None
     error: Json | None
     warnings: list[str]
@@ -172,6 +173,7 @@ def _fitted(model: Model, chains: Sequence[Unit], origin: store.ModelOrigin) -> 
         verdict=model.verdict,
         diagnostics=model.diagnostics,
         holdout=model.holdout,
+        calibration=model.calibration,
         stopped=model.stopped,
         error=model.error,
         warnings=model.warnings,

@@ -4,15 +4,21 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from app.services import datasets
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError
-from app.services.fits.requests import FitRequest
+from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
-from sampler import ColumnSummary, DataError, Settings, SettingsError, choose
+from sampler import ColumnSummary, DataError, Settings, SettingsError, choose, holdout_rows
 from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
-from sampler.data.censoring.outcomes import check_censoring, read_censored_target, read_roles
+from sampler.data.censoring.outcomes import (
+    check_censoring,
+    read_censored_target,
+    read_roles,
+    refuse_censoring,
+)
 from sampler.data.columns import is_beyond
 from sampler.data.groupings import check_names, group_names, read_groups
 from sampler.data.schema import Choice, Column
@@ -23,6 +29,7 @@ from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
 from sampler.preparation import check_exposure, check_weights, checked_prior
 from sampler.setting_checks import check_groups as check_group_settings
+from sampler.storage.conformal_table import check_held_out
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
@@ -175,6 +182,32 @@ def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
     raise UnusableDataError(
         f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
     )
+
+
+def check_calibration(
+    request: FitRequest, settings: Settings, dataset: Dataset, target: pa.ChunkedArray
+) -> None:
+    """Check that there are rows enough to calibrate by; `target` has all rows of the dataset.
+
+    Raises
+    ------
+    InvalidRequestError
+        Outcomes are censored, or too few rows are held out; says how many are needed.
+    """
+    if request.calibrate == NOT_CALIBRATED:
+        return
+    try:
+        refuse_censoring(request.roles, "calibrate")
+    except SettingsError as error:
+        raise _refused(error) from None
+    if request.calibrate != "holdout":
+        return
+    held = holdout_rows(dataset.num_rows, request.holdout, settings.seed)
+    used = int(pc.sum(pc.is_valid(target.take(held))).as_py() or 0) if len(held) else 0
+    try:
+        check_held_out(used)
+    except SettingsError as error:
+        raise _refused(error) from None
 
 
 def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:

@@ -25,6 +25,7 @@ FAMILY_LABELS = {
     **{name: family.label for name, family in FAMILIES.items()},
 }
 DEFINITIONS = EVERY  # of all settings, by name
+NOT_CALIBRATED = "none"
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class FitRequest:
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0
+    calibrate: str = NOT_CALIBRATED
     leave_out_missing: bool = False  # rows without a target
 
 
@@ -49,6 +51,8 @@ def like(
     engine: Engine, owner: str, model_id: str, *, holdout: float = 0.0, name: str | None = None
 ) -> FitRequest:
     """Return the request for a fit with the settings of another model, except its holdout and its name.
+
+    It is calibrated as the other, by held-out rows only where there are any.
 
     Raises
     ------
@@ -77,5 +81,11 @@ def like(
         prior=settings.get("prior"),
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
         holdout=holdout,
+        calibrate=_calibration_of(settings, holdout),
         leave_out_missing=settings.get("missing_target") == "leave_out",
     )
+
+
+def _calibration_of(settings: Mapping[str, Any], holdout: float) -> str:
+    how = str(settings.get("calibrate", NOT_CALIBRATED))
+    return NOT_CALIBRATED if how == "holdout" and not holdout else how

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from app.services.predictions.kept_columns import beside
 from sampler import Prediction
-from sampler.posterior.answer_columns import by_class, columns
+from sampler.posterior.answer_columns import by_class, columns, without_infinity
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
 
 Floats = NDArray[np.float64]
@@ -50,6 +50,7 @@ class PredictionAnswer:
             "classes": None if self.classes is None else list(self.classes),
             "warnings": [*self.notes, *self.prediction.warnings],
             **({"groups": self.prediction.groups} if self.prediction.groups else {}),
+            **({"claims": [each.claim for each in self.prediction.claims]} if self.prediction.claims else {}),
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -60,6 +61,7 @@ class PredictionAnswer:
             "mean": prediction.mean.tolist(),
             "sd": None if self.only_mean else prediction.sd.tolist(),
             **_bounds(prediction),
+            **_sets(prediction),
             "mcse": self.errors and {"mean": _finite(self.errors.mean), **_bounds(self.errors)},
             "rhat": None if self.rhat is None else _finite(self.rhat),
             "rows_verdict": self.rows_verdict and self.rows_verdict.verdict,
@@ -80,6 +82,11 @@ class PredictionAnswer:
         arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
         figures = with_facts(pa.table(arrays), self.facts())
         return figures if self.kept is None else beside(self.kept, figures)
+
+
+def labels_of(members: Iterable[Sequence[bool]], classes: Sequence[str]) -> list[list[str]]:
+    """Name the classes in the prediction set of each row."""
+    return [[label for label, inside in zip(classes, row, strict=True) if inside] for row in members]
 
 
 def with_facts(table: pa.Table, facts: Mapping[str, Any]) -> pa.Table:
@@ -147,6 +154,15 @@ def _bounds(estimates: Prediction | Errors) -> dict[str, Any]:
     }
 
 
+def _sets(prediction: Prediction) -> dict[str, Any]:
+    """Return the prediction sets of classes as an entry of an answer; empty for other predictions."""
+    named = [
+        {"level": each.level, "classes": labels_of(each.members.tolist(), prediction.classes or ())}
+        for each in prediction.sets
+    ]
+    return {"sets": named} if named else {}
+
+
 def _finite(values: Floats) -> list[Any]:
     """Return values as a list for JSON, with None for numbers that are not finite."""
     if np.isfinite(values).all():
@@ -158,5 +174,5 @@ def _finite(values: Floats) -> list[Any]:
 
 def _array(values: Any) -> pa.Array:
     if isinstance(values, np.ndarray):
-        return pa.array(values, from_pandas=True)
+        return pa.array(without_infinity(values), from_pandas=True)
     return pa.array(values, pa.string())

@@ -93,7 +93,7 @@ class Posteriors:
         stored, draws = self._finished(owner, model) or self._present(owner, model)
         posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
         for _ in range(LOADS):
-            if draws is None or posterior.num_draws >= draws:
+            if (draws is None or posterior.num_draws >= draws) and _is_calibrated_as(posterior, stored):
                 break
             # The cached posterior, or one being loaded for another caller, is older than this query.
             self.cache.drop(stored.id)
@@ -156,6 +156,12 @@ class Posteriors:
             return Posterior.from_blocks(header, blocks)
         except PackedError as error:
             raise DamagedError(f"Model {model_id}: {error}.") from error
+
+
+def _is_calibrated_as(posterior: Posterior, model: ModelHead) -> bool:
+    """Tell whether a posterior has the calibration that the model's row shows."""
+    table, shown = posterior.conformal_table, model.calibration
+    return (None if table is None else table.checksum) == (None if shown is None else shown["checksum"])
 
 
 def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:

@@ -34,6 +34,7 @@ MAX_SAMPLES = 1_000_000  # rows times draws in one response
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,
 # Monte Carlo errors and R-hat.
 QUANTILES, EXAMINED = 100, 5000
+OF_OUTCOMES = ("predictive", "calibrated")  # kinds of intervals
 NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
 
 
@@ -171,7 +172,7 @@ def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | No
     if request.target != "mean":
         bounds = 2 * len(request.levels) + len(request.quantiles or ())
         kind = request.interval or posterior.usual_interval
-        each += QUANTILES + (posterior.bound_work(coded) * bounds if kind == "predictive" else 0)
+        each += QUANTILES + (posterior.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
     if request.mcse or request.rhat or request.require is not None:
         each += EXAMINED
     return int(draws * each)

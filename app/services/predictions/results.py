@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns, stored
-from app.services.predictions.answers import arrow_parts, to_csv, with_facts
+from app.services.predictions.answers import arrow_parts, labels_of, to_csv, with_facts
 from app.services.predictions.posteriors import DamagedError
 from app.store import predictions as store
 from app.store.engine import session_scope
@@ -22,6 +22,7 @@ from app.store.errors import CorruptBlockError, DatasetGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction
 from sampler.data.row_flags import Flag, as_text
 from sampler.posterior.answer_columns import percent
+from sampler.storage.conformal_table import CalibratedLevel
 
 CSV_ROWS = 8192  # rows per written piece
 PIECE_BYTES = 1 << 20  # of a file that is sent from disk
@@ -88,6 +89,7 @@ class Result:
             yield f',"{name}":'.encode()
             yield from self._list(name)
         yield from self._bounds("", request)
+        yield from self._sets(request)
         yield b',"mcse":'
         if request["mcse"]:
             yield b'{"mean":'
@@ -104,7 +106,7 @@ class Result:
 
     def _bounds(self, prefix: str, request: dict[str, Any]) -> Iterator[bytes]:
         yield b',"intervals":['
-        for k, level in enumerate(request["levels"]):
+        for k, level in enumerate([] if _has_sets(request) else request["levels"]):
             yield f'{"," if k else ""}{{"level":{json.dumps(level)},"lower":'.encode()
             yield from self._list(f"{prefix}lower_{percent(level)}")
             yield b',"upper":'
@@ -115,6 +117,18 @@ class Result:
             yield f'{"," if k else ""}{{"q":{json.dumps(q)},"values":'.encode()
             yield from self._list(f"{prefix}quantile_{percent(q)}")
             yield b"}"
+        yield b"]"
+
+    def _sets(self, request: dict[str, Any]) -> Iterator[bytes]:
+        if not _has_sets(request):
+            return
+        yield b',"sets":['
+        for k, level in enumerate(request["levels"]):
+            yield f'{"," if k else ""}{{"level":{json.dumps(level)},"classes":['.encode()
+            for seq in range(self._blocks):
+                members = self._read(seq).column(f"set_{percent(level)}").to_pylist()
+                yield (b"," if seq else b"") + to_json(labels_of(members, request["classes"]))[1:-1]
+            yield b"]}"
         yield b"]"
 
     def _list(self, name: str) -> Iterator[bytes]:
@@ -147,6 +161,10 @@ class Result:
         return table
 
 
+def _has_sets(request: dict[str, Any]) -> bool:
+    return request["interval"] == "calibrated" and request["classes"] is not None
+
+
 def _flat(table: pa.Table, facts: dict[str, Any]) -> pa.Table:
     """Convert flags to text and classes to columns, and put the facts on all rows into the metadata."""
     at = table.column_names.index("flags")
@@ -172,8 +190,10 @@ def _texts(flags: pa.ChunkedArray) -> pa.Array:
 
 def _facts(prediction: BatchPrediction) -> dict[str, Any]:
     request = prediction.request
+    claims = [CalibratedLevel.from_json(each).claim for each in request.get("calibrated", [])]
     return {
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,
         **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
+        **({"claims": claims} if claims else {}),
     }

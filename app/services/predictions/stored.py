@@ -113,9 +113,11 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
             request.quantiles,
             draws if request.draws is None else request.draws,
         )
+        if request.mcse:
+            row_diagnostics.errors(posterior, nothing, checked)
         if request.mcse or request.rhat:
             row_diagnostics.check_draws(checked.draws)
-    resolved = {
+    resolved: dict[str, Any] = {
         "levels": list(dict.fromkeys(request.levels)),
         "interval": checked.interval,
         "quantiles": list(dict.fromkeys(request.quantiles or [])),
@@ -126,6 +128,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         "classes": posterior.classes,
         "warnings": warnings,
     }
+    if checked.claims:
+        resolved["calibrated"] = [each.to_json() for each in checked.claims]
     if keep:
         kept_columns.check_free(keep, _names(resolved))
         resolved["keep"] = keep
@@ -183,6 +187,7 @@ def _names(request: Mapping[str, Any]) -> set[str]:
     """Return names that columns of the result may have."""
     bounds = [f"{end}_{percent(level)}" for level in request["levels"] for end in ("lower", "upper")]
     bounds += [f"quantile_{percent(q)}" for q in request["quantiles"]]
+    bounds += [f"set_{percent(level)}" for level in request["levels"]]
     errors = {f"mcse_{name}" for name in ("mean", *bounds)}
     names = {"mean", "sd", "flags", "rhat", kept_columns.IN_CSV, *bounds, *errors}
     return names | {f"{name}_{label}" for name in names for label in request["classes"] or ()}

@@ -12,7 +12,8 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.fits.costs import coded_columns
 from app.services.predictions import posteriors
-from app.services.studies import selection, tuning
+from app.services.studies import calibration, selection, tuning
+from app.services.studies.calibration import CalibrationRequest
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.services.studies.selection import SelectionRequest, SelectionResult
 from app.services.studies.tuning import TuningRequest, TuningResult
@@ -59,7 +60,12 @@ class StudyOfModel:
 
 
 def plan(
-    engine: Engine, owner: str, model_id: str, request: SelectionRequest | TuningRequest, *, slots: int = 0
+    engine: Engine,
+    owner: str,
+    model_id: str,
+    request: SelectionRequest | TuningRequest | CalibrationRequest,
+    *,
+    slots: int = 0,
 ) -> StudyOfModel:
     """Check a request against its model; writes nothing.
 
@@ -94,6 +100,8 @@ def plan(
     )
     if isinstance(request, TuningRequest):
         return StudyOfModel(model.id, tuning.plan(request, data, slots))
+    if isinstance(request, CalibrationRequest):
+        return StudyOfModel(model.id, calibration.plan(data, slots))
     return StudyOfModel(model.id, selection.plan(request, data, slots))
 
 

@@ -63,6 +63,7 @@ def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> No
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
     _queue(session, chains, stalled_attempts=0, iterations=iterations)
     model.settings, model.header = settings, header
+    model.calibration = None  # that of the draws so far
 
 
 def checkpoints(session: Session, model_id: str) -> int:

@@ -81,6 +81,14 @@ class Cut:
     warnings: list[str]
 
 
+@dataclass(frozen=True)
+class Calibrated:
+    """Header of a fit with its calibration, and a summary of that."""
+
+    header: bytes
+    summary: Json
+
+
 def checkpoint(session: Session, claim: Claim) -> bytes | None:
     """Return the checkpoint from which the claimed chain continues, None at its beginning."""
     return session.scalar(select(Unit.checkpoint).where(Unit.id == claim.unit_id))
@@ -205,6 +213,7 @@ def finish_model(
     held_out: Json | None = None,
     stopped: Json | None = None,
     cut: Cut | None = None,
+    calibrated: Calibrated | None = None,
 ) -> None:
     """End the `finish` unit; the model has succeeded when this commits.
 
@@ -214,6 +223,8 @@ def finish_model(
         Why a fit with stop rules ended.
     cut
         New settings and header of a fit whose time was over; chains without draws are removed.
+    calibrated
+        Header of a fit (or of what was cut of it) with its calibration.
     """
     if cut is not None:
         lifecycle.lock_all(session, claim.model_id)
@@ -228,6 +239,8 @@ def finish_model(
         values |= {"stopped": stopped, "deadline": None}
     if cut is not None:
         values |= {"settings": cut.settings, "header": cut.header, "warnings": cut.warnings}
+    if calibrated is not None:
+        values |= {"header": calibrated.header, "calibration": calibrated.summary}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
     if rows_changed(session, open_.values(state=state, finished_at=utc_now(), **values)):

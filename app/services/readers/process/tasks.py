@@ -103,6 +103,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
             **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
             "constants": posterior.constants,
         },
+        "calibration": table.summary() if (table := contents.posterior.conformal_table) else None,
         "verdict": summary.verdict,
         "diagnostics": summary.to_json(),
         "warnings": posterior.warnings,

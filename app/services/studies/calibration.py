@@ -1,0 +1,33 @@
+"""Studies "calibration": intervals calibrated by fits to the other folds, which then belong to the model."""
+
+from dataclasses import dataclass
+
+from app.services.errors import Fault, InvalidRequestError
+from app.services.fits.costs import check_memory, check_seconds
+from app.services.fits.durations import chain_seconds, prepare_seconds
+from app.services.studies.plan import StudyPlan, TrainingData
+from sampler import SettingsError
+from sampler.studies.folds import FOLDS, folds_of
+
+SCORE_BYTES = 22  # stored of a row, upper bound
+MOST_ROWS = 10_000  # scored
+
+
+@dataclass(frozen=True)
+class CalibrationRequest:
+    """A request for a calibration by folds (`POST /models/{id}/studies`)."""
+
+
+def plan(data: TrainingData, slots: int) -> StudyPlan:
+    """Check a request and plan its fits; raises InvalidRequestError and those of a fit too large."""
+    try:
+        folds_of(data.num_rows, FOLDS, 0)
+    except SettingsError as error:
+        raise InvalidRequestError(errors=[Fault("kind", None, str(error), error.code)]) from None
+    rows, columns, chains = data.num_rows, data.coded_columns, int(data.settings["num_chains"])
+    check_memory(data.settings, rows, columns)
+    each = prepare_seconds(rows, columns) + chains * chain_seconds(data.settings, rows, columns)
+    seconds = max(each, FOLDS * each / max(slots, 1))
+    check_seconds(seconds, "study", "Calibrate a model of fewer rows, draws or trees.")
+    request = {"draws": int(data.settings["num_draws"])}
+    return StudyPlan("calibration", request, [chains] * FOLDS, seconds, min(rows, MOST_ROWS) * SCORE_BYTES)

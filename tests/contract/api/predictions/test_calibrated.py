@@ -1,0 +1,135 @@
+"""Calibrated intervals over HTTP: by held-out rows and by folds, at once and in batches; refusals."""
+
+import io
+import json
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sampler import Posterior, holdout_rows
+from tests.support.api_calls import post_csv, problem, table
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+ROWS = {"rows": [{"size": 3, "colour": "red"}, {"size": 12, "colour": "blue"}], "interval": "calibrated"}
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", holdout=0.5, calibrate="holdout", seed=3)
+
+
+def test_held_out_rows_calibrate(client, settings, model):
+    """The library's own intervals with their claims, also in the model file; an extension ends them."""
+    shown = model["calibration"]
+    assert (shown["kind"], shown["rows"], shown["draws"]) == ("holdout", 30, 40)
+    assert [claim["level"] for claim in shown["claims"]] == [0.5, 0.8, 0.9, 0.95]
+    assert model["settings"]["calibrate"] == "holdout"
+    answer = client.post("/models/mine/predict", json=ROWS | {"level": [0.5, 0.9]}).json()
+    assert answer["interval"] == "calibrated"
+    assert answer["claims"] == [shown["claims"][0], shown["claims"][2]]
+    assert "30 rows held out from the fit, at least 0.9" in answer["claims"][1]["text"]
+
+    kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    expected = kept.predict(ROWS["rows"], level=[0.5, 0.9], interval="calibrated")
+    for told, own in zip(answer["intervals"], expected.intervals, strict=True):
+        assert (told["lower"], told["upper"]) == (own.lower.tolist(), own.upper.tolist())
+    lines = [line.split(",") for line in table(60).splitlines()[1:]]
+    held = [lines[row] for row in holdout_rows(60, 0.5, 3)]
+    X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
+    again = kept.calibrate(X, [float(line[0]) for line in held])
+    assert again.conformal_table.checksum == shown["checksum"]
+    imported = client.post(
+        "/models", content=kept.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
+    )
+    assert imported.json()["calibration"] == shown
+
+    assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
+    assert client.get("/models/mine").json()["calibration"] is None
+    assert "interval" in problem(client.post("/models/mine/predict", json=ROWS), 422)["errors"][0]["detail"]
+    run_units(settings)
+    more = client.get("/models/mine").json()["calibration"]
+    assert more["draws"] == 50
+    assert more["checksum"] != shown["checksum"]
+    assert client.post("/models/mine/predict", json=ROWS).json()["draws"] == 50
+
+
+def test_tables_and_batches_have_the_same_intervals(client, settings, model):
+    """Of a level beyond the rows' reach refused by name; CSV has the claims in a header."""
+    answer = client.post("/models/mine/predict", json=ROWS).json()
+    as_csv = client.post("/models/mine/predict", json=ROWS, headers={"Accept": "text/csv"})
+    head = as_csv.text.splitlines()[0]
+    assert head.replace('"', "") == "mean,sd,lower_90,upper_90,flags,interval"
+    assert as_csv.headers["bartserve-claims"] == answer["claims"][0]["text"]
+    dataset = post_csv(client, "size,colour\n3,red\n12,blue\n").json()["id"]
+    made = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
+    assert made.status_code == 202, made.text
+    run_units(settings)
+    result = client.get(f"/predictions/{made.json()['id']}/result").json()
+    for name in ("mean", "intervals", "claims", "interval"):
+        assert result[name] == answer[name]
+    for body, field in (
+        ({"level": 0.99}, "level"),
+        ({"quantiles": [0.1]}, "quantiles"),
+        ({"mcse": True}, "mcse"),
+        ({"draws": 5}, "draws"),
+    ):
+        refused = problem(client.post("/models/mine/predict", json=ROWS | body), 422)
+        assert refused["errors"][0]["column"] == field
+        if field != "draws":
+            path, more = "/models/mine/predictions", {"dataset_id": dataset, "interval": "calibrated"} | body
+            assert problem(client.post(path, json=more), 422)["errors"][0]["column"] == field
+    far = client.post("/models/mine/predict", json=ROWS | {"level": 0.99})
+    assert "takes at least 99 calibration rows, and there are 30" in far.text
+
+
+def test_classes_have_sets(client, settings):
+    """Of three classes by folds, in a study of its own that starts with the end of the fit."""
+    model = fitted(client, settings, name="mine", target="colour", family="categorical", calibrate="folds")
+    assert model["calibration"]["kind"] == "folds"
+    assert model["calibration"]["rows"] == 60
+    (study,) = client.get("/studies").json()["items"]
+    assert (study["kind"], study["state"], study["progress"]["fits"]) == ("calibration", "succeeded", 10)
+    rows = {"rows": [{"y": 2, "size": 3, "note": None}, {"y": 9, "size": 12, "note": None}]}
+    answer = client.post("/models/mine/predict", json=ROWS | rows).json()
+    (sets,) = answer["sets"]
+    assert (sets["level"], len(sets["classes"])) == (0.9, 2)
+    assert all(row and {*row} <= {*answer["classes"]} for row in sets["classes"])
+    assert answer["intervals"] == []
+    assert answer["claims"][0]["at_least"] is None
+    assert "No guarantee" in answer["claims"][0]["text"]
+    dataset = post_csv(client, "y,size,note\n2,3,\n9,12,\n").json()["id"]
+    made = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
+    run_units(settings)
+    path = f"/predictions/{made.json()['id']}/result"
+    result = client.get(path).json()
+    assert (result["sets"], result["claims"]) == (answer["sets"], answer["claims"])
+    parquet = pq.read_table(
+        io.BytesIO(client.get(path, headers={"Accept": "application/vnd.apache.parquet"}).content)
+    )
+    assert parquet.schema.field("set_90_red").type == pa.bool_()
+    assert json.loads(parquet.schema.metadata[b"bartserve"])["claims"] == answer["claims"]
+
+
+def test_a_model_is_calibrated_afterwards(client, settings):
+    """By a study; a model without a calibration refuses by name, and an unknown way or too few rows too."""
+    model = fitted(client, settings, name="mine", seed=1)
+    assert problem(client.post("/models/mine/predict", json=ROWS), 422)["errors"][0]["column"] == "interval"
+    started = client.post("/models/mine/studies", json={"kind": "calibration"})
+    assert started.status_code == 202, started.text
+    assert run_units(settings) == 5
+    assert client.get("/models/mine").json()["calibration"]["kind"] == "folds"
+    assert len(client.post("/models/mine/predict", json=ROWS).json()["intervals"]) == 1
+    body = {"dataset_id": model["dataset_id"], "target": "y", **SMALL}
+    for more, told in (
+        ({"calibrate": "holdout"}, "at least 9 held-out rows for 90% intervals, and 0 are held out"),
+        ({"calibrate": "holdout", "holdout": 0.1}, "and 6 are held out"),
+        ({"calibrate": "fold"}, "'none', 'holdout' or 'folds'"),
+    ):
+        refused = problem(client.post("/models", json=body | more), 422)
+        assert refused["errors"][0]["column"] == "calibrate"
+        assert told in refused["errors"][0]["detail"]
+    plain, folds = (
+        client.post("/models/estimate", json=body | {"calibrate": how}).json() for how in ("none", "folds")
+    )
+    assert folds["seconds"] > 2 * plain["seconds"]

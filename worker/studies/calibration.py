@@ -1,0 +1,48 @@
+"""A part of a study "calibration": scores of the rows of one fold by a fit to the others."""
+
+from collections.abc import Callable
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from app.store import models
+from app.store.tables import Json, Study
+from sampler.fitting import run as run_fit
+from sampler.posterior.assessment.conformal import conformity
+from sampler.settings import SETTINGS
+from sampler.storage.conformal_table import ConformalTable, kept_rows
+from sampler.storage.model_header import Header, with_calibration
+from sampler.studies.folds import FOLDS, folds_of
+from worker.fits.fit_spec import ModelRows, Spec, prepare_problem
+from worker.fits.scoring import labelled
+
+MOST_OF_A_FOLD = 2_000  # scored rows, so that all folds have at most as many as a table keeps
+
+
+def settings_of(_request: Json, spec: Spec, _number: int = 0) -> Json:
+    """Return the settings of the fits: the model's."""
+    return {name: spec.settings[name] for name in SETTINGS if spec.settings.get(name) is not None}
+
+
+def run(_request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+    """Fit to all rows but those of a fold, and score these; `tell` is as in `selection.run`."""
+    count = rows.X.num_rows
+    held = folds_of(count, FOLDS, spec.settings.get("seed", 0))[number]
+    training = rows.take(np.setdiff1d(np.arange(count), held))
+    problem = prepare_problem(spec, training)
+    posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
+    chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
+    return {"scores": conformity(posterior, labelled(posterior, rows.take(chosen))).tolist()}
+
+
+def conclude(session: Session, study: Study, statistics: list[Json]) -> None:
+    """Calibrate the model by the scores of all folds, if it still has the draws of the study's request."""
+    header = models.header(session, study.model_id)
+    if header is None:
+        return
+    scores = np.array([score for part in statistics for score in part["scores"]])
+    of_classes = bool(Header.from_bytes(header).schema.target.levels)
+    draws = int(study.request["draws"])
+    table = ConformalTable.of("folds", draws, scores, of_classes=of_classes)
+    calibrated = with_calibration(header, table)
+    models.calibrate(session, study.model_id, draws, calibrated, table.summary())
