@@ -94,7 +94,7 @@ def test_a_column_of_groups_is_no_feature(browser, client, form):
     assert model["settings"]["features"] == ["size"]
     page = page_of(browser.get(f"/ui/models/{model['id']}"))
     assert "Groupscolour" in page.words
-    both = page_of(browser.post("/ui/models", data=form | {"groups": ["y"]}), 422)
+    both = page_of(browser.post("/ui/models", data=form | {"groups": ["y"], "once": "another"}), 422)
     assert "is the target already" in both.words
 
 
