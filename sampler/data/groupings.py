@@ -106,12 +106,15 @@ def group_names(groups: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of columns of groups; raise SettingsError for too many, and for one named twice."""
     names = () if groups is None else (groups,) if isinstance(groups, str) else tuple(groups)
     if not all(isinstance(name, str) for name in names):
-        raise _refused(f"groups must be names of columns, not {groups!r}", "not_accepted")
+        told = f"groups must be names of columns, not {groups!r}"
+        raise SettingsError(told, field="groups", code="not_accepted")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise _refused(f"groups names {twice!r} twice", "not_accepted")
+        told = f"groups names {twice!r} twice"
+        raise SettingsError(told, field="groups", code="not_accepted")
     if len(names) > MOST_COLUMNS:
-        raise _refused(f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken", "too_large")
+        told = f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken"
+        raise SettingsError(told, field="groups", code="too_large")
     return names
 
 
@@ -127,20 +130,15 @@ def check_names(
     """
     for name in names:
         if name not in known:
-            raise _refused(
-                f"groups names {name!r}, which the table doesn't have{suggestion(name, known)}", "unknown"
-            )
+            told = f"groups names {name!r}, which the table doesn't have{suggestion(name, known)}"
+            raise SettingsError(told, field="groups", code="unknown")
         role = next((role for role, column in taken.items() if column == name), None)
         if role is not None:
-            raise _refused(f"groups: {name!r} is the {role} already", "contradiction")
+            told = f"groups: {name!r} is the {role} already"
+            raise SettingsError(told, field="groups", code="contradiction")
         if features is not None and name in features:
-            raise _refused(
-                f"groups: {name!r} is among the features too: name it in one of the two", "contradiction"
-            )
-
-
-def _refused(told: str, code: Any) -> SettingsError:
-    return SettingsError(told, field="groups", code=code)
+            told = f"groups: {name!r} is among the features too: name it in one of the two"
+            raise SettingsError(told, field="groups", code="contradiction")
 
 
 def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
