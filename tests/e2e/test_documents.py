@@ -147,6 +147,27 @@ def test_the_page_about_groups_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_censored_outcomes_runs():
+    """The page's table has the curves, medians and scores that it says; rows with limits are fitted."""
+    whole, limits = blocks(DOCS / "survival.md", "python")
+    session: dict = {}
+    exec(compile(whole, "survival.md", "exec"), session)
+    curves, posterior, test = session["curves"], session["posterior"], session["test"]
+    np.testing.assert_allclose(curves.survival, [[0.72, 0.44, 0.13], [0.78, 0.52, 0.18]], atol=0.03)
+    assert posterior.score(test, test["rfstime"])["concordance"] == pytest.approx(0.735, abs=0.01)
+    x = np.linspace(0, 1, 40)
+    y = np.where(x < 0.3, np.nan, x + 0.1 * np.sin(50 * x))
+    session |= {
+        "X": {"x": x},
+        "y": y,
+        "limit": np.full(40, 0.3),
+        "low": np.zeros(40),
+        "high": np.full(40, 0.35),
+    }
+    exec(compile(limits, "survival.md", "exec"), session)
+
+
+@pytest.mark.slow
 def test_the_page_about_bart_runs():
     """The page's notebook runs, and its statements on equality, noise and trees hold."""
     session: dict = {}

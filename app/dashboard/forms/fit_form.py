@@ -24,7 +24,7 @@ def body_of(form: FormData) -> dict[str, Any]:
     """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
     target = text(form, "target") or ""
     groups = [name for name in form.getlist("groups") if isinstance(name, str) and name]
-    taken = {target, *groups}
+    taken = {target, *groups, *(text(form, role) for role in ROLES)}
     features = [name for name in form.getlist("features") if isinstance(name, str) and name not in taken]
     faults = [] if features else [Fault("features", None, "choose at least one")]
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}

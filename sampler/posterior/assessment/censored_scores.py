@@ -54,7 +54,7 @@ def concordance(times: Floats, events: Flags, predicted: Floats) -> float | None
         later = predicted[(times > time) | ((times == time) & ~events)]
         right += np.count_nonzero(later > own) + 0.5 * np.count_nonzero(later == own)
         pairs += len(later)
-    return right / pairs if pairs else None
+    return float(right / pairs) if pairs else None
 
 
 def brier_times(times: Floats, events: Flags) -> Floats | None:
