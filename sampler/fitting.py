@@ -5,32 +5,27 @@ Slow imports are made when a fit begins, so that importing this module is fast.
 
 from __future__ import annotations
 
-import io
 import os
 import secrets
 import threading
 import time
 import warnings
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.methods import check_extends, find_method
+from sampler.posterior.display.fit_progress import progress_bars
 from sampler.settings import LIMITS, SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
-
-    from rich.progress import Progress
+    from collections.abc import Callable, Mapping, Sequence
 
     from sampler.chains import AnyChain
-    from sampler.kernels.jit import Tell
     from sampler.posterior.posterior import Origin, Posterior
     from sampler.preparation import PreparedFit
     from sampler.settings import Settings
@@ -336,7 +331,11 @@ def _run(
     training = problem.training
     method = find_method(training.settings.method)
     needed: list[Settings | str] = [training.settings, *method.training_kernels(training)]
-    with _bar(training, shown=progress, cold=not all(map(is_warm, needed))) as (compiling, compiled, shown):
+    with progress_bars(training, shown=progress, cold=not all(map(is_warm, needed))) as (
+        compiling,
+        compiled,
+        shown,
+    ):
         compiled(sum(warm(kernels, compiling) for kernels in needed))
         chains = begin(training)
         interrupted = _run_chains(chains, report or shown, num_threads)
@@ -386,73 +385,3 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
         took = max(time.perf_counter() - start, 1e-6)
         iterations = max(1, min(4 * iterations, int(iterations * SLICE_SECONDS / took)))
         report(index, chain)
-
-
-@contextmanager
-def _as_text(bars: Progress) -> Iterator[None]:
-    """Show progress bars in a notebook as text, updated in place twice a second."""
-    from IPython.display import display  # noqa: PLC0415  # installed wherever a notebook runs
-    from rich.console import Console  # noqa: PLC0415
-
-    page = Console(file=io.StringIO(), force_jupyter=False, force_terminal=False, width=100)
-
-    def text() -> dict[str, str]:
-        with page.capture() as captured:
-            page.print(bars.get_renderable())
-        return {"text/plain": captured.get()}
-
-    over = threading.Event()
-    shown = display(text(), raw=True, display_id=True)
-
-    def refresh() -> None:
-        while not over.wait(0.5):
-            shown.update(text(), raw=True)
-
-    thread = threading.Thread(target=refresh, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        shown.update(text(), raw=True)
-
-
-@contextmanager
-def _bar(
-    training: Training, *, shown: bool, cold: bool
-) -> Iterator[tuple[Tell, Callable[[float], None], Report]]:
-    """Show a progress bar per chain, and one for compilation where that takes long."""
-    if not shown:
-        yield (lambda _done, _total: None), (lambda _seconds: None), (lambda _index, _chain: None)
-        return
-    from rich.console import Console  # noqa: PLC0415  # imported only to show progress
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # noqa: PLC0415
-
-    parts = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    bars = Progress(*parts, console=console)
-    # In a notebook rich needs ipywidgets to show bars, and warns where they are missing.
-    alone = console.is_jupyter and find_spec("ipywidgets") is None
-    with _as_text(bars) if alone else bars:
-        word = "compiling, first run only" if cold else "loading kernels"
-        loading = bars.add_task(word, visible=False, total=None)
-        tasks = [bars.add_task(f"chain {c + 1}", total=None) for c in range(training.settings.num_chains)]
-        begun = time.monotonic()
-
-        def compiling(done: int, total: int) -> None:
-            late = time.monotonic() - begun > 1
-            bars.update(loading, completed=done, total=total, visible=late and done < total)
-
-        def compiled(seconds: float) -> None:
-            if seconds > 0:
-                console.print(f"compiled in {seconds:.0f} s; kept on disk, so the next fit starts at once")
-
-        def report(index: int, chain: AnyChain) -> None:
-            phase = "burn-in" if chain.phase == "burn_in" else "sampling"
-            described = f"chain {index + 1}, {phase}"
-            bars.update(
-                tasks[index], description=described, completed=chain.iteration, total=chain.iterations
-            )
-
-        yield compiling, compiled, report

@@ -356,7 +356,7 @@ LIMITS = {
     for name, setting in SETTINGS.items()
     if setting.limits is not None
 }
-EVERY: dict[str, Setting] = {  # by name; entries of prior, search and stop with a dot
+ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and stop with a dot
     **ROLES,
     **SETTINGS,
     **{f"prior.{name}": entry for name, entry in PRIOR.items()},

@@ -11,7 +11,7 @@ from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT, MISSING_T
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting
 from sampler.definitions.stop import STOP
-from sampler.settings import EVERY, SETTINGS
+from sampler.settings import ALL_SETTINGS, SETTINGS
 
 
 def _check_texts(value: Any) -> Any:
@@ -173,7 +173,7 @@ class ModelRequest(_SettingsRequest):
 
     def fit_request(self) -> FitRequest:
         """Convert to the service's request."""
-        settings = {name: value for name in EVERY if (value := getattr(self, name, None)) is not None}
+        settings = {name: value for name in ALL_SETTINGS if (value := getattr(self, name, None)) is not None}
         return FitRequest(
             dataset_id=self.dataset_id,
             target=self.target,

@@ -11,7 +11,7 @@ import pytest
 import sampler.settings
 from sampler import SettingsError, fit
 from sampler.definitions.data import ROLES
-from sampler.settings import EVERY, SETTINGS, Settings
+from sampler.settings import ALL_SETTINGS, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
 from worker.fits import fit_spec
 
@@ -86,7 +86,7 @@ def test_a_keyword_that_is_no_setting():
 def test_the_form_and_fit_know_every_setting():
     """Each requestable setting is on the form, and an argument of `fit` with the same default."""
     hidden = {"features", "columns", "prior_only", "search"}  # lists and groups of entries
-    assert {name for name, setting in EVERY.items() if setting.form is None} - hidden == {
+    assert {name for name, setting in ALL_SETTINGS.items() if setting.form is None} - hidden == {
         f"prior.{name}" for name in ("sigma_shape", "sigma_scale", "sharpness", "sharpness_start")
     }
     arguments = inspect.signature(fit).parameters
@@ -116,7 +116,7 @@ def test_a_number_out_of_range_is_refused_with_its_range():
         ("thin", "8", "thin must be a whole number from 1 to 100000, not '8'"),
     ):
         with pytest.raises(SettingsError, match=re.escape(told)) as refusal:
-            EVERY[name].check(name, value)
+            ALL_SETTINGS[name].check(name, value)
         assert (refusal.value.field, refusal.value.code) == (name, "out_of_range")
-    assert EVERY["prior.beta"].check("prior.beta", 0) == 0.0
-    assert EVERY["stop.max_rhat"].check("stop.max_rhat", 10) == 10.0
+    assert ALL_SETTINGS["prior.beta"].check("prior.beta", 0) == 0.0
+    assert ALL_SETTINGS["stop.max_rhat"].check("stop.max_rhat", 10) == 10.0

@@ -13,7 +13,7 @@ from sampler.data.schema import KINDS
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.settings import EVERY, SETTINGS
+from sampler.settings import ALL_SETTINGS, SETTINGS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": tuple(FAMILIES),
@@ -24,7 +24,7 @@ FAMILY_LABELS = {
     "auto": "detected from the target",
     **{name: family.label for name, family in FAMILIES.items()},
 }
-DEFINITIONS = EVERY  # of all settings, by name
+DEFINITIONS = ALL_SETTINGS  # of all settings, by name
 NOT_CALIBRATED = "none"
 
 

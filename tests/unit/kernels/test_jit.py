@@ -19,11 +19,11 @@ GROUP = "prediction"
 
 SHOW = """
 from sampler import is_warm, prepare, warm
-from sampler.fitting import _bar
+from sampler.posterior.display.fit_progress import progress_bars
 
 def show(group, tell):
     training = prepare({"x": [*range(20)]}, [*range(20)], family="gaussian", num_chains=1).training
-    with _bar(training, shown=True, cold=True) as (compiling, compiled, _):
+    with progress_bars(training, shown=True, cold=True) as (compiling, compiled, _):
         compiled(warm(group, lambda *done: (tell(*done), compiling(*done))))
 
 """
