@@ -27,7 +27,7 @@ SETTINGS = {
     "linear-forest": {"linear": True, "noise": "forest"},
     "t": {"noise": "t"},
     "no-transform": {"transform": "none"},
-    # what docs/verdict.md advises where chains don't agree, or advised
+    # steps that docs/verdict.md advises, or advises against, where chains don't agree
     "fewer-trees": {"num_trees": 50},
     "more-trees": {"num_trees": 400},
     "more-chains": {"num_chains": 8},
