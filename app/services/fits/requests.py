@@ -13,7 +13,7 @@ from sampler.data.schema import KINDS
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.settings import ALL_SETTINGS, SETTINGS
+from sampler.settings import ALL_SETTINGS, OMITTED, SETTINGS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": tuple(FAMILIES),
@@ -68,7 +68,9 @@ def like(
     settings = model.settings
     stop = settings.get("stop")
     draws = {} if stop is None else {"num_draws": stop["first_look"]}
-    known = {name: settings[name] for name, each in SETTINGS.items() if each.requested and name in settings}
+    known = OMITTED | {
+        name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
+    }
     return FitRequest(
         dataset_id=model.dataset_id,
         target=model.target,

@@ -196,7 +196,10 @@ def test_models_are_searched_sorted_and_compared(browser, client, settings):
 
 
 def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, client, settings):
-    """The new model has the same settings and name, and no holdout; the API does the same."""
+    """The new model has the same settings and name, and no holdout; the API does the same.
+
+    Settings stored only where they differ from none (transform, linear) are those of the old one too.
+    """
     model = fitted(client, settings, name="mine", holdout=0.25, stop={"max_rhat": 9.0}, prior={"k": 3})
     assert "Fit on all rows" in page_of(browser.get(f"/ui/models/{model['id']}")).words
 
