@@ -293,7 +293,7 @@ def test_json_is_the_services_document(asked, service):
     assert json.loads(asked(f"bartserve datasets show {dataset['id']} --json").stdout)["columns"]
     predicted = json.loads(asked("bartserve predict cars new.csv --json").stdout)
     assert (predicted["model_id"], len(predicted["mean"])) == (model["id"], 30)
-    fitted = asked(f"bartserve fit {dataset['id']} --target mpg --name told --json {shlex.join(FAST)}")
+    fitted = asked(f"bartserve fit {model['dataset_id']} --target mpg --name told --json {shlex.join(FAST)}")
     assert json.loads(fitted.stdout)["state"] == "succeeded"
     assert "verdict   " in fitted.stderr
     assert asked("bartserve models delete told").returncode == 0

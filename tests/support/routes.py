@@ -52,6 +52,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "accumulated-effects": {"feature": "size"},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
+        "survival": {"rows": [{"size": 1, "colour": "red"}]},
         "extend": {"num_draws": 1},
         "refit": {"holdout": 0.0},
         "amend": {"columns": {}},

@@ -59,7 +59,7 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     (field,) = (control for control in form.controls if control["name"] == "noise")
     assert field["id"] == "noise"
     small = SMALL | {"num_draws": 100, "num_burnin": 200}
-    sent = form.hidden | {name: str(value) for name, value in small.items()}
+    sent = form.hidden | {name: str(value).lower() for name, value in small.items()}
     made = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
     run_units(settings)
 
