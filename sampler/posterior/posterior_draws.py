@@ -15,7 +15,7 @@ from sampler.data.row_flags import by_row
 from sampler.posterior.assessment.conformal import check_request, predict_calibrated
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
-from sampler.posterior.intervals import CALIBRATED, IntervalFigures, IntervalKind, Request
+from sampler.posterior.intervals import CALIBRATED, AlikeNoise, IntervalFigures, IntervalKind, Request
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.intercepts import INCLUDED
 from sampler.posterior.prediction import Prediction
@@ -148,6 +148,9 @@ class PosteriorDraws(StoredDraws):
         one_normal = degrees is None and not self.noise_differs
         transform = self._transform
         plain = self._slopes is None and transform is None and (one_normal or not predictive)
+        alike = None
+        if one_normal and self._intercepts is None:
+            alike = AlikeNoise(sigma, self._offset, self._step)
 
         def evaluate(block: tuple[slice | NDArray[np.int64], bool]) -> tuple[Coded, Sums | None]:
             part = coded.part(block[0])
@@ -167,6 +170,7 @@ class PosteriorDraws(StoredDraws):
                     None if noise is None else _draws_by_row(noise),
                     None if degrees is None else degrees.reshape(-1),
                     transform,
+                    alike,
                 )
                 continue
             if self.family == "probit":
@@ -251,11 +255,12 @@ class PosteriorDraws(StoredDraws):
 
         `coded` are the rows, if they are known.
         """
-        plain = self._slopes is None and self._transform is None and self._degrees is None
-        if not plain or self.noise_differs:
+        if self._degrees is not None or self.noise_differs:
             return BOUND_BY_ROW
         if self._intercepts is None or coded is None or not coded.num_rows:
             return BOUND
+        if self._slopes is not None or self._transform is not None:
+            return BOUND_BY_ROW
         return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self._intercepts.known(coded)))
 
     def law(self, coded: Coded, weights: Floats | None = None) -> OutcomeLaw:

@@ -7,8 +7,9 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from sampler.data.transform import Transform
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import IntervalFigures, Request
+from sampler.posterior.intervals import FARTHEST_PLACE, FINER, AlikeNoise, IntervalFigures, Request
 from tests.support.models.random_posteriors import make_posterior
 
 STEP = 2.0**-18
@@ -96,6 +97,36 @@ def test_sums_past_32_bits():
     (found,) = answer(wide, sigma * 2**16, interval="predictive").intervals
     (plain,) = answer(steps, sigma, interval="predictive").intervals
     np.testing.assert_allclose((found.lower - 3) / 2**16, plain.lower - 3, rtol=1e-6)
+
+
+def mixture(f, sigma, alike, transform=None):
+    """Bounds of f [row, draw] with noise of one size, by the search for any noise or by the fast one."""
+    found = IntervalFigures((len(f),), Request.check([0.5, 0.9], "predictive", [0.01, 0.5]))
+    noise = np.broadcast_to(sigma, f.shape)
+    given = AlikeNoise(sigma, 3.0, STEP) if alike else None
+    found.fill_mixtures(slice(0, len(f)), f, noise, None, transform, given)
+    return found
+
+
+@pytest.mark.parametrize("transform", [None, Transform("log")])
+def test_draws_off_the_grid_have_the_quantiles_of_any_noise(transform):
+    """Within a grid's step, the same moments; a row is the same alone; one too far away is found slowly."""
+    rng = np.random.default_rng(2)
+    f, sigma = 3.0 + rng.normal(size=(6, 150)) * rng.uniform(0.01, 1, size=(6, 1)), rng.uniform(0.3, 0.4, 150)
+    fast, slow = (mixture(f, sigma, alike, transform) for alike in (True, False))
+    for one, other in zip(
+        (*fast.intervals, *fast.quantiles), (*slow.intervals, *slow.quantiles), strict=True
+    ):
+        np.testing.assert_allclose(
+            np.array(one[1:]), np.array(other[1:]), rtol=STEP / FINER, atol=STEP / FINER
+        )
+    np.testing.assert_array_equal(fast.mean, slow.mean)
+    alone = mixture(f[2:3], sigma, alike=True, transform=transform)
+    assert alone.quantiles[0].values[0] == fast.quantiles[0].values[2]
+    if transform is None:
+        far = np.array([f[0], f[0] + 2 * FARTHEST_PLACE * STEP / FINER])
+        both, only = mixture(far, sigma, alike=True), mixture(far[1:], sigma, alike=False)
+        assert both.quantiles[0].values[1] == only.quantiles[0].values[0]
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 90, "high", float("nan"), True, [0.9, 95], [None]])
