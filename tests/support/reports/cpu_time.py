@@ -28,11 +28,17 @@ class CpuTime:
         self.config = config
         self.shared: list[float] = []  # seconds of the shared fixtures set up in the current phase
         self.inside = 0
+        self.latest = 0.0
         self.tests: dict[str, float] = defaultdict(float)
         self.fixtures: dict[str, list[float]] = defaultdict(list)
         self.limited: set[str] = set()
         path = os.environ.get("BARTSERVE_TEST_COSTS")  # file to which the cost of each test is appended
         self.costs = None if path is None or hasattr(config, "workerinput") else Path(path)
+
+    def now(self) -> float:
+        """Return the processor seconds so far; a reading that missed a process counts as the one before."""
+        self.latest = max(self.latest, spent())
+        return self.latest
 
     @pytest.hookimpl(wrapper=True)
     def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[object], request: pytest.FixtureRequest):
@@ -40,23 +46,23 @@ class CpuTime:
         if fixturedef.scope == "function" or self.inside:
             return (yield)
         self.inside += 1
-        before = spent()
+        before = self.now()
         try:
             return (yield)
         finally:
             self.inside -= 1
-            self.shared.append(seconds := max(0.0, spent() - before))
+            self.shared.append(seconds := max(0.0, self.now() - before))
             request.node.config.stash.setdefault(FIXTURES, []).append((fixturedef.argname, seconds))
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        item.stash[BEFORE] = spent()
+        item.stash[BEFORE] = self.now()
         return (yield)
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo[None]):
         report = yield
-        now = spent()
+        now = self.now()
         report.cpu_seconds = max(0.0, now - item.stash[BEFORE] - sum(self.shared))
         report.cpu_fixtures = item.config.stash.get(FIXTURES, [])
         report.cpu_limited = not is_marked(item)
@@ -144,11 +150,21 @@ def _children(pid: int) -> list[int]:
     try:
         with os.scandir(f"/proc/{pid}/task") as threads:  # of a server's dozens, at each step of each test
             for thread in threads:
-                file = os.open(f"{thread.path}/children", os.O_RDONLY)
-                try:
-                    found += os.read(file, 1 << 16)
-                finally:
-                    os.close(file)
+                found += _children_of(thread.path)
     except OSError:
-        return []
+        pass  # the process is gone
     return [int(child) for child in found.split()]
+
+
+def _children_of(thread: str) -> bytes:
+    """Return the numbers of the processes that a thread started; none if it has ended meanwhile."""
+    try:
+        file = os.open(f"{thread}/children", os.O_RDONLY)
+    except OSError:
+        return b""
+    try:
+        return os.read(file, 1 << 16)
+    except OSError:
+        return b""
+    finally:
+        os.close(file)
