@@ -120,6 +120,18 @@ def fitted():
     return posterior, part_of(table, first), times[first], part_of(table, rest), times[rest], truth[rest]
 
 
+def test_contrasts_are_of_mean_times(fitted):
+    """The difference of what `sample` draws at the two settings, by row and on average, with its law."""
+    posterior, X, *_ = fitted
+    rows = {name: X[name][:40] for name in "ab"}
+    said = posterior.contrast(rows, {"a": 1.0}, {"a": -1.0})
+    first, second = (posterior.sample(rows | {"a": np.full(40, value)}) for value in (1.0, -1.0))
+    apart = (first - second).reshape(-1, 40)
+    np.testing.assert_allclose(said.mean, apart.mean(axis=0), rtol=1e-9)
+    assert said.average.mean == pytest.approx(apart.mean(), rel=1e-9)
+    np.testing.assert_allclose(said.lower, np.quantile(apart, 0.05, axis=0), rtol=1e-9)
+
+
 def test_times_are_those_of_the_process(fitted):
     """Ignoring censoring would halve the times: medians, noise and intervals are right."""
     posterior, _, _, table, _, truth = fitted
