@@ -28,7 +28,7 @@ LONG_ROWS = 100_000  # half the rows of the dataset that is predicted in the bac
 UNIT = 2048  # rows per unit
 AT_ONCE = 6
 TIMES = 5  # allowed slowdown of the other owner's work against running alone
-FIT = {"num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
+FIT = {"linear": False, "num_trees": 10, "num_chains": 2, "num_draws": 40, "num_burnin": 60, "thin": 1}
 # `bartserve api` as on a host that requires keys, but on loopback, limited to two cores.
 API = """
 import os, sys
