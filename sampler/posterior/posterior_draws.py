@@ -330,7 +330,7 @@ class PosteriorDraws(StoredDraws):
     def _f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
         sums = self._ensemble.sums_of(coded, chosen)
-        f = sums.astype(np.float64)
+        f = sums.astype(np.float64, order="C")
         f *= self._step
         f += self._offset
         if self._slopes is not None:

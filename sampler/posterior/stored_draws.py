@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a normal probability, a
-# term of a linear part, and the mean of a transformed outcome by its kind.
-PROBABILITY, TERM, MEAN = 300, 50, {"log": 200, "yeo-johnson": 3500}
+# linear part, each of its terms, intercepts of a column of groups, and the mean of a transformed outcome.
+PROBABILITY, LINE, TERM, GROUP, MEAN = 300, 150, 5, 50, {"log": 200, "yeo-johnson": 3500}
 
 
 class StoredDraws:
@@ -103,11 +103,11 @@ class StoredDraws:
         self._intercepts = None
         if header.groupings is not None:
             self._intercepts = InterceptDraws(header.groupings, header.schema.groups, chains, self._step)
-            self.own_work += TERM * len(header.schema.groups)
+            self.own_work += GROUP * len(header.schema.groups)
         if self.family == "probit":
             self.own_work += PROBABILITY
         if self._slopes is not None:
-            self.own_work += TERM * len(self._slopes.terms.column)
+            self.own_work += LINE + TERM * len(self._slopes.terms.column)
         if self._transform is not None:
             self.own_work += MEAN[self._transform.kind]
         self.draw_weights: DrawWeights = EqualWeights(self.num_chains)

@@ -1,8 +1,8 @@
-"""Means and variances over draws at each row, and draws put row by row, vectorised over rows."""
+"""Means and variances over draws at each row, lines added to draws, and draws put row by row."""
 
 from __future__ import annotations
 
-from sampler.kernels.arrays import Floats, Ints2, Longs
+from sampler.kernels.arrays import Floats, Floats2, Ints2, Longs
 from sampler.kernels.jit import kernel
 
 TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
@@ -27,6 +27,17 @@ def moments(sums: Ints2, total: Longs, mean: Floats, squares: Floats) -> None:
         for i in range(num_rows):
             away = sums[d, i] - mean[i]
             squares[i] += away * away
+
+
+@kernel(entry=True)
+def add_lines(f: Floats2, slopes: Floats2, terms: Floats2) -> None:
+    """Add slopes [draw, term] times terms [term, row] to `f` [draw, row], term by term."""
+    num_draws, num_rows = f.shape
+    for d in range(num_draws):
+        for t in range(len(terms)):
+            slope = slopes[d, t]
+            for i in range(num_rows):
+                f[d, i] += slope * terms[t, i]
 
 
 @kernel(entry=True)

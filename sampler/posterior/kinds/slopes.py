@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.data.linear_terms import slope_names
 from sampler.errors import PackedError
+from sampler.posterior.kernels.moments import add_lines
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,9 +60,8 @@ class Slopes:
     def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
         """Add the linear part to draws of f [draw, row]; a row's sum doesn't depend on the other rows."""
         assert coded.values is not None, "rows of a model with a linear part keep their values"
-        slopes = self.values[chosen]
-        for slope, z in zip(slopes.T, self.terms.of(coded.values), strict=True):
-            f += np.multiply.outer(slope, z)
+        terms = np.ascontiguousarray(self.terms.of(coded.values))
+        add_lines(f, np.ascontiguousarray(self.values[chosen]), terms)
 
     def apart(self, coded: Coded, background: Coded, chosen: NDArray[np.int64]) -> LinearDistance:
         """Compute how far rows are from the mean of background rows, term by term."""

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler.posterior.kernels.moments import moments, turn
+from sampler.posterior.kernels.moments import add_lines, moments, turn
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1000, 33), (31, 1024)])
@@ -20,3 +20,17 @@ def test_moments_and_turning_agree_with_numpy(shape):
     np.testing.assert_allclose(mean, sums.mean(axis=0), rtol=1e-12, atol=1e-3)
     np.testing.assert_allclose(squares, ((sums - sums.mean(axis=0)) ** 2).sum(axis=0), rtol=1e-9)
     np.testing.assert_array_equal(steps, sums.T)
+
+
+def test_lines_are_added_term_by_term():
+    """The bits of a sum in the order of the terms, whatever rows come along."""
+    generator = np.random.default_rng(4)
+    f, slopes, terms = (generator.normal(size=shape) for shape in ((40, 33), (40, 7), (7, 33)))
+    expected = f.copy()
+    for slope, term in zip(slopes.T, terms, strict=True):
+        expected += np.multiply.outer(slope, term)
+    alone = np.ascontiguousarray(f[:, 3:4])
+    add_lines(alone, slopes, np.ascontiguousarray(terms[:, 3:4]))
+    add_lines(f, slopes, terms)
+    np.testing.assert_array_equal(f, expected)
+    np.testing.assert_array_equal(f[:, 3], alone[:, 0])
