@@ -76,7 +76,7 @@ def test_the_form_begins_with_usual_values(browser, client, settings):
     ],
 )
 def test_wrong_values_are_told(browser, model_of_page, wrong, told):
-    """What can't be compared is told above the table, on a page with status 422 or 200 if it makes sense."""
+    """Values that can't be compared are told above the table, with status 422, or 200 if they make sense."""
     answer = browser.get(f"/ui/models/{model_of_page['id']}/what-if", params=SET | wrong)
     assert answer.status_code in (200, 422)
     assert told in page_of(answer, answer.status_code).words

@@ -312,7 +312,7 @@ def test_a_mixed_model_agrees():
 
 
 def test_left_out_groups_are_covered():
-    """Of outcomes of groups left out, 90% intervals hold about 90%; without groups' spread fewer."""
+    """Intervals of 90% hold about 90% of left-out groups' outcomes; without groups' spread fewer."""
     X, y = balanced(60, 20, seed=3)
     kept = X["g"] < 40
     posterior = fit({name: values[kept] for name, values in X.items()}, y[kept], groups="g", **FAST)

@@ -137,7 +137,7 @@ def test_what_is_refused(posterior):
 
 
 def test_sets_of_classes():
-    """Of three classes by held-out rows; a set has the probable classes, and never none."""
+    """Sets of three classes by held-out rows have the probable classes, and never none."""
     X, y = classes(150, seed=1)
     posterior = fit(X, y, family="categorical", calibrate="holdout", **QUICK | {"num_trees": 5})
     assert (posterior.conformal_table.kind, posterior.conformal_table.rows) == ("holdout", 30)

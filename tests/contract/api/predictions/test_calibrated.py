@@ -55,7 +55,7 @@ def test_held_out_rows_calibrate(client, settings, model):
 
 
 def test_tables_and_batches_have_the_same_intervals(client, settings, model):
-    """Of a level beyond the rows' reach refused by name; CSV has the claims in a header."""
+    """Tables have claims in a header; a level beyond the rows' reach is refused by name."""
     answer = client.post("/models/mine/predict", json=ROWS).json()
     as_csv = client.post("/models/mine/predict", json=ROWS, headers={"Accept": "text/csv"})
     head = as_csv.text.splitlines()[0]
@@ -84,7 +84,7 @@ def test_tables_and_batches_have_the_same_intervals(client, settings, model):
 
 
 def test_classes_have_sets(client, settings):
-    """Of three classes by folds, in a study of its own that starts with the end of the fit."""
+    """Prediction sets of three classes by folds, in a study that starts with the end of the fit."""
     model = fitted(client, settings, name="mine", target="colour", family="categorical", calibrate="folds")
     assert model["calibration"]["kind"] == "folds"
     assert model["calibration"]["rows"] == 60
