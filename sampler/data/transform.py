@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.data.quick_regression import held_out_residuals, standardised
+from sampler.data.quick_regression import MOST_TERMS, held_out_residuals, standardised
 from sampler.errors import SettingsError
 from sampler.prior import residual_sd
 
@@ -207,9 +207,11 @@ def is_better_with_line(
         Coded columns before binning and after, float64 and uint8 [column, n].
 
     """
+    if len(y) < FEWEST_ROWS or len(design) > MOST_TERMS or design.size > MOST_CELLS:
+        return False
     rows = _rows_looked_at(len(y))
     line = standardised(design[:, rows])
-    if line is None or len(y) < FEWEST_ROWS or design.size > MOST_CELLS:
+    if line is None:
         return False
     weight = _weights_looked_at(weights, rows)
     alone, beside = (_log_scores(transform, y[rows], z, weight, codes[:, rows]) for z in (None, line))
