@@ -6,6 +6,7 @@ Rewrite a digest only after an intended change of its draws or its file.
 
 import hashlib
 import json
+import platform
 import sys
 import warnings
 from importlib.metadata import version
@@ -144,8 +145,9 @@ def digests(case: str, folder: Path) -> dict[str, str]:
 
 
 def machine() -> dict[str, str]:
-    """Return the processor and libraries that determine the last digits of floats."""
-    return {"processor": llvm.get_host_cpu_name()} | {
+    """Return the kind of processor and the libraries that determine the last digits of floats."""
+    avx2 = llvm.get_host_cpu_features().get("avx2", False)
+    return {"processor": f"{platform.machine()}{' with AVX2' if avx2 else ''}"} | {
         name: version(name) for name in ("numba", "numpy", "scipy", "nutpie")
     }
 
