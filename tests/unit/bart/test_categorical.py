@@ -80,11 +80,11 @@ def test_without_data_k_has_its_prior():
     settings = {"num_trees": 2, "num_burnin": 0, "num_draws": 1, "thin": 10**5, "prior_only": True}
     data = training([[0, 1, 2]], (0, 1, 2), prior=entries, family="categorical", **settings)
     chain, places = Chain.start(data, 0), []
-    for _ in range(1200):
-        chain.run(15)
+    for _ in range(700):
+        chain.run(12)
         places.append(chain._likelihood.state()[0][0])
     k = 2.0 * 0.5 * np.sqrt(2) / np.geomspace(*log_linear.SPAN, log_linear.GRID)[places]
-    assert stats.kstest(k[100:] / 2.0, stats.chi(3).cdf).pvalue > 1e-4
+    assert stats.kstest(k[60:] / 2.0, stats.chi(3).cdf).pvalue > 1e-4
 
 
 def test_probabilities_of_three_classes(tmp_path):
