@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sampler import DataError, prepare
-from sampler.data.encode import encode
+from sampler.data.encode import _few_usual_rows, encode
 
 SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
 TRAIN = pd.DataFrame(
@@ -53,6 +53,27 @@ def test_unused_training_columns_are_ignored_and_named():
     """The target and other unused training columns are accepted, ignored and named."""
     assert encoded(TRAIN).warnings[0] == "not used by the model: y, name"
     assert encoded(columns(ROW)).warnings == []
+
+
+def test_a_row_of_lists_has_the_codes_and_values_of_the_table():
+    """A few usual rows are encoded cell by cell, with what whole columns give."""
+    names = [*ROW]
+    table = encode(TRAIN[names], PROBLEM.schema, PROBLEM.grid, keep_values=True)
+    texts = TRAIN[names].assign(when=TRAIN["when"].dt.strftime("%Y-%m-%d")).to_dict("records")
+    for i, record in enumerate(texts):
+        cells = {name: [None if value != value else value] for name, value in record.items()}
+        for order in (names, names[::-1]):
+            found = encode(
+                {name: cells[name] for name in order}, PROBLEM.schema, PROBLEM.grid, keep_values=True
+            )
+            np.testing.assert_array_equal(found.codes[:, 0], table.codes[:, i])
+            np.testing.assert_array_equal(vars(found)["values"][:, 0], vars(table)["values"][:, i])
+            np.testing.assert_array_equal(found.marks, np.zeros((len(names), 1), np.uint8))
+    whole = encode({**cells, "size": [6]}, PROBLEM.schema, PROBLEM.grid)
+    np.testing.assert_array_equal(whole.codes[:, 0], table.codes[:, 5])
+    for change, usual in (({}, True), ({"size": 6.5}, False), ({"trio": "d"}, False), ({"when": "x"}, False)):
+        rows = columns(ROW | change)
+        assert (_few_usual_rows(rows, PROBLEM.schema, PROBLEM.grid) is not None) == usual, change
 
 
 @given(st.permutations(list(ROW)))
