@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+ROWS = 1024  # looked at together
 MOST_TERMS = 250  # a block of draws has room for 255 scalars
 
 
@@ -90,12 +91,14 @@ class LinearTerms:
 
     def of(self, values: Floats) -> Floats:
         """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
-        found = np.empty((len(self.column), values.shape[1]))
-        for z, column, missing, mean, scale, low, high in zip(
-            found, self.column, self.missing, self.mean, self.scale, self.low, self.high, strict=True
-        ):
-            x = np.isnan(values[column]).astype(np.float64) if missing else np.clip(values[column], low, high)
-            z[:] = (np.where(np.isnan(x), mean, x) - mean) / scale
+        column, missing = np.array(self.column), np.array(self.missing)[:, None]
+        mean, scale, low, high = np.array([self.mean, self.scale, self.low, self.high])[:, :, None]
+        found = np.empty((len(column), values.shape[1]))
+        for start in range(0, values.shape[1], ROWS):
+            x = values[column, start : start + ROWS]
+            unknown = np.isnan(x)
+            held = np.where(unknown, mean, np.clip(x, low, high))
+            found[:, start : start + ROWS] = (np.where(missing, unknown, held) - mean) / scale
         return found
 
     def to_json(self) -> dict[str, Any]:

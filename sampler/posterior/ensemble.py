@@ -27,8 +27,9 @@ FEWEST_COPIED = 256  # rows, from which on dividing the trees costs less than it
 class Ensemble:
     """Draws of all chains, one chain after the other, arranged for prediction.
 
-    `parts` are sorted trees, with the number of grid steps that a unit of their leaves is; `has_room` tells
-    whether sums of any of the trees fit int32.
+    `parts` are sorted trees, with the number of grid steps that a unit of their leaves is; `largest` is the
+    largest possible sum of a draw's trees, in size, and `has_room` tells whether sums of any of the trees fit
+    int32.
 
     Raises PackedError when a split uses a column that doesn't exist.
     """
@@ -42,9 +43,9 @@ class Ensemble:
             if int(draws.feature.max(initial=-1)) >= num_features:
                 raise PackedError("the draws split on columns that the model doesn't have")
         leaves = [draws.leaf for draws in chains]
-        largest = _largest(chains)
-        self.has_room = largest < 2**30  # differences of leaves of any of the trees add up within int32
-        if largest < 2**31:
+        self.largest = _largest(chains)
+        self.has_room = self.largest < 2**30  # differences of leaves of any of the trees add up within int32
+        if self.largest < 2**31:
             self.parts = [(1, _sort(chains, leaves))]
         else:  # sums that may overflow int32 are made of two halves that can't
             self.parts = [

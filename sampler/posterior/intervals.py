@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
-from sampler.posterior.kernels.moments import moments, turn
+from sampler.posterior.kernels.moments import lined_steps, moments, turn
 from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
 
 if TYPE_CHECKING:
@@ -128,6 +128,18 @@ class AlikeNoise(NamedTuple):
     step: float
 
 
+class Lines(NamedTuple):
+    """Lines of draws beside their trees: slopes float64 [draw, term], terms float64 [term, row]."""
+
+    slopes: Floats
+    terms: Floats
+
+
+def have_places(largest: float) -> bool:
+    """Tell whether draws of f at most so many steps from the offset can be rounded to places of int32."""
+    return largest * FINER < FARTHEST_PLACE
+
+
 class IntervalFigures:
     """Figures of many rows, filled block by block so that only one block of draws is in memory.
 
@@ -178,6 +190,27 @@ class IntervalFigures:
                 else step * _sample_quantiles(steps, tails)
             )
             self._bounds[:, rows] = offset + bounds
+
+    def fill_lines(self, rows: Rows, sums: Sums, lines: Lines, noise: AlikeNoise) -> None:
+        """Compute the predictive figures of a block of rows of sums of trees [draw, row] and lines.
+
+        They are those of `fill_mixtures` but for the last digits; `have_places` must be true.
+        """
+        sigma, offset, step = noise
+        num_draws, num_rows = sums.shape
+        slopes = lines.slopes / step
+        pivot = sums[0] + np.sum(slopes[0][:, None] * lines.terms, axis=0)
+        steps, moments = np.empty((num_rows, num_draws), np.int32), np.zeros((2, num_rows))
+        lined_steps(
+            np.require(sums, np.int32, ["C", "W"]), slopes, lines.terms, float(FINER), pivot, steps, moments
+        )
+        total, squares = moments
+        self.mean[rows] = offset + step * (pivot + total / num_draws)
+        squares = np.maximum(squares - total * total / num_draws, 0.0)
+        variance = squares * (step**2 / max(num_draws - 1, 1)) + np.mean(sigma**2)
+        self.sd[rows] = np.sqrt(variance)
+        if len(self.tails):
+            self._bounds[:, rows] = offset + _predictive(steps, step / FINER, sigma, self.tails)
 
     def fill_mixtures(
         self,

@@ -15,7 +15,15 @@ from sampler.data.row_flags import by_row
 from sampler.posterior.assessment.conformal import check_request, predict_calibrated
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
-from sampler.posterior.intervals import CALIBRATED, AlikeNoise, IntervalFigures, IntervalKind, Request
+from sampler.posterior.intervals import (
+    CALIBRATED,
+    AlikeNoise,
+    IntervalFigures,
+    IntervalKind,
+    Lines,
+    Request,
+    have_places,
+)
 from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.intercepts import INCLUDED
 from sampler.posterior.prediction import Prediction
@@ -151,6 +159,10 @@ class PosteriorDraws(StoredDraws):
         alike = None
         if one_normal and self._intercepts is None:
             alike = AlikeNoise(sigma, self._offset, self._step)
+        lines = self._slopes if predictive and transform is None and alike is not None else None
+        if lines is not None and not have_places(self._ensemble.largest + lines.largest / self._step):
+            lines = None
+        slopes = None if lines is None else lines.values[chosen]
 
         def evaluate(block: tuple[slice | NDArray[np.int64], bool]) -> tuple[Coded, Sums | None]:
             part = coded.part(block[0])
@@ -159,8 +171,11 @@ class PosteriorDraws(StoredDraws):
             sums = self._ensemble.sums(part.codes, chosen)
             return part, sums if self._intercepts is None else self._intercepts.added(sums, part, chosen)
 
-        blocks = self._row_blocks(coded, len(chosen), plain=plain)
+        blocks = self._row_blocks(coded, len(chosen), plain=plain or lines is not None)
         for (rows, _), (part, sums) in interrupt.ahead(evaluate, blocks):
+            if lines is not None and slopes is not None and sums is not None and alike is not None:
+                figures.fill_lines(rows, sums, Lines(slopes, lines.terms_of(part)), alike)
+                continue
             if sums is None:
                 f = self._f(part, used)
                 noise = self._noise(part, used) if predictive or transform else None

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from sampler.kernels.arrays import Floats, Floats2, Ints2, Longs
+import numpy as np
+
+from sampler.kernels.arrays import Float, Floats, Floats2, Ints2, Longs
 from sampler.kernels.jit import kernel
 
 TILE = 32  # rows and draws turned at once: both sides of a tile stay in the nearest cache
+LINE_ROWS, LINE_DRAWS = 64, 16  # likewise, of lines: sixteen places fill a cache line
 
 
 @kernel(entry=True)
@@ -38,6 +41,39 @@ def add_lines(f: Floats2, slopes: Floats2, terms: Floats2) -> None:
             slope = slopes[d, t]
             for i in range(num_rows):
                 f[d, i] += slope * terms[t, i]
+
+
+@kernel(entry=True)
+def lined_steps(
+    sums: Ints2, slopes: Floats2, terms: Floats2, finer: Float, pivot: Floats, steps: Ints2, moments: Floats2
+) -> None:
+    """Add slopes [draw, term] times terms [term, row] to `sums` [draw, row], all in grid steps, in one pass.
+
+    Per row: `steps` [row, draw], the results rounded to a share 1 / `finer` of a step; to `moments` [2, row],
+    sums of their distances from `pivot` and of the squares are added. Rows don't depend on others.
+    """
+    num_draws, num_rows = sums.shape
+    x = np.empty(LINE_ROWS)
+    room = np.empty((LINE_DRAWS, LINE_ROWS), np.int32)
+    for first_row in range(0, num_rows, LINE_ROWS):
+        width = min(LINE_ROWS, num_rows - first_row)
+        for draw in range(num_draws):
+            for i in range(width):
+                x[i] = sums[draw, first_row + i]
+            for t in range(len(terms)):
+                slope = slopes[draw, t]
+                for i in range(width):
+                    x[i] += slope * terms[t, first_row + i]
+            for i in range(width):
+                away = x[i] - pivot[first_row + i]
+                moments[0, first_row + i] += away
+                moments[1, first_row + i] += away * away
+                room[draw % LINE_DRAWS, i] = np.int32(np.rint(finer * x[i]))
+            if draw % LINE_DRAWS == LINE_DRAWS - 1 or draw == num_draws - 1:
+                first = draw - draw % LINE_DRAWS
+                for i in range(width):
+                    for d in range(first, draw + 1):
+                        steps[first_row + i, d] = room[d - first, i]
 
 
 @kernel(entry=True)

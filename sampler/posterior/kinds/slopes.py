@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -57,11 +58,21 @@ class Slopes:
         """Memory held, in bytes."""
         return self.values.nbytes
 
+    @cached_property
+    def largest(self) -> float:
+        """The largest possible linear part of a draw, in size: rows are held within the training range."""
+        ends = np.array([self.terms.low, self.terms.high])
+        reach = np.abs((ends - self.terms.mean) / self.terms.scale).max(axis=0)
+        return float((np.abs(self.values) @ reach).max())
+
     def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
         """Add the linear part to draws of f [draw, row]; a row's sum doesn't depend on the other rows."""
+        add_lines(f, np.ascontiguousarray(self.values[chosen]), self.terms_of(coded))
+
+    def terms_of(self, coded: Coded) -> Floats:
+        """Compute the terms of rows, float64 [term, row]."""
         assert coded.values is not None, "rows of a model with a linear part keep their values"
-        terms = np.ascontiguousarray(self.terms.of(coded.values))
-        add_lines(f, np.ascontiguousarray(self.values[chosen]), terms)
+        return self.terms.of(coded.values)
 
     def apart(self, coded: Coded, background: Coded, chosen: NDArray[np.int64]) -> LinearDistance:
         """Compute how far rows are from the mean of background rows, term by term."""

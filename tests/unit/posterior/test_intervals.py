@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from sampler.data.transform import Transform
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import FARTHEST_PLACE, FINER, AlikeNoise, IntervalFigures, Request
+from sampler.posterior.intervals import FARTHEST_PLACE, FINER, AlikeNoise, IntervalFigures, Lines, Request
 from tests.support.models.random_posteriors import make_posterior
 
 STEP = 2.0**-18
@@ -127,6 +127,26 @@ def test_draws_off_the_grid_have_the_quantiles_of_any_noise(transform):
         far = np.array([f[0], f[0] + 2 * FARTHEST_PLACE * STEP / FINER])
         both, only = mixture(far, sigma, alike=True), mixture(far[1:], sigma, alike=False)
         assert both.quantiles[0].values[1] == only.quantiles[0].values[0]
+
+
+def test_lines_beside_sums_have_the_figures_of_their_draws():
+    """As of draws of f off the grid, within a share of its step."""
+    steps, sigma = draws(6, 150, 5)
+    generator = np.random.default_rng(6)
+    lines = Lines(generator.normal(size=(150, 3)), generator.normal(size=(3, 5)))
+    noise = AlikeNoise(sigma, 3.0, STEP)
+    fast, slow = (
+        IntervalFigures((5,), Request.check([0.5, 0.9], "predictive", [0.01, 0.5])) for _ in range(2)
+    )
+    fast.fill_lines(slice(0, 5), steps, lines, noise)
+    f = 3.0 + STEP * steps.T + (lines.slopes @ lines.terms).T
+    slow.fill_mixtures(slice(0, 5), f, np.broadcast_to(sigma, f.shape))
+    for one, other in zip(
+        (*fast.intervals, *fast.quantiles), (*slow.intervals, *slow.quantiles), strict=True
+    ):
+        np.testing.assert_allclose(np.array(one[1:]), np.array(other[1:]), rtol=1e-8, atol=STEP / FINER)
+    np.testing.assert_allclose(fast.mean, slow.mean, rtol=1e-12)
+    np.testing.assert_allclose(fast.sd, slow.sd, rtol=1e-12)
 
 
 @pytest.mark.parametrize("level", [0, 1, -0.5, 1.5, 90, "high", float("nan"), True, [0.9, 95], [None]])

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler.posterior.kernels.moments import add_lines, moments, turn
+from sampler.posterior.kernels.moments import add_lines, lined_steps, moments, turn
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 1), (1000, 33), (31, 1024)])
@@ -34,3 +34,28 @@ def test_lines_are_added_term_by_term():
     add_lines(f, slopes, terms)
     np.testing.assert_array_equal(f, expected)
     np.testing.assert_array_equal(f[:, 3], alone[:, 0])
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (7, 3), (1000, 65), (33, 200)])
+def test_sums_with_lines_are_rounded_and_summarised_in_one_pass(shape):
+    """Places and sums are numpy's, whatever rows come along."""
+    generator = np.random.default_rng(5)
+    sums = generator.integers(-(10**6), 10**6, size=shape).astype(np.int32)
+    slopes, terms = generator.normal(size=(shape[0], 4)) * 1e5, generator.normal(size=(4, shape[1]))
+    pivot = sums[0] + np.arange(float(shape[1]))
+
+    def found(rows):
+        steps, figures = np.empty((rows.stop, shape[0]), np.int32), np.zeros((2, rows.stop))
+        first, second = (np.ascontiguousarray(each[:, rows]) for each in (sums, terms))
+        lined_steps(first, slopes, second, 16.0, pivot[rows], steps, figures)
+        return steps, figures
+
+    x = sums.astype(np.float64)
+    add_lines(x, slopes, terms)
+    steps, figures = found(slice(0, shape[1]))
+    np.testing.assert_array_equal(steps, np.rint(16 * x).T)
+    away = x - pivot
+    np.testing.assert_allclose(figures, [away.sum(axis=0), (away**2).sum(axis=0)], rtol=1e-9, atol=1e-3)
+    alone = found(slice(0, 1))
+    np.testing.assert_array_equal(alone[0][0], steps[0])
+    np.testing.assert_array_equal(alone[1][:, 0], figures[:, 0])
