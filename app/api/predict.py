@@ -306,7 +306,13 @@ async def _predicted(
     model_id: str, body: PredictBody, predictor: Predictor, gate: GateOf, owner: str, form: MediaType
 ) -> Response:
     prediction = body.predict_request(rows=body.rows, columns=body.columns)
-    return await gate.run(lambda: _rendered(predictor.predict(owner, model_id, prediction), form))
+
+    found = predictor.at_hand(owner, model_id, prediction)
+
+    def work() -> Response:
+        return _rendered(predictor.predict(owner, model_id, prediction, found), form)
+
+    return await gate.run(work) if found is None else gate.run_here(work)
 
 
 @predict_seconds.labels("encode").time()

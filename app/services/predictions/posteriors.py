@@ -25,6 +25,8 @@ LOADS = 3  # attempts to load a posterior that grows during the read
 KERNELS = "prediction"  # what every prediction runs; rarer kernels are loaded where they are called
 MAX_VERDICTS = 1000  # cached verdicts, and cached numbers of draws
 
+Found = tuple[ModelHead, Posterior, int]  # a model, its posterior, and the present draws per chain
+
 
 class DamagedError(ServiceError):
     """The stored model can't be read back."""
@@ -78,7 +80,17 @@ class Posteriors:
         except Exception:
             log.exception("The kernels could not be loaded; the first prediction will try again")
 
-    def lookup(self, owner: str, model: str) -> tuple[ModelHead, Posterior, int]:
+    def finished_in_memory(self, owner: str, model: str, posterior: Posterior) -> Found | None:
+        """Return a finished model, with its posterior that is cached, by one query; None if that is stale."""
+        found = self._finished(owner, model)
+        if found is None:
+            return None
+        stored, draws = found
+        if (draws or 0) > posterior.num_draws or not _is_calibrated_as(posterior, stored):
+            return None
+        return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+
+    def lookup(self, owner: str, model: str) -> Found:
         """Return the model with this id or name, its posterior, and the present draws per chain.
 
         The posterior has at least that many draws: it grows while the model is being fitted.

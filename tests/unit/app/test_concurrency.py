@@ -7,8 +7,8 @@ import anyio
 import pytest
 from anyio.to_thread import current_default_thread_limiter
 
-from app.services.errors import AbandonedError, BusyError
-from app.services.request_context import Actor, acting
+from app.services.errors import AbandonedError, BusyError, QuotaError
+from app.services.request_context import Actor, OwnerLimits, acting
 from app.web.middleware.auth import MAX_WAITING as MAX_IN_LINE
 from app.web.middleware.auth import check_line
 from app.web.middleware.concurrency import MAX_WAITING, Gate
@@ -40,6 +40,17 @@ def test_no_more_at_once_than_cores():
 
     assert most == 2
     assert threading.get_ident() not in threads
+
+
+def test_short_work_runs_in_the_event_loop_and_counts():
+    """In the caller's thread, refused beyond the owner's number of predictions at once."""
+    gate = Gate(2)
+    assert gate.run_here(threading.get_ident) == threading.get_ident()
+    with acting(Actor("someone", "owner", limits=OwnerLimits(predictions=1))):
+        assert gate.run_here(lambda: 5) == 5
+        with pytest.raises(QuotaError):
+            gate.run_here(lambda: gate.run_here(lambda: 5))
+        assert gate.run_here(lambda: 6) == 6
 
 
 def test_work_that_would_wait_too_long_is_refused():

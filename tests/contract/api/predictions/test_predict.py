@@ -8,6 +8,7 @@ import pytest
 from sqlalchemy import update
 
 from app.api.predict import _Json
+from app.services.predictions.predict_rows import Predictor
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.tables import DrawBlock
@@ -52,6 +53,27 @@ def test_a_fitted_model_answers_with_intervals(client, model, database):
         (q, values.tolist()) for q, values in expected.quantiles
     ]
     assert any("size" in warning and "missing" in warning for warning in answer["warnings"])
+
+
+def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, database, monkeypatch):
+    """With the same figures. More rows, other draws, a name, and a model that is gone take a thread."""
+    found, at_hand = [], Predictor.at_hand
+
+    def watched(*asked):
+        found.append(at_hand(*asked))
+        return found[-1]
+
+    monkeypatch.setattr(Predictor, "at_hand", watched)
+    first, again = (predict(client, model, rows=ROWS[:1]) for _ in range(2))
+    assert first.status_code == 200
+    assert first.json() == again.json()
+    for body in ({"rows": ROWS * 2}, {"rows": ROWS[:1], "draws": 20}):
+        assert predict(client, model, **body).status_code == 200
+    assert predict(client, "mine", rows=ROWS[:1]).json() == again.json()
+    assert client.delete(f"/models/{model['id']}").status_code == 204
+    assert predict(client, model, rows=ROWS[:1]).status_code == 404
+    at_once = database.engine.dialect.name == "sqlite"
+    assert [each is not None for each in found] == [False, at_once, False, False, False, False]
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
