@@ -43,9 +43,9 @@ GROUPS = {
             "kernels.rules",
             "bart.kernels.tree_tables",
             "bart.kernels.leaf_models.residual_bound",
-            "kernels.leaf_blocks",
         )
     ),
+    "leaf-blocks": Group(("kernels.leaf_blocks",), ("base",)),
     "passes": Group(("bart.kernels.leaf_models.residual_pass",)),
     "bart": Group(
         (
@@ -84,7 +84,7 @@ GROUPS = {
             "cart.kernels.restructure",
             "cart.kernels.sweep",
         ),
-        ("base",),
+        ("base", "leaf-blocks"),
     ),
     "change": Group(("bart.kernels.change_bottom",), ("base",), NORMAL),
     "reshape": Group(("bart.kernels.change_and_swap",), ("base", "passes", "change"), NORMAL),
@@ -97,8 +97,8 @@ GROUPS = {
         ("soft.kernels.vector_math", "soft.kernels.density", "soft.kernels.hmc", "soft.kernels.nuts"),
         ("base",),
     ),
-    "restructure": Group(("bart.kernels.restructure",), ("base", "change", "reshape"), NORMAL),
-    "filter": Group(("cart.kernels.particle_filter",), ("base", "tree")),
+    "restructure": Group(("bart.kernels.restructure",), ("base", "leaf-blocks", "change", "reshape"), NORMAL),
+    "filter": Group(("cart.kernels.particle_filter",), ("base", "leaf-blocks", "tree")),
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
     "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
