@@ -331,12 +331,12 @@ def _run(
     training = problem.training
     method = find_method(training.settings.method)
     needed: list[Settings | str] = [training.settings, *method.training_kernels(training)]
-    with progress_bars(training, shown=progress, cold=not all(map(is_warm, needed))) as (
+    with progress_bars(training, shown=progress, cold=not is_warm(needed)) as (
         compiling,
         compiled,
         shown,
     ):
-        compiled(sum(warm(kernels, compiling) for kernels in needed))
+        compiled(warm(needed, compiling))
         chains = begin(training)
         interrupted = _run_chains(chains, report or shown, num_threads)
     before = drawn or [None] * len(chains)

@@ -7,8 +7,8 @@ from worker.heartbeat import Watch
 PREDICTION = "prediction"
 
 
-def load_kernels(watch: Watch, what: Settings | str) -> None:
-    """Load the kernels that a fit (or a named group) needs, or compile them.
+def load_kernels(watch: Watch, *what: Settings | str) -> None:
+    """Load the kernels that a fit (or a named group) or several need, or compile them.
 
     Raises
     ------

@@ -55,9 +55,7 @@ class Chain(MarkovChain):
 
     def __init__(self, training: Training, chain: int, leaves: int) -> None:
         """Make the arrays, with room for `leaves` leaves in each tree (see `start`, `resume`)."""
-        warm(training.settings)
-        for group in groups_of(training):
-            warm(group)
+        warm([training.settings, *groups_of(training)])
         self.training = training
         self.chain = chain
         self.iteration = 0

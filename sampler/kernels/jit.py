@@ -13,12 +13,13 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     from sampler.settings import Settings
 
     Tell = Callable[[int, int], None]
+    Work: TypeAlias = Settings | str
 
 F = TypeVar("F", bound="Callable[..., Any]")
 config: Any = _config  # its attributes are made at run time
@@ -151,13 +153,14 @@ def address(entry: Kernel, leaf_model: type | None = None) -> int:
     return int(entry.build(leaf_model).address)
 
 
-def warm(what: Settings | str | None = None, progress: Tell | None = None) -> float:
+def warm(what: Work | Sequence[Work] | None = None, progress: Tell | None = None) -> float:
     """Compile the kernels that some work needs, or load them from the disk cache.
 
     Parameters
     ----------
     what
-        The settings of a fit, the name of one of `kernels.GROUPS`, or None for every kernel.
+        The settings of a fit, the name of one of `kernels.GROUPS`, several of these, or None for every
+        kernel. Processes share the compiling of several better than of one after the other.
     progress
         Called with (kernels done, kernels in all) between kernels, and every half second while another
         process compiles. What it raises ends the wait or the compiling cleanly; what was compiled stays on
@@ -200,7 +203,7 @@ def load_inner_kernels() -> None:
             entry.build(leaf_model(name))
 
 
-def is_warm(what: Settings | str | None = None) -> bool:
+def is_warm(what: Work | Sequence[Work] | None = None) -> bool:
     """Whether the disk cache already holds every kernel that some work needs."""
     return all(map(jit_cache.is_complete, _groups(what)))
 
@@ -214,14 +217,18 @@ def load_ready() -> None:
             warm(name)
 
 
-def _groups(what: Settings | str | None) -> list[str]:
+def _groups(what: Work | Sequence[Work] | None) -> list[str]:
     """List the groups that `what` needs, each after those that it needs itself."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
 
     if what is None:
         wanted: Iterable[str] = GROUPS
+    elif isinstance(what, str):
+        wanted = [what]
+    elif isinstance(what, Sequence):
+        wanted = [name for each in what for name in _groups(each)]
     else:
-        wanted = [what] if isinstance(what, str) else what.kernel_groups
+        wanted = what.kernel_groups
     ordered: dict[str, None] = {}
     for name in wanted:
         ordered |= dict.fromkeys([*GROUPS[name].needs, name])

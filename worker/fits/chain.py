@@ -18,7 +18,7 @@ from sampler.methods import METHODS
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.draw_blocks import BlockWriter
-from worker.fits.fit_spec import Spec, fit_settings, prepare_problem, read_rows, read_spec, split
+from worker.fits.fit_spec import Spec, prepare_problem, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 
@@ -42,15 +42,14 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     """
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
-    load_kernels(watch, fit_settings(spec))
     prepared = _prepare(context, spec)
     watch.check()
     with session_scope(context.engine, read_only=True) as session:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
-    for group in METHODS[training.settings.method].training_kernels(training):
-        load_kernels(watch, group)
+    method = METHODS[training.settings.method]
+    load_kernels(watch, training.settings, *method.training_kernels(training))
     if checkpoint is not None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import Posterior, PreparedFit, Settings, holdout_rows, prepare
+from sampler import Posterior, PreparedFit, holdout_rows, prepare
 from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
 from sampler.data.censoring.outcomes import CensoredOutcomes, read_censored
 from sampler.data.encode import Coded
@@ -172,12 +172,6 @@ def _used(spec: Spec, rows: ModelRows) -> NDArray[np.bool_]:
         if role != "event" and column.numbers is not None:
             known |= np.isfinite(column.numbers)
     return known
-
-
-def fit_settings(spec: Spec) -> Settings:
-    """Resolve the sampler's settings, before any rows are read."""
-    stored = spec.settings
-    return Settings.from_json({name: stored[name] for name in SETTINGS if stored.get(name) is not None})
 
 
 def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
