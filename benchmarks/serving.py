@@ -1,7 +1,8 @@
-"""Measure predictions over HTTP on loopback with a cached model of 1,000 draws of 200 trees.
+"""Measure predictions over HTTP on loopback with cached models of 1,000 draws of 200 trees.
 
-    python benchmarks/serving.py [--seconds 20]
+    python benchmarks/serving.py [--seconds 20] [--models trees line log]
 
+The models are of trees alone, with a line beside them, and of the logarithm of an outcome, also with a line.
 One row at 50 and at 200 requests a second, open loop (each request has a scheduled time, whether or not
 others are answered; its latency counts from then): p50 and p99, and those of an empty answer (/health/live)
 of the same server; and the API's processor time per request (on a busy machine the steadier figure). 10,000
@@ -13,6 +14,7 @@ import argparse
 import asyncio
 import io
 import json
+import os
 import sys
 import time
 from pathlib import Path
@@ -29,6 +31,11 @@ from benchmarks.service import embedded, fit, friedman
 from sampler import Posterior
 from sampler.posterior.kernels.tree_sums import BLOCK
 
+MODELS = {
+    "trees": {"linear": False, "transform": "none"},
+    "line": {"linear": True, "transform": "none"},
+    "log": {"linear": True, "transform": "log"},
+}
 ARROW = "application/vnd.apache.arrow.stream"
 RATE, HIGH_RATE, ROWS, REPEATS = 50, 200, 10_000, 15
 
@@ -148,20 +155,22 @@ def many_rows(client, path, posterior, table):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20)
+    parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
     asked = parser.parse_args()
+    table = friedman(ROWS, 1).drop(["y"])
+    rows = table.slice(0, 200).to_pylist()
     with embedded() as (address, url, service), httpx.Client(base_url=address, timeout=120) as client:
-        model = fit(client, url)
-        path = f"/models/{model}/predict"
-        table = friedman(ROWS, 1).drop(["y"])
-        report = {
-            "one row": single_rows(address, path, table.slice(0, 200).to_pylist(), asked.seconds, service)
-        }
         engine = make_engine(url)
-        with session_scope(engine, read_only=True) as session:
-            posterior = Posterior.from_blocks(models.header(session, model), draws.read(session, model))
+        for name in asked.models:
+            print(f"{name}, load {os.getloadavg()[0]:.1f}", flush=True)
+            model = fit(client, url, positive=name == "log", **MODELS[name])
+            path = f"/models/{model}/predict"
+            report = {"one row": single_rows(address, path, rows, asked.seconds, service)}
+            with session_scope(engine, read_only=True) as session:
+                posterior = Posterior.from_blocks(models.header(session, model), draws.read(session, model))
+            report["10,000 rows as Arrow"] = many_rows(client, path, posterior, table)
+            print(json.dumps(report, indent=1), flush=True)
         engine.dispose()
-        report["10,000 rows as Arrow"] = many_rows(client, path, posterior, table)
-    print(json.dumps(report, indent=1))
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Measure how long each package takes to predict as well as our default fits, on real tables.
 
     python benchmarks/time_to_accuracy.py [--tables Boston Auto ..] [--seed 0] [--within .02]
-                                          [--methods ours stochtree ..]
+                                          [--methods ours stochtree ..] [--keep runs.json]
 
 Each method is run with longer and longer settings (iterations, boosted trees, rows of the Gaussian process)
 on the split of `bakeoff.py`, on one core, up to and beyond its default. Printed are each run's processor
@@ -9,12 +9,14 @@ seconds, its pinball loss over seven levels relative to our default fit's, and i
 then, per method, on how many tables a run is within 2% of our default's loss, and of the smallest loss of any
 run, with intervals that cover 85 to 95%, and the median seconds of the shortest such run. Compilation isn't
 counted, nor are imports: the shortest run of a method is repeated, and every run of bartz, which compiles for
-each length.
+each length. With --keep, runs are read from and added to that file: a table at a time, or resumed.
 """
 
 import argparse
 import importlib.util
+import json
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from bakeoff import bartz, catboost, conformalised, gaussian_process, lightgbm, ours, scores, stochtree
@@ -69,26 +71,35 @@ def main():
     parser.add_argument("--methods", nargs="+", default=[*LADDERS], choices=[*LADDERS])
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--within", type=float, default=0.02)
+    parser.add_argument("--keep", type=Path, help="JSON file of runs")
     args = parser.parse_args()
+    kept = json.loads(args.keep.read_text()) if args.keep and args.keep.exists() else {}
     default = ours({})
-    scores(args.tables[0], default, args.seed)  # loads the kernels
+    if any(f"{table} {args.seed}" not in kept for table in args.tables):
+        scores(args.tables[0], default, args.seed)  # loads the kernels
     methods = [name for name in args.methods if importlib.util.find_spec(LADDERS[name][0])]
-    for name in set(args.methods) - set(methods):
+    for name in sorted(set(args.methods) - set(methods)):
         print(f"{name}: left out, {LADDERS[name][0]} is not installed")
     tables = []
     for table in args.tables:
-        base = scores(table, default, args.seed)
+        found = kept.setdefault(f"{table} {args.seed}", {})
+        if "our default" not in found:
+            found["our default"] = [scores(table, default, args.seed)]
+        (base,) = found["our default"]
         print(
             f"{table}: our default took {base['seconds']:.2f} s, coverage {base['cover90']:.2f}", flush=True
         )
-        tables.append({"our default": [base]})
         for name in methods:
-            tables[-1][name] = climb(table, name, args.seed)
+            if name not in found:
+                found[name] = climb(table, name, args.seed)
+                if args.keep:
+                    args.keep.write_text(json.dumps(kept))
             told = [
                 f"{run['seconds']:.2f} s {run['pinball'] / base['pinball']:.3f} ({run['cover90']:.2f})"
-                for run in tables[-1][name]
+                for run in found[name]
             ]
             print(f"  {name:18}{'; '.join(told)}", flush=True)
+        tables.append({name: found[name] for name in ("our default", *methods)})
     print("\ntables within 2% of our default's loss, and of the smallest loss, with 85 to 95% covered")
     for name in methods:
         ours_reached, best_reached = summary(tables, name, args.within)
