@@ -31,8 +31,11 @@ class OutcomeLaw(Protocol):
     def log_density(self, y: Floats) -> Floats:
         """Compute the log density, or log probability, of an outcome of each row."""
 
-    def below(self, y: Floats) -> Floats:
-        """Compute the probability of at most y at each row; randomised where outcomes are whole numbers."""
+    def below(self, y: Floats, shares: Floats | None = None) -> Floats:
+        """Compute the probability of at most y at each row; randomised where outcomes are whole numbers.
+
+        `shares` [row] are uniform draws to randomise by; None: the same at every call.
+        """
 
     def crps(self, y: Floats) -> Floats:
         """Compute the continuous ranked probability score of each row's outcome, in its units."""
@@ -133,16 +136,17 @@ class Predictive:
     def _learnt(self, y: Floats) -> Floats:
         return y if self.transform is None else self.transform.forward(y)
 
-    def below(self, y: Floats) -> Floats:
+    def below(self, y: Floats, shares: Floats | None = None) -> Floats:
         """Compute the probability that each row's outcome is at most y.
 
-        Where that is between limits, it is any probability between theirs, by chance, and the same at every
-        call: it is uniform over rows, if the law is right, as that of observed outcomes is.
+        Where that is between limits, it is any probability between theirs, by chance (`shares`, uniform; for
+        None the same at every call): it is uniform over rows, if the law is right, as that of observed
+        outcomes is.
         """
         if self.limits is None:
             return self._below(self._learnt(y), np.arange(len(y)))
         low, high = self.below_limits()
-        share = np.random.default_rng(0).uniform(size=len(y))
+        share = np.random.default_rng(0).uniform(size=len(y)) if shares is None else shares
         return np.asarray(np.where(low == high, low, low + share * (high - low)))
 
     def below_limits(self) -> tuple[Floats, Floats]:

@@ -94,13 +94,13 @@ class CountLaw:
                 logs = np.where(k == 0, np.logaddexp(logs, zero), logs)
         return logs
 
-    def below(self, y: Floats) -> Floats:
+    def below(self, y: Floats, shares: Floats | None = None) -> Floats:
         """Compute the probability integral transform, randomised: uniform if the law is right.
 
         It is the probability of less than y plus a uniform share of that of y (Czado, Gneiting and Held
-        2009), the same at every call.
+        2009): of `shares` [row], for None the same at every call.
         """
-        share = np.random.default_rng(0).uniform(size=len(y))
+        share = np.random.default_rng(0).uniform(size=len(y)) if shares is None else shares
         at = self._cdf(y, slice(None))
         less = np.where(y > 0, self._cdf(np.maximum(y - 1, 0), slice(None)), 0.0)
         return np.asarray(less + share * (at - less))

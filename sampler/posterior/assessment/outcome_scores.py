@@ -1,0 +1,156 @@
+"""Scores, row by row, of outcomes that became known after a model was fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.posterior.assessment.conformal import probabilities
+from sampler.posterior.assessment.scoring import TINY, LabelledRows
+from sampler.storage.conformal_table import rows_needed
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.posterior_draws import PosteriorDraws
+
+    Floats = NDArray[np.float64]
+    Marks = NDArray[np.bool_]
+
+LEVELS = (0.5, 0.9)  # of the intervals that are watched
+BATCH_ROWS = 500
+FLOOR = -1e4  # smallest log score of a row, so that sums stay finite
+
+
+@dataclass(frozen=True)
+class OutcomeScores:
+    """What a model says of known outcomes, each an array [row].
+
+    Attributes
+    ----------
+    pit
+        Predictive probability of values up to the outcome, randomised for counts and censored outcomes; of
+        classes that of more probable classes, plus a uniform share of that of the row's own. Uniform on
+        (0, 1) if the model is right.
+    score
+        What a conformal table orders (`sampler.posterior.assessment.conformal`): `pit`, or of classes the
+        probability of the row's own.
+    log_score
+        Log density or log probability of the outcome, at least `FLOOR`.
+    error
+        Squared error of the mean, in squared units of the outcome, NaN for a censored one; of classes the
+        Brier score (of the second of two, of more the sum).
+    inside_50, inside_90
+        Whether the outcome is in the interval or prediction set that the model answers: the calibrated one
+        where it has such, else the predictive one.
+    above
+        Whether an outcome is above the predicted median, calibrated or not; False for classes.
+
+    """
+
+    pit: Floats
+    score: Floats
+    log_score: Floats
+    error: Floats
+    inside_50: Marks
+    inside_90: Marks
+    above: Marks
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self.pit)
+
+    def part(self, rows: NDArray[np.int64] | slice) -> OutcomeScores:
+        """Select some of the rows."""
+        return OutcomeScores(*(getattr(self, each.name)[rows] for each in fields(self)))
+
+
+def score_outcomes(
+    posterior: PosteriorDraws,
+    rows: LabelledRows,
+    shares: Floats,
+    before: Callable[[], None] = lambda: None,
+) -> OutcomeScores:
+    """Score known outcomes of rows that the posterior was not fitted to.
+
+    Parameters
+    ----------
+    posterior
+        Posterior of numbers, counts, censored outcomes or classes.
+    rows
+        The rows and their outcomes.
+    shares
+        float64 [row], independent uniform draws, by which counts, classes and censored outcomes are
+        randomised.
+    before
+        Called before each batch of rows.
+
+    """
+    count = len(rows.y)
+    pit, score, density, error = (np.zeros(count) for _ in range(4))
+    best = np.zeros(count, bool)
+    for batch, part in rows.batches(BATCH_ROWS):
+        before()
+        if posterior.classes is None:
+            pit[batch], density[batch], error[batch] = _of_numbers(posterior, part, shares[batch])
+            score[batch] = pit[batch]
+        else:
+            pit[batch], score[batch], error[batch], best[batch] = _of_classes(posterior, part, shares[batch])
+            density[batch] = np.log(np.clip(score[batch], TINY, 1 - TINY))
+    half, most = (_inside(posterior, level, pit, score) | best for level in LEVELS)
+    of_classes = posterior.classes is not None
+    above = np.zeros(count, bool) if of_classes else pit > _middle(posterior)
+    return OutcomeScores(pit, score, np.maximum(density, FLOOR), error, half, most, above)
+
+
+def _of_numbers(posterior: PosteriorDraws, rows: LabelledRows, shares: Floats) -> tuple[Floats, ...]:
+    law = posterior.law(rows.coded, rows.weights)
+    pit = np.clip(law.below(rows.y, shares), 0.0, 1.0)
+    error = (posterior.predict(rows.coded, level=None).mean - rows.y) ** 2
+    if (limits := rows.coded.limits) is not None:
+        error = np.where(limits[0] == limits[1], error, np.nan)
+    return pit, law.log_density(rows.y), error
+
+
+def _of_classes(
+    posterior: PosteriorDraws, rows: LabelledRows, shares: Floats
+) -> tuple[Floats, Floats, Floats, Marks]:
+    p = probabilities(posterior.predict(rows.coded, level=None))
+    own = rows.y.astype(np.int64)
+    # A class that the model doesn't know has no probability and comes last.
+    p = np.pad(p, ((0, 0), (0, max(int(own.max(initial=0)) + 1 - p.shape[1], 0))))
+    at = np.arange(len(own))
+    mine = p[at, own]
+    earlier = np.arange(p.shape[1]) < own[:, None]
+    before = (p > mine[:, None]) | ((p == mine[:, None]) & earlier)
+    pit = np.clip(np.sum(p * before, axis=1) + shares * mine, 0.0, 1.0)
+    pit[mine == 0] = 1.0
+    squares = (p - (np.arange(p.shape[1]) == own[:, None])) ** 2
+    brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(axis=1)
+    calibrated = posterior.conformal_table is not None
+    return pit, mine, brier, calibrated & (mine == p.max(axis=1))
+
+
+def _inside(posterior: PosteriorDraws, level: float, pit: Floats, score: Floats) -> Marks:
+    """Tell which outcomes are in intervals, or sets, of a level; the most probable class is added later."""
+    table = posterior.conformal_table
+    if table is not None and table.rows >= rows_needed(level):
+        made = table.at(level)
+        if made.least_probability is not None:
+            return np.asarray(score >= made.least_probability)
+        low, high = made.ends or (0.0, 1.0)
+        return np.asarray((low <= pit) & (pit <= high))
+    if posterior.classes is not None:
+        return np.asarray(pit <= level)
+    tail = (1 - level) / 2
+    return np.asarray((tail <= pit) & (pit <= 1 - tail))
+
+
+def _middle(posterior: PosteriorDraws) -> float:
+    """Return the probability whose predictive quantile is the median, calibrated or not."""
+    table = posterior.conformal_table
+    return 0.5 if table is None else float(np.median(table.scores))

@@ -1,0 +1,224 @@
+"""A watch on outcomes: whether a model's intervals still hold, judged as often as one likes.
+
+Every look at growing data is another chance of a false alarm. So the evidence is an e-process, a product of
+likelihood ratios whose expectation is at most 1 at any time while the intervals hold; that it ever exceeds
+1 / alpha then has probability at most alpha (Ville's inequality; Ramdas, Grunwald, Vovk and Shafer 2023). Of
+a share p that is at least c while all is well, the ratios q^k (1 - q)^(n - k) / (c^k (1 - c)^(n - k)) are
+averaged over q < c. That depends on counts alone, so outcomes may arrive, and be looked at, in any order.
+Since a change may come late, the evidence is counted from each week on, the j-th with share 1 / (j (j + 1))
+of alpha: weeks in which all was well don't hide the ones after them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+ALPHA = 0.01  # of a false alarm about a model, ever
+FEWEST_ROWS = 30
+POINTS = 24  # of the average over shares
+WatchVerdict = Literal["holds", "too_few", "no_longer_hold"]
+VERDICTS: tuple[WatchVerdict, ...] = ("holds", "too_few", "no_longer_hold")
+
+
+@dataclass(frozen=True)
+class Bound:
+    """A share of outcomes that is at least, or at most, `limit` while the intervals hold.
+
+    `limit` leaves room for intervals that were never exact: an alarm is about a gap that matters.
+    """
+
+    code: str
+    counted: str  # field of `OutcomeSums`
+    limit: float
+    at_least: bool
+    alarms: bool = True  # otherwise it is worth a word
+    of_classes: bool = True
+
+
+BOUNDS = (
+    Bound("too_narrow_90", "inside_90", 0.85, at_least=True),
+    Bound("too_narrow_50", "inside_50", 0.40, at_least=True),
+    Bound("above", "above", 0.60, at_least=False, of_classes=False),
+    Bound("below", "above", 0.40, at_least=True, of_classes=False),
+    Bound("too_wide", "inside_50", 0.60, at_least=False, alarms=False),
+)
+
+
+@dataclass(frozen=True)
+class BrokenBound:
+    """A bound that is broken: its code, the week from which it most probably is, and what was observed."""
+
+    code: str
+    since: int
+    observed: float
+    rows: int
+    limit: float
+
+
+@dataclass(frozen=True)
+class WatchReport:
+    """A verdict on a model's intervals by outcomes.
+
+    Attributes
+    ----------
+    verdict
+        "no_longer_hold" is an alarm; "too_few" outcomes to tell.
+    reasons
+        The broken bounds, the worst first; with verdict "holds" at most that intervals are too wide.
+    evidence
+        The e-process over all bounds: the alarm is at 1 / `ALPHA`. Its natural logarithm.
+    text
+        The verdict in a sentence.
+
+    """
+
+    verdict: WatchVerdict
+    reasons: list[BrokenBound]
+    evidence: float
+    text: str
+
+    @property
+    def since(self) -> int | None:
+        """The week from which the intervals most probably hold no longer; None without an alarm."""
+        return min(each.since for each in self.reasons) if self.verdict == "no_longer_hold" else None
+
+
+def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = False) -> WatchReport:
+    """Judge a model's intervals by the outcomes of some weeks.
+
+    Parameters
+    ----------
+    weeks
+        The sums of each week's outcomes, by its number.
+    first
+        The week in which the watch began, known before any outcome: the evidence counted from week `first` on
+        includes what is earlier.
+    of_classes
+        Whether the outcomes are classes, which are neither above nor below.
+
+    """
+    present = sorted(week for week, sums in weeks.items() if sums.rows)
+    total = total_of(weeks)
+    bounds = [each for each in BOUNDS if each.of_classes or not of_classes]
+    if not present:
+        return WatchReport("too_few", [], 0.0, _too_few(0))
+    alarms = [each for each in bounds if each.alarms]
+    starts = _starts(present, first)
+    found = {each.code: _evidence(each, weeks, present, starts) for each in bounds}
+    all_of = np.array([np.logaddexp.reduce(found[each.code]) for each in alarms]) - np.log(len(alarms))
+    evidence = float(np.logaddexp.reduce(all_of))
+    level = -np.log(ALPHA)
+    if evidence >= level:
+        worst = alarms[int(np.argmax(all_of))]
+        broken = [each for each, own in zip(alarms, all_of, strict=True) if each is worst or own >= level]
+        reasons = [_reason(each, weeks, present, starts, found[each.code]) for each in broken]
+        reasons.sort(key=lambda each: each.code != worst.code)
+        return WatchReport("no_longer_hold", reasons, evidence, _alarm(total, reasons))
+    if total.rows < FEWEST_ROWS:
+        return WatchReport("too_few", [], evidence, _too_few(total.rows))
+    wide = [each for each in bounds if not each.alarms and np.logaddexp.reduce(found[each.code]) >= level]
+    reasons = [_reason(each, weeks, present, starts, found[each.code]) for each in wide]
+    return WatchReport("holds", reasons, evidence, _holds(total, reasons))
+
+
+def total_of(weeks: Mapping[int, OutcomeSums]) -> OutcomeSums:
+    """Add up weeks."""
+    total = OutcomeSums()
+    for sums in weeks.values():
+        total = total.plus(sums)
+    return total
+
+
+def _starts(present: list[int], first: int) -> list[tuple[int, float]]:
+    """Return the places in `present` at which evidence begins to count, each with the log of its share.
+
+    A week without outcomes adds its share to the next one that has some.
+    """
+    starts: list[tuple[int, float]] = []
+    taken = 0  # weeks of the watch up to the previous start
+    for place, week in enumerate(present):
+        number = max(week - first, 0) + 1
+        last_before_next = present[place + 1 : place + 2]
+        if last_before_next and max(last_before_next[0] - first, 0) + 1 == 1:
+            continue  # all weeks before the first count as one
+        # Shares 1 / (j (j + 1)) of j = taken + 1 ... number telescope.
+        share = 1 / (taken + 1) - 1 / (number + 1)
+        begins = 0 if not starts else place
+        starts.append((begins, float(np.log(share))))
+        taken = number
+    return starts
+
+
+def _evidence(
+    bound: Bound, weeks: Mapping[int, OutcomeSums], present: list[int], starts: list[tuple[int, float]]
+) -> Floats:
+    """Compute the log of the evidence against a bound, counted from each start; float64 [start]."""
+    rows = np.cumsum([weeks[week].rows for week in reversed(present)])[::-1]
+    kept = np.cumsum([_kept(bound, weeks[week]) for week in reversed(present)])[::-1]
+    limit = bound.limit if bound.at_least else 1 - bound.limit
+    q = limit * (np.arange(POINTS) + 0.5) / POINTS
+    begin = np.array([place for place, _ in starts])
+    n, k = rows[begin][:, None], kept[begin][:, None]
+    ratios = k * np.log(q / limit) + (n - k) * np.log((1 - q) / (1 - limit))
+    shares = np.array([share for _, share in starts])
+    return np.asarray(np.logaddexp.reduce(ratios, axis=1) - np.log(POINTS) + shares)
+
+
+def _kept(bound: Bound, sums: OutcomeSums) -> int:
+    """Count the outcomes that a bound wants at least a share of."""
+    counted: int = getattr(sums, bound.counted)
+    return counted if bound.at_least else sums.rows - counted
+
+
+def _reason(
+    bound: Bound,
+    weeks: Mapping[int, OutcomeSums],
+    present: list[int],
+    starts: list[tuple[int, float]],
+    evidence: Floats,
+) -> BrokenBound:
+    place = starts[int(np.argmax(evidence))][0]
+    after = total_of({week: weeks[week] for week in present[place:]})
+    observed = getattr(after, bound.counted) / after.rows
+    return BrokenBound(bound.code, present[place], observed, after.rows, bound.limit)
+
+
+def _too_few(rows: int) -> str:
+    told = (
+        "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to judge the intervals by"
+    )
+    return f"{told}: {FEWEST_ROWS} are needed."
+
+
+def _holds(total: OutcomeSums, wide: list[BrokenBound]) -> str:
+    told = (
+        f"The intervals hold: of {total.rows} outcomes {total.inside_90 / total.rows:.1%} are inside 90% "
+        f"intervals, and {total.inside_50 / total.rows:.1%} inside 50% ones."
+    )
+    return f"{told} They are wider than they need be: recalibrate by these outcomes." if wide else told
+
+
+def _alarm(total: OutcomeSums, reasons: list[BrokenBound]) -> str:
+    worst = reasons[0]
+    many = f"{worst.rows} outcomes" if worst.rows < total.rows else f"all {worst.rows} outcomes"
+    since = f"since the week of {monday_of(worst.since)}"
+    if worst.code in {"above", "below"}:
+        share = worst.observed if worst.code == "above" else 1 - worst.observed
+        what = f"{share:.0%} of {many} lie {worst.code} the predicted median"
+    else:
+        level = "90%" if worst.code == "too_narrow_90" else "50%"
+        what = f"only {worst.observed:.0%} of {many} are inside {level} intervals"
+    advice = "Recalibrate by these outcomes, or fit again with them."
+    return f"The intervals no longer hold: {since}, {what}. {advice}"

@@ -1,0 +1,184 @@
+"""The watch on outcomes: how often it gives a false alarm, what it finds, and how soon."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import numpy as np
+import pytest
+from scipy.special import bdtr, ndtr, xlog1py, xlogy
+
+from sampler.posterior.assessment.outcome_scores import OutcomeScores
+from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
+from sampler.posterior.assessment.outcome_watch import ALPHA, BOUNDS, _evidence, _starts, total_of, watch
+
+FIRST = 2900
+
+
+def sums_of(pit):
+    """Outcomes with this PIT, of predictive intervals."""
+    marks = [(tail <= pit) & (pit <= 1 - tail) for tail in (0.25, 0.05)]
+    return OutcomeSums.of(OutcomeScores(pit, pit, np.log(pit), pit**2, *marks, pit > 0.5))
+
+
+def pit_of(z):
+    """PIT of outcomes that are z standard deviations from their means."""
+    return np.clip(ndtr(z), 1e-12, 1 - 1e-12)
+
+
+def counts(rng, rows, inside_50, inside_90, above):
+    """Sums of independent outcomes with such probabilities."""
+    drawn = (int(rng.binomial(rows, p)) for p in (inside_50, inside_90, above))
+    return OutcomeSums(rows, *drawn)
+
+
+def alarms(weekly, runs, weeks):
+    """Share of runs with an alarm at any of the weekly looks."""
+    alarmed = 0
+    for run in range(runs):
+        rng, seen = np.random.default_rng(run), {}
+        for week in range(FIRST, FIRST + weeks):
+            seen[week] = weekly(rng)
+            if watch(seen, FIRST).verdict == "no_longer_hold":
+                alarmed += 1
+                break
+    return alarmed / runs
+
+
+def test_intervals_that_hold_raise_no_alarm():
+    """With PITs that are uniform, 30 weekly looks at 40 models give none."""
+    assert alarms(lambda rng: sums_of(rng.uniform(size=25)), runs=40, weeks=30) == 0
+
+
+def naive_alarms(runs, weeks):
+    """Share of runs in which a weekly test at level alpha of all outcomes so far rejects."""
+    rng = np.random.default_rng(0)
+    inside = np.cumsum(rng.binomial(20, 0.85, (runs, weeks)), axis=1)
+    return np.any(bdtr(inside, 20 * np.arange(1, weeks + 1), 0.85) < ALPHA, axis=1).mean()
+
+
+@pytest.mark.parametrize("shares", [(0.4, 0.85, 0.6), (0.4, 0.85, 0.4), (0.4, 0.9, 0.5)])
+@pytest.mark.slow
+def test_repeated_looks_raise_few_false_alarms(shares):
+    """Where shares are exactly at their limits, the worst case, alarms in 60 looks are below alpha.
+
+    A test of level alpha, repeated each week, would raise one in every tenth run or more.
+    """
+    runs = 150
+    share = alarms(lambda rng: counts(rng, 20, *shares), runs=runs, weeks=60)
+    assert share <= ALPHA + 3 * np.sqrt(ALPHA / runs)
+    assert naive_alarms(2000, 60) > 0.1
+
+
+def test_the_evidence_has_expectation_one_at_most():
+    """At a limit, over all counts of three weeks, its mean is 1 less the share that later weeks keep."""
+    rows, p = 3, 0.85
+    k = np.arange(rows + 1)
+    log_p = np.array([0.0, np.log(3), np.log(3), 0.0]) + xlogy(k, p) + xlog1py(rows - k, -p)
+    total = 0.0
+    for a in k:
+        for b in k:
+            for c in k:
+                seen = {FIRST + i: OutcomeSums(rows, 2, int(x), 0) for i, x in enumerate((a, b, c))}
+                evidence = _of_one_bound(seen)
+                total += np.exp(log_p[a] + log_p[b] + log_p[c] + evidence)
+    assert total == pytest.approx(1 - 1 / 4, abs=1e-12)
+
+
+def _of_one_bound(seen):
+    present = sorted(seen)
+    return np.logaddexp.reduce(_evidence(BOUNDS[0], seen, present, _starts(present, FIRST)))
+
+
+@pytest.mark.parametrize(
+    ("shift", "scale", "codes", "rows"),
+    [
+        (1.0, 1.0, {"above", "too_narrow_90"}, 250),
+        (-1.0, 1.0, {"below"}, 250),
+        (0.0, 2.0, {"too_narrow_90"}, 250),
+    ],
+)
+def test_changes_are_found_and_dated(shift, scale, codes, rows):
+    """After 30 good weeks, a shift by one sd or twice the noise is found within 250 outcomes, and when."""
+    rng, seen = np.random.default_rng(7), {}
+    for week in range(30):
+        seen[FIRST + week] = sums_of(pit_of(rng.normal(size=50)))
+    assert watch(seen, FIRST).verdict == "holds"
+    changed = FIRST + 30
+    for week in range(changed, changed + rows // 50):
+        seen[week] = sums_of(pit_of(shift + scale * rng.normal(size=50)))
+        report = watch(seen, FIRST)
+        if report.verdict == "no_longer_hold":
+            break
+    assert report.verdict == "no_longer_hold"
+    assert {each.code for each in report.reasons} & codes
+    assert changed - 1 <= report.since <= changed + 1
+    assert str(monday_of(report.since)) in report.text
+    assert report.reasons[0].rows <= 50 * (week - changed + 2)
+
+
+def test_intervals_too_wide_are_named_but_hold():
+    """Half the noise is no alarm, since outcomes are inside; the sentence says that intervals are wide."""
+    rng = np.random.default_rng(1)
+    report = watch({FIRST: sums_of(pit_of(0.5 * rng.normal(size=300)))}, FIRST)
+    assert report.verdict == "holds"
+    assert [each.code for each in report.reasons] == ["too_wide"]
+    assert "wider than they need be" in report.text
+    assert report.since is None
+
+
+def test_few_outcomes_tell_nothing_unless_they_are_all_outside():
+    """Below 30 there is no verdict but an alarm; without any, the sentence says so."""
+    rng = np.random.default_rng(2)
+    assert watch({}, FIRST).text.startswith("There are no outcomes yet")
+    assert watch({FIRST: sums_of(rng.uniform(size=29))}, FIRST).verdict == "too_few"
+    assert watch({FIRST: sums_of(rng.uniform(size=30))}, FIRST).verdict == "holds"
+    assert watch({FIRST: sums_of(np.full(15, 0.999))}, FIRST).verdict == "no_longer_hold"
+
+
+def test_classes_are_neither_above_nor_below():
+    """Outcomes of classes, none of which is above, are no shift."""
+    rng = np.random.default_rng(3)
+    sums = sums_of(rng.uniform(size=200))
+    none_above = OutcomeSums(**vars(sums) | {"above": 0})
+    assert watch({FIRST: none_above}, FIRST).verdict == "no_longer_hold"
+    assert watch({FIRST: none_above}, FIRST, of_classes=True).verdict == "holds"
+
+
+def test_evidence_does_not_depend_on_gaps_or_on_early_weeks():
+    """Weeks without outcomes lend their share to the next; weeks before the first count as the first."""
+    rng = np.random.default_rng(4)
+    sums = [sums_of(rng.uniform(size=40)) for _ in range(3)]
+    gap = watch({FIRST: sums[0], FIRST + 9: sums[1]}, FIRST).evidence
+    filled = {FIRST + i: OutcomeSums() for i in range(10)} | {FIRST: sums[0], FIRST + 9: sums[1]}
+    assert watch(filled, FIRST).evidence == gap
+    early = {FIRST - 9: sums[0], FIRST - 3: sums[1], FIRST + 1: sums[2]}
+    together = {FIRST: sums[0].plus(sums[1]), FIRST + 1: sums[2]}
+    assert watch(early, FIRST).evidence == pytest.approx(watch(together, FIRST).evidence)
+
+
+def test_sums_add_and_subtract():
+    """Sums of parts are the sums of the whole, and come back from JSON."""
+    pit = np.random.default_rng(5).uniform(size=20)
+    whole, first, last = sums_of(pit), sums_of(pit[:7]), sums_of(pit[7:])
+    for made, expected in ((first.plus(last), whole), (whole.plus(last, -1), first)):
+        assert made.bins == expected.bins
+        assert vars(made) | {"bins": 0} == pytest.approx(vars(expected) | {"bins": 0})
+    assert OutcomeSums.from_json(whole.to_json()) == whole
+    assert total_of({1: first, 2: last}).rows == 20
+
+
+def test_weekly_figures_have_their_chance_ranges():
+    """Ranges are central: of 400 outcomes 90% intervals contain .87 to .93, the mean PIT is .47 to .53."""
+    sums = sums_of((np.arange(400) + 0.5) / 400)
+    assert sums.coverage(0.9) == {"level": 0.9, "observed": 0.9, "lower": 0.87, "upper": 0.9275}
+    assert sums.pit_mean()["observed"] == pytest.approx(0.5)
+    assert sums.pit_mean()["upper"] == pytest.approx(0.5283, abs=1e-4)
+    assert [each["observed"] for each in sums.histogram()] == [0.1] * 10
+
+
+def test_weeks_begin_on_mondays_in_utc():
+    """A Monday is in the week it begins, the Sunday before in the one that ends; zones are converted."""
+    monday = datetime(2026, 11, 23, tzinfo=UTC)
+    assert monday_of(week_of(monday)) == monday.date()
+    assert week_of(monday - timedelta(seconds=1)) == week_of(monday) - 1
+    east = timezone(timedelta(hours=2))
+    assert week_of(datetime(2026, 11, 23, 1, tzinfo=east)) == week_of(monday) - 1
