@@ -117,7 +117,9 @@ class ClaimView(View):
 class IntervalCalibrationView(View):
     """Calibration of a model's intervals."""
 
-    kind: Literal["holdout", "folds"] = Field(description="By rows held out, or by fits to the other folds.")
+    kind: Literal["holdout", "folds", "outcomes"] = Field(
+        description="By rows held out, by fits to the other folds, or by outcomes reported after the fit."
+    )
     draws: int = Field(description="Draws per chain of the predictions that are calibrated: all of them.")
     rows: int
     checksum: str = Field(description="Another one after another calibration.")
@@ -145,6 +147,9 @@ class ModelView(View):
     holdout: dict[str, Any] | None = Field(description="Scores on the held-out rows.")
     calibration: IntervalCalibrationView | None = Field(
         None, description="How intervals are calibrated; null where they are not."
+    )
+    outcomes: Literal["holds", "too_few", "no_longer_hold"] | None = Field(
+        None, description="Whether the intervals hold by reported outcomes; null where there are none."
     )
     stopped: StoppedView | None = Field(None, description="Why a fit with stop rules ended.")
     error: ErrorView | None

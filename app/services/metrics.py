@@ -23,6 +23,7 @@ from app.store.engine import session_scope
 from app.store.queue import counters
 from app.store.queue.snapshot import Snapshot, snapshot
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
+from sampler.posterior.assessment.outcome_watch import VERDICTS
 
 if TYPE_CHECKING:
     from app.services.predictions.posterior_cache import Cache
@@ -43,6 +44,9 @@ request_seconds = Histogram(
     registry=process,
 )
 predicted_rows = Counter("bart_predict_rows", "Rows predicted by synchronous requests.", registry=process)
+reported_outcomes = Counter(
+    "bart_outcomes", "Outcomes of predicted rows that were reported.", registry=process
+)
 predict_seconds = Histogram(
     "bart_predict_duration_seconds",
     "Seconds of a prediction by phase: load the posterior, compute, encode the response.",
@@ -123,6 +127,11 @@ def _of_queue(snapshot: Snapshot) -> Iterator[Metric]:
     for state in (*OPEN_STATES, SUCCEEDED, FAILED, CANCELLED):
         models.add_metric([state], snapshot.models.get(state, 0))
     yield models
+    about = "Models with reported outcomes, by whether their intervals hold."
+    watched = GaugeMetricFamily("bart_watched_models", about, labels=["verdict"])
+    for verdict in VERDICTS:
+        watched.add_metric([verdict], snapshot.watches.get(verdict, 0))
+    yield watched
     oldest = snapshot.oldest_queued
     age = 0.0 if oldest is None else max(0.0, (utc_now() - oldest).total_seconds())
     about = "Age of the oldest queued unit in seconds; 0 when none is queued."

@@ -9,6 +9,7 @@ dataset first; that is safe because its units have ended with their tokens raise
 """
 
 from collections.abc import Sequence
+from math import ceil
 from typing import Any
 
 from sqlalchemy import ColumnElement, case, delete, exists, select, tuple_, update
@@ -26,14 +27,19 @@ from app.store.tables import (
     DatasetBlock,
     DrawBlock,
     Job,
+    KnownOutcome,
     Model,
     ModelEvent,
+    OutcomeReport,
+    OutcomeWatch,
+    OutcomeWeek,
     PredictionBlock,
     Study,
     Unit,
 )
 
 BATCH_ROWS = 32  # mostly blocks of half a megabyte
+SMALL_ROWS = 64  # outcomes that count as one block
 
 Parts = Sequence[tuple[Any, InstrumentedAttribute[Any]]]  # tables; columns with the deleted id
 _OF_PREDICTION: Parts = ((PredictionBlock, PredictionBlock.prediction_id), (Unit, Unit.prediction_id))
@@ -41,6 +47,10 @@ _OF_STUDY: Parts = ((Unit, Unit.study_id),)
 _OF_MODEL: Parts = (
     (DrawBlock, DrawBlock.model_id),
     (ModelEvent, ModelEvent.model_id),
+    (KnownOutcome, KnownOutcome.model_id),  # before their reports
+    (OutcomeReport, OutcomeReport.model_id),
+    (OutcomeWeek, OutcomeWeek.model_id),
+    (OutcomeWatch, OutcomeWatch.model_id),
     (Unit, Unit.model_id),
 )
 _OF_DATASET: Parts = ((DatasetBlock, DatasetBlock.dataset_id),)
@@ -106,8 +116,10 @@ def _some_of(session: Session, table: Any, parts: Parts, *conditions: ColumnElem
 
 def _remove(session: Session, part: Any, mine: ColumnElement[bool], most: int) -> int:
     key = inspect_table(part).primary_key
-    batch = select(*key).where(mine).limit(most)
-    return rows_changed(session, delete(part).where(mine, tuple_(*key).in_(batch)))
+    small = SMALL_ROWS if part is KnownOutcome else 1
+    batch = select(*key).where(mine).limit(most * small)
+    removed = rows_changed(session, delete(part).where(mine, tuple_(*key).in_(batch)))
+    return ceil(removed / small)
 
 
 def _give_up_jobs(session: Session, table: type[Job], which: ColumnElement[bool]) -> int:

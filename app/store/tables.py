@@ -232,6 +232,70 @@ class PredictionBlock(Base):
     checksum: Mapped[str]  # SHA-256 of `data`, hexadecimal
 
 
+class OutcomeReport(Base):
+    """Rows whose outcomes became known after a fit, as they were reported."""
+
+    __tablename__ = "outcome_reports"
+    __table_args__ = (Index(None, "model_id", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
+    num_rows: Mapped[int]
+    draws: Mapped[int]  # per chain, of the model that scored them
+    data: Mapped[bytes] = mapped_column(**_LARGE)  # an Arrow stream of one batch, with zstd inside
+    checksum: Mapped[str]  # SHA-256 of `data`, hexadecimal
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+class KnownOutcome(Base):
+    """The scores of one outcome; its row's values are in the report."""
+
+    __tablename__ = "outcomes"
+    __table_args__ = (Index(None, "model_id", "key", unique=True), Index(None, "model_id", "at"))
+
+    report_id: Mapped[str] = mapped_column(
+        ForeignKey("outcome_reports.id", ondelete="CASCADE"), primary_key=True
+    )
+    row: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)  # in the report, from 0
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
+    key: Mapped[str | None] = mapped_column(Text)  # the user's name of the row
+    at: Mapped[datetime]
+    era: Mapped[int]
+    week: Mapped[int]  # of `at`, from Monday 5 January 1970 on
+    pit: Mapped[float]
+    score: Mapped[float]  # by which the model may be calibrated
+    log_score: Mapped[float]
+    error: Mapped[float | None]
+    inside_50: Mapped[bool]
+    inside_90: Mapped[bool]
+    above: Mapped[bool]
+
+
+class OutcomeWeek(Base):
+    """Sums over the outcomes of a week and an era."""
+
+    __tablename__ = "outcome_weeks"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    era: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    week: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    sums: Mapped[Json]
+
+
+class OutcomeWatch(Base):
+    """The watch on a model's intervals; a calibration by outcomes begins a new era, which judges others."""
+
+    __tablename__ = "outcome_watches"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    era: Mapped[int] = mapped_column(default=0)
+    first_week: Mapped[int]  # of the era
+    num_rows: Mapped[int] = mapped_column(default=0)  # of all eras
+    verdict: Mapped[str]
+    alerted_at: Mapped[datetime | None]  # since when the verdict has been an alarm
+    updated_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
 class Worker(Base):
     """A worker's main process while it lives; its dispatcher writes heartbeats here."""
 

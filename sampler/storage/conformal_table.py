@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-CalibrationKind = Literal["holdout", "folds"]
-KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds")
+CalibrationKind = Literal["holdout", "folds", "outcomes"]
+KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
 MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
 TWO_SIDED_ROWS = 200  # from so many on, either tail has its own share
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -103,8 +103,8 @@ class ConformalTable:
     Attributes
     ----------
     kind
-        Origin of the rows: held out from the fit ("holdout"), or the training rows, each scored by a fit to
-        the other folds ("folds").
+        Origin of the rows: held out from the fit ("holdout"), the training rows, each scored by a fit to the
+        other folds ("folds"), or rows whose outcomes became known after the fit ("outcomes").
     draws
         Draws per chain of the model whose predictions are calibrated.
     scores
@@ -182,8 +182,9 @@ class ConformalTable:
                 f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
                 f"these {what}, judged by fits that had not seen the rows. No guarantee goes with it."
             )
+        origin = "rows held out from the fit" if self.kind == "holdout" else "outcomes reported after the fit"
         return (
-            f"Of new rows like the {self.rows} rows held out from the fit, at least {level:.4g} fall inside "
+            f"Of new rows like the {self.rows} {origin}, at least {level:.4g} fall inside "
             f"these {what} on average. {NOT_PROMISED}"
         )
 

@@ -48,6 +48,8 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "predict": {"rows": [{"size": 1, "colour": "red"}]},
         "predictions": {"dataset_id": dataset_id},
         "studies": {"permutations": 20},
+        "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},
+        "recalibrate": {"since": None},
         "partial-dependence": {"features": ["size"]},
         "accumulated-effects": {"feature": "size"},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},

@@ -14,11 +14,11 @@ ONLY_LONG = "`make statistical` alone"  # the word for a claim without a quick t
 
 
 def test_every_promise_has_a_quick_test():
-    """Each of the 15 promises names existing tests, at least one of them in `make test`."""
+    """Each of the 16 promises names existing tests, at least one of them in `make test`."""
     page = (ROOT / "docs" / "promises.md").read_text()
     promises = re.split(r"\n(?=\d+\. )", page)[1:]
 
-    assert [int(promise.partition(".")[0]) for promise in promises] == [*range(1, 16)]
+    assert [int(promise.partition(".")[0]) for promise in promises] == [*range(1, 17)]
     for promise in promises:
         assert check_tests_exist(promise), f"`make test` runs none of the tests of: {promise}"
 

@@ -12,6 +12,7 @@ from app.services.access import audit
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.store import models as store
+from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
 
 COMPILING, FINISHING = "compiling", "finishing"
@@ -51,7 +52,8 @@ class FitProgress:
 class FittedModel:
     """A model with its progress.
 
-    `label` is its name, or what it predicts from which dataset, numbered; `num_rows` those of its dataset.
+    `label` is its name, or what it predicts from which dataset, numbered; `num_rows` those of its dataset;
+    `outcomes` the verdict of reported outcomes on its intervals, None where there are none.
     """
 
     id: str
@@ -68,6 +70,7 @@ class FittedModel:
     diagnostics: Json | None
     holdout: Json | None
     calibration: Json | None
+    outcomes: str | None
     stopped: Json | None
     error: Json | None
     warnings: list[str]
@@ -100,7 +103,8 @@ def view(session: Session, owner: str, model_id: str) -> FittedModel:
     """Return a model with its progress; raises NotFoundError."""
     model = get(session, owner, model_id)
     chains = store.chains(session, [model.id])[model.id]
-    return _fitted(model, chains, store.origins(session, owner, [model.id])[model.id])
+    origin = store.origins(session, owner, [model.id])[model.id]
+    return _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id))
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[FittedModel]:
@@ -108,7 +112,9 @@ def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> P
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     ids = [model.id for model in page.items]
     chains, origins = store.chains(session, ids), store.origins(session, owner, ids)
-    return Page([_fitted(m, chains[m.id], origins[m.id]) for m in page.items], page.next_cursor)
+    verdicts = watches.verdicts(session, ids)
+    found = [_fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id)) for m in page.items]
+    return Page(found, page.next_cursor)
 
 
 def cancel(session: Session, owner: str, model_id: str) -> FittedModel:
@@ -158,7 +164,9 @@ def _label(model: Model, origin: store.ModelOrigin) -> str:
     return f"{model.target} {source}{number}"
 
 
-def _fitted(model: Model, chains: Sequence[Unit], origin: store.ModelOrigin) -> FittedModel:
+def _fitted(
+    model: Model, chains: Sequence[Unit], origin: store.ModelOrigin, outcomes: str | None
+) -> FittedModel:
     return FittedModel(
         id=model.id,
         name=model.name,
@@ -174,6 +182,7 @@ def _fitted(model: Model, chains: Sequence[Unit], origin: store.ModelOrigin) -> 
         diagnostics=model.diagnostics,
         holdout=model.holdout,
         calibration=model.calibration,
+        outcomes=outcomes,
         stopped=model.stopped,
         error=model.error,
         warnings=model.warnings,

@@ -125,9 +125,8 @@ class Predictor(Posteriors):
             stored, posterior, draws = found or self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            rows, as_sent, notes = read_rows(
-                *request.file, posterior.schema, self.max_rows, posterior.exposure
-            )
+            others = {} if posterior.exposure is None else {posterior.exposure: "number"}
+            rows, as_sent, notes = read_rows(*request.file, posterior.schema, self.max_rows, others)
             names = kept_columns.names_of(request.keep, as_sent.column_names)
             kept = kept_columns.with_dates(as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
@@ -143,7 +142,7 @@ class Predictor(Posteriors):
     ) -> PredictionAnswer:
         only_mean = request.target == "mean"
         _check_sizes(coded.num_rows, request)
-        self._check_work(posterior, coded, request)
+        self.check_work(posterior, coded, request)
         prediction = posterior.predict(
             coded,
             level=None if only_mean else list(request.levels),
@@ -173,7 +172,7 @@ class Predictor(Posteriors):
             classes=posterior.classes,
         )
 
-    def _check_work(self, posterior: Posterior, coded: Coded, request: PredictRequest) -> None:
+    def check_work(self, posterior: Posterior, coded: Coded, request: PredictRequest) -> None:
         """Refuse a request with too much work: rows times draws times trees, and the extra figures."""
         num_rows, work = coded.num_rows, work_of_row(posterior, request, coded)
         if num_rows * work > self.max_work:

@@ -1,6 +1,6 @@
 """New rows from a file (CSV, Arrow, Parquet), read as the model's columns within limits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import BinaryIO
@@ -21,12 +21,18 @@ LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=2
 
 
 def read_rows(
-    file: BinaryIO, options: Options, schema: Schema, max_rows: int, exposure: str | None = None
+    file: BinaryIO,
+    options: Options,
+    schema: Schema,
+    max_rows: int,
+    others: Mapping[str, str] | None = None,
+    target: Column | None = None,
 ) -> tuple[pa.Table, pa.Table, list[str]]:
     """Read the rows of a file of any format; return them as the model's, as they were sent, and warnings.
 
     CSV holds only text: each cell is read as the kind of the model's column with that name, so the text of a
-    number becomes a number there, and so does that of an exposure. Other formats have types of their own.
+    number becomes a number there, and so it does in a column whose kind `others` gives, such as exposures,
+    and in the `target` where the rows have one. Other formats have types of their own.
 
     Raises
     ------
@@ -35,10 +41,9 @@ def read_rows(
     TooLargeError
         There are more rows than `max_rows`, or texts are too long.
     """
-    columns = {column.name: column for column in schema.inputs}
+    columns = {column.name: column for column in (*schema.inputs, *([target] if target else []))}
     kinds = {name: RAW if column.kind == "category" else column.kind for name, column in columns.items()}
-    if exposure is not None:
-        kinds[exposure] = "number"
+    kinds |= dict(others or {})
     known = (*columns, *schema.ignored)
     options = replace(options, kinds=kinds, otherwise=RAW, known=known)
     limits = replace(LIMITS, rows=max_rows)

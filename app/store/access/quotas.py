@@ -12,10 +12,13 @@ from app.store.tables import (
     DrawBlock,
     Json,
     Model,
+    OutcomeReport,
     PredictionBlock,
     Study,
     Unit,
 )
+
+OUTCOME_BYTES = 160  # of an outcome besides its row's values, about
 
 
 def hold(session: Session, owner: str) -> None:
@@ -29,7 +32,7 @@ def hold(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the stored bytes of an owner's datasets, models (headers, draws), predictions and studies."""
+    """Return the stored bytes of an owner's datasets, models (headers, draws, outcomes) and their jobs."""
     datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
     draws = (
         select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
@@ -47,7 +50,14 @@ def stored_bytes(session: Session, owner: str) -> int:
         .join(Study, Study.id == Unit.study_id)
         .where(Study.owner == owner)
     )
-    return sum(int(session.scalar(query) or 0) for query in (datasets, headers, draws, predictions, studies))
+    sizes = func.length(OutcomeReport.data) + OUTCOME_BYTES * OutcomeReport.num_rows
+    outcomes = (
+        select(func.coalesce(func.sum(sizes), 0))
+        .join(Model, Model.id == OutcomeReport.model_id)
+        .where(Model.owner == owner)
+    )
+    queries = (datasets, headers, draws, predictions, studies, outcomes)
+    return sum(int(session.scalar(query) or 0) for query in queries)
 
 
 def open_settings(session: Session, owner: str) -> list[Json]:

@@ -1,0 +1,121 @@
+"""Rows of a background prediction, found again by their numbers or by a column of keys."""
+
+from collections.abc import Collection, Sequence
+from functools import cached_property
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlalchemy import Engine
+
+from app.services.errors import ConflictError, Fault, InvalidRequestError, UnusableDataError, enough
+from app.services.predictions import stored
+from app.store import datasets
+from app.store.column_codec import BLOCK_ROWS
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
+from sampler.data.convert import to_labels
+from sampler.data.table import read_column
+
+Index = NDArray[np.int64]
+
+
+class PredictedRows:
+    """The dataset of a background prediction.
+
+    Raises
+    ------
+    NotFoundError
+        The owner has no such prediction.
+    InvalidRequestError
+        It is another model's.
+    ConflictError
+        Its dataset was deleted, and with it the values of its rows.
+    """
+
+    def __init__(self, engine: Engine, owner: str, model_id: str, prediction_id: str) -> None:
+        self._engine = engine
+        with session_scope(engine, read_only=True) as session:
+            prediction = stored.get(session, owner, prediction_id)
+            if prediction.model_id != model_id:
+                told = f"the prediction is of another model, {prediction.model_id}: report its outcomes there"
+                raise InvalidRequestError(errors=[Fault("prediction_id", None, told)])
+            found = None
+            if prediction.dataset_id is not None:
+                found = datasets.get(session, owner, prediction.dataset_id)
+        if found is None:
+            raise _gone()
+        self._dataset = found
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return [column["name"] for column in self._dataset.columns]
+
+    def index_of_rows(self, numbers: Index, name: str) -> Index:
+        """Return the rows' places from their numbers, which count from 1; raises UnusableDataError."""
+        most = self._dataset.num_rows
+        bad = np.flatnonzero((numbers < 1) | (numbers > most))
+        told = f"the prediction's rows are numbered from 1 to {most}"
+        if len(bad):
+            raise UnusableDataError(errors=enough(Fault(name, int(i) + 1, told) for i in bad))
+        return numbers - 1
+
+    def index_of_keys(self, column: str, keys: Sequence[str]) -> Index:
+        """Return the places of the rows that have these keys in a column of the dataset.
+
+        Raises
+        ------
+        InvalidRequestError
+            The dataset has no such column.
+        UnusableDataError
+            No row, or several, have a key.
+        """
+        if column not in self._names:
+            told = f"the predicted dataset has no column {column[:100]!r} to find its rows by"
+            raise InvalidRequestError(errors=[Fault("key", None, told)])
+        with session_scope(self._engine, read_only=True) as session:
+            try:
+                values = datasets.read(session, self._dataset.id, [column]).column(column)
+            except DatasetGoneError:
+                raise _gone() from None
+        labels = to_labels(read_column(values, column), [])
+        places = {name: number for number, name in enumerate(labels.names)}
+        rows = np.flatnonzero(labels.index >= 0)
+        counts = np.bincount(labels.index[rows], minlength=len(labels.names))
+        place = np.zeros(len(labels.names), np.int64)
+        place[labels.index[rows]] = rows
+        faults, index = [], []
+        for i, key in enumerate(keys):
+            number = places.get(key, -1)
+            if number < 0 or counts[number] > 1:
+                has = "no row" if number < 0 else f"{counts[number]} rows"
+                faults.append(Fault(column, i + 1, f"{has} of the prediction have this key"))
+            else:
+                index.append(int(place[number]))
+        if faults:
+            raise UnusableDataError(errors=enough(faults))
+        return np.array(index, np.int64)
+
+    def read(self, index: Index, names: Collection[str]) -> pa.Table:
+        """Return the rows at these places, in their order, of those of the columns that the dataset has."""
+        chosen = [name for name in self._names if name in names]
+        if not chosen:
+            return pa.table({})
+        parts, order = [], []
+        for block in np.unique(index // BLOCK_ROWS).tolist():
+            mine = np.flatnonzero(index // BLOCK_ROWS == block)
+            with session_scope(self._engine, read_only=True) as session:
+                try:
+                    table = datasets.read_block(session, self._dataset.id, chosen, block)
+                except (KeyError, DatasetGoneError):
+                    raise _gone() from None
+            parts.append(table.take(index[mine] - block * BLOCK_ROWS))
+            order.append(mine)
+        return pa.concat_tables(parts).take(np.argsort(np.concatenate(order)))
+
+
+def _gone() -> ConflictError:
+    return ConflictError(
+        "The dataset of this prediction was deleted, and with it the values of its rows: report the rows "
+        "themselves with their outcomes."
+    )

@@ -1,0 +1,84 @@
+"""Recalibration of a model's intervals by the outcomes that were reported."""
+
+from dataclasses import dataclass
+from datetime import date, datetime
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from app.services.access import audit
+from app.services.errors import ConflictError, NotFoundError
+from app.services.explanations.finished_models import check_succeeded
+from app.services.fits import models
+from app.services.outcomes.summary import has_classes, week_since
+from app.store import events
+from app.store import models as model_store
+from app.store.errors import ModelGoneError
+from app.store.outcomes import reports as store
+from app.store.outcomes import watches
+from app.store.tables import Json
+from sampler.storage.conformal_table import MAX_ROWS, USUAL_LEVEL, ConformalTable, rows_needed
+from sampler.storage.model_header import with_calibration
+
+RECALIBRATED = "recalibrated"  # the event
+
+
+@dataclass(frozen=True)
+class Recalibration:
+    """A model's new calibration, and the outcomes behind it."""
+
+    model_id: str
+    rows: int
+    first: datetime | None
+    last: datetime | None
+    calibration: Json
+
+
+def recalibrate(session: Session, owner: str, name: str, since: date | None = None) -> Recalibration:
+    """Calibrate a model's intervals, or prediction sets, by its outcomes; the watch begins anew.
+
+    Parameters
+    ----------
+    since
+        Date from whose week on outcomes count. None: all, or while the watch alarms those from the week on
+        since which the intervals no longer hold.
+
+    Raises
+    ------
+    NotFoundError
+        The model doesn't exist.
+    ConflictError
+        It hasn't succeeded, is of censored outcomes, or has too few outcomes for 90% intervals.
+    """
+    model = models.get(session, owner, name, succeeded=True)
+    check_succeeded(model)
+    try:
+        begun = watches.lock(session, owner, model.id)
+    except ModelGoneError as error:
+        raise NotFoundError(str(error)) from None
+    if any(model.settings.get(role) for role in ("event", "lower", "upper")):
+        raise ConflictError(
+            "Intervals can't be calibrated by outcomes that may be censored: fit again with them "
+            "(POST /models/{id}/outcomes/refit)."
+        )
+    week = week_since(session, model, begun, since)
+    draws = model_store.common_draws(session, model.id) or 0
+    found = store.newest_scores(session, model.id, draws, week, MAX_ROWS)
+    if len(found.scores) < (least := rows_needed(USUAL_LEVEL)):
+        which = "" if week is None else " of these weeks"
+        raise ConflictError(
+            f"{len(found.scores)} outcomes{which} were scored by the model as it is: {least} are needed for "
+            f"{USUAL_LEVEL:.0%} intervals."
+        )
+    header = model_store.header(session, model.id)
+    assert header is not None, "a model that has succeeded has its header"
+    scores = np.array(found.scores)
+    table = ConformalTable.of("outcomes", draws, scores, of_classes=has_classes(model))
+    summary = table.summary()
+    if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), summary):
+        raise ConflictError("The model has changed meanwhile: repeat the request.")
+    if begun is not None:
+        watches.begin_era(session, begun, "too_few")
+    events.append(session, model.id, RECALIBRATED, {"rows": table.rows})
+    audit.record(session, owner, "model.recalibrated", model.id)
+    return Recalibration(model.id, table.rows, found.first, found.last, summary)

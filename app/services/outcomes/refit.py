@@ -1,0 +1,164 @@
+"""A model's dataset with the rows whose outcomes became known appended, to fit again to."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from math import ceil
+from tempfile import TemporaryFile
+from typing import BinaryIO
+
+import pyarrow as pa
+from sqlalchemy import Engine
+
+from app.services import datasets
+from app.services.datasets import Parsed
+from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDataError
+from app.services.explanations.finished_models import check_succeeded
+from app.services.fits import models
+from app.services.fits.requests import FitRequest, like
+from app.services.outcomes.summary import week_since
+from app.services.readers.options import Options
+from app.store import datasets as dataset_store
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
+from app.store.outcomes import reports as store
+from app.store.outcomes import watches
+from app.store.tables import Dataset
+from sampler.data.convert import to_labels
+from sampler.data.table import read_column
+
+LONGEST_NAME = 150
+TRUTH = {"true": True, "false": False, "1": True, "0": False}
+
+
+@dataclass(frozen=True)
+class GrownDataset:
+    """A new dataset of a model's rows and its outcomes, and the request for a fit to it."""
+
+    dataset_id: str
+    rows: int  # appended
+    request: FitRequest
+
+
+@contextmanager
+def grown(
+    engine: Engine,
+    owner: str,
+    name: str,
+    *,
+    called: str | None = None,
+    holdout: float | None = None,
+    since: date | None = None,
+    max_bytes: int,
+) -> Iterator[GrownDataset]:
+    """Store the dataset of a model with its outcomes appended; it is deleted if the block fails.
+
+    Parameters
+    ----------
+    name
+        Id or name of the model, whose settings the new fit has.
+    called
+        Name of the new model; None: that of the old.
+    holdout
+        Share of the rows held out; None: as of the old model.
+    since
+        Date from whose week on outcomes count; None: all.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        The model doesn't exist, or has not finished.
+    ConflictError
+        It was imported, so that its dataset isn't here, or has no outcomes.
+    UnusableDataError
+        An outcome's value doesn't fit its column of the dataset.
+    QuotaError
+        The owner's quota of stored bytes is exhausted.
+    """
+    with session_scope(engine, read_only=True) as session:
+        model = models.get(session, owner, name, succeeded=True)
+        check_succeeded(model)
+        begun = watches.get(session, model.id)
+        week = None if since is None else week_since(session, model, begun, since)
+    share = float(model.settings.get("holdout") or 0.0) if holdout is None else holdout
+    request = like(engine, owner, model.id, holdout=share, name=called)
+    with session_scope(engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, request.dataset_id)
+        tables = list(store.tables(session, model.id, week))
+    rows = sum(table.num_rows for table in tables)
+    if not rows:
+        raise ConflictError(
+            "The model has no outcomes to fit again with: POST /models/{id}/outcomes reports them."
+        )
+    made = _saved(engine, owner, dataset, tables, max_bytes)
+    try:
+        yield GrownDataset(made.id, rows, replace(request, dataset_id=made.id))
+    except BaseException:
+        with session_scope(engine) as session:
+            datasets.delete(session, owner, made.id)
+        raise
+
+
+def _saved(
+    engine: Engine, owner: str, dataset: Dataset, tables: Sequence[pa.Table], max_bytes: int
+) -> Dataset:
+    kinds = {column["name"]: column["kind"] for column in dataset.columns}
+    with TemporaryFile() as file:
+        _write(engine, dataset, tables, file)
+        file.seek(0)
+        with datasets.parse_upload(file, Options(format="arrow", kinds=kinds), max_bytes=max_bytes) as parsed:
+            return _save(engine, owner, dataset, parsed)
+
+
+def _save(engine: Engine, owner: str, dataset: Dataset, parsed: Parsed) -> Dataset:
+    name = f"{dataset.name[:LONGEST_NAME]} with outcomes"
+    with session_scope(engine) as session:
+        return datasets.save(session, owner, parsed, name)
+
+
+def _write(engine: Engine, dataset: Dataset, tables: Sequence[pa.Table], file: BinaryIO) -> None:
+    """Write the dataset block by block as an Arrow stream, then the outcomes in its columns."""
+    names = [column["name"] for column in dataset.columns]
+    with ExitStack() as stack:
+        schema = writer = None
+        for seq in range(max(ceil(dataset.num_rows / dataset_store.BLOCK_ROWS), 1)):
+            try:
+                with session_scope(engine, read_only=True) as session:
+                    table = dataset_store.read_block(session, dataset.id, names, seq)
+            except (KeyError, DatasetGoneError) as error:
+                raise NotFoundError(str(error)) from None
+            if writer is None or schema is None:
+                schema = table.schema
+                writer = stack.enter_context(pa.ipc.new_stream(file, schema))
+            writer.write_table(table)
+        assert writer is not None
+        assert schema is not None, "a dataset has a block at least"
+        for table in tables:
+            writer.write_table(_as(table, schema))
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Arrange a report's values in the columns of a dataset; those that it lacks are missing."""
+    columns = []
+    for field in schema:
+        if field.name in table.column_names:
+            columns.append(_cast(table.column(field.name), field))
+        else:
+            columns.append(pa.nulls(table.num_rows, field.type))
+    return pa.table(columns, schema=schema)
+
+
+def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.Array:
+    kind, has = field.type, values.type
+    if pa.types.is_string(kind) and not pa.types.is_string(has):
+        labels = to_labels(read_column(values, field.name), [])
+        texts = pa.array(labels.names, pa.string())
+        return texts.take(pa.array(labels.index, mask=labels.index < 0))
+    if pa.types.is_boolean(kind) and pa.types.is_string(has):
+        values = pa.chunked_array([[TRUTH.get(each) for each in values.to_pylist()]], pa.bool_())
+    try:
+        return values.cast(kind).combine_chunks()
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        told = f"outcomes have values of type {has} in this column, the dataset has {kind}"
+        raise UnusableDataError(errors=[Fault(field.name, None, told)]) from None

@@ -1,0 +1,266 @@
+"""Reports of outcomes: scoring them by the model, storing them, and judging its intervals by all so far."""
+
+from collections import defaultdict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from itertools import repeat
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from app.services.access import audit, quotas
+from app.services.errors import ConflictError, Fault, NotFoundError
+from app.services.fits import models
+from app.services.metrics import reported_outcomes
+from app.services.outcomes import rows as reported
+from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.predictions.predict_rows import Predictor, PredictRequest, understood
+from app.store import events
+from app.store.access.quotas import OUTCOME_BYTES
+from app.store.engine import session_scope
+from app.store.errors import ModelGoneError
+from app.store.outcomes import reports as store
+from app.store.outcomes import watches
+from app.store.predictions import encode
+from app.store.tables import Json, KnownOutcome, OutcomeWatch, new_id
+from sampler import DataError, Posterior
+from sampler.posterior.assessment.outcome_scores import LEVELS, OutcomeScores, score_outcomes
+from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
+from sampler.posterior.assessment.outcome_watch import WatchReport, watch
+from sampler.posterior.assessment.scoring import LabelledRows
+
+MAX_OUTCOMES = 200_000  # of a model
+ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm
+
+
+class RepeatedKeyError(ConflictError):
+    """An outcome of a row was reported before."""
+
+    slug, title = "outcome-repeated", "An outcome of this row was reported before"
+
+
+@dataclass(frozen=True)
+class ScoredReport:
+    """A report of outcomes with the model's scores, ready to be stored."""
+
+    id: str
+    model_id: str
+    era: int
+    draws: int
+    of_classes: bool
+    repeated: Repeated
+    keys: list[str] | None
+    key_column: str | None
+    scores: OutcomeScores
+    weeks: list[int]
+    rows: list[Json]  # columns of `KnownOutcome`
+    data: bytes
+    warnings: list[str]
+
+
+@dataclass(frozen=True)
+class AcceptedReport:
+    """What became of a report, and the watch with it."""
+
+    id: str | None  # None where all rows were skipped
+    model_id: str
+    rows: int  # stored
+    replaced: int
+    skipped: int
+    verdict: str
+    text: str
+    since: date | None
+    warnings: list[str]
+
+
+def scored(predictor: Predictor, owner: str, model: str, request: OutcomesRequest) -> ScoredReport:
+    """Read the rows of a report and score their outcomes; writes nothing.
+
+    Raises
+    ------
+    NotFoundError, NotFinishedError
+        The model doesn't exist, or can't answer.
+    InvalidRequestError, UnusableDataError, TooLargeError, ConflictError
+        As `app.services.outcomes.rows.read`; or a row isn't one of the model's, or there are too many.
+    """
+    head, posterior, _ = predictor.lookup(owner, model)
+    with session_scope(predictor.engine, read_only=True) as session:
+        begun = watches.get(session, head.id)
+        era = 0 if begun is None else begun.era
+    given = reported.read(predictor.engine, owner, head, posterior, request, predictor.max_rows)
+    with understood():
+        labelled = _labelled(posterior, given, head.settings.get("weights"))
+        asked = PredictRequest(levels=LEVELS, interval=_interval(posterior), draws=posterior.num_draws)
+        predictor.check_work(posterior, labelled.coded, asked)
+        report_id = new_id("out")
+        rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
+        scores = score_outcomes(posterior, labelled, rng.uniform(size=len(labelled.y)))
+        warnings = posterior.schema.match(list(given.X))
+    weeks = [week_of(at) for at in given.at]
+    columns = {name: getattr(scores, name).tolist() for name in _STORED}
+    columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
+    columns |= {"at": given.at, "week": weeks, "key": given.keys or repeat(None, len(weeks))}
+    return ScoredReport(
+        id=report_id,
+        model_id=head.id,
+        era=era,
+        draws=posterior.num_draws,
+        of_classes=posterior.classes is not None,
+        repeated=request.repeated,
+        keys=given.keys,
+        key_column=request.key or request.row,
+        scores=scores,
+        weeks=weeks,
+        rows=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
+        data=encode(given.values),
+        warnings=[*given.notes, *warnings],
+    )
+
+
+_STORED = ("pit", "score", "log_score", "error", "inside_50", "inside_90", "above")
+
+
+def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport:
+    """Store a scored report, and judge the model's intervals by all its outcomes.
+
+    Raises
+    ------
+    NotFoundError
+        The model was deleted meanwhile.
+    RepeatedKeyError
+        Rows have outcomes already, and the request neither replaces nor skips them.
+    ConflictError
+        The model would have too many outcomes.
+    QuotaError
+        The owner's quota of stored bytes is exhausted.
+    """
+    begun = _locked(session, owner, report.model_id)
+    old = {} if report.keys is None else store.keyed(session, report.model_id, report.keys)
+    kept = _kept(report, old)
+    if not kept.any():
+        return _answer(report, 0, 0, judged(session, report.model_id, begun, of_classes=report.of_classes))
+    gone = len(old) if report.repeated == "replace" else 0
+    more = int(kept.sum()) - gone
+    has = 0 if begun is None else begun.num_rows
+    if has + more > MAX_OUTCOMES:
+        raise ConflictError(
+            f"The model has {has} outcomes, and {MAX_OUTCOMES} are the most: fit again with them "
+            "(POST /models/{id}/outcomes/refit), then report to the new model."
+        )
+    quotas.check_stored(session, owner, len(report.data) + OUTCOME_BYTES * len(kept))
+    if begun is None:
+        begun = watches.begin(session, report.model_id, min(report.weeks), "too_few")
+    elif not watches.weeks(session, report.model_id).get(begun.era):
+        begun.first_week = min(report.weeks)
+    sums: dict[tuple[int, int], OutcomeSums] = defaultdict(OutcomeSums)
+    eras = [(old[key].era if key in old else report.era) for key in report.keys or [""] * len(kept)]
+    if gone:
+        for each in old.values():
+            sums[each.era, each.week] = sums[each.era, each.week].plus(_sums_of(each), -1)
+        store.remove(session, report.model_id, list(old))
+        audit.record(session, owner, "outcomes.replaced", report.model_id)
+    rows = [row | {"era": era} for row, era in zip(report.rows, eras, strict=True)]
+    places: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for i in np.flatnonzero(kept).tolist():
+        places[eras[i], report.weeks[i]].append(i)
+    for place, mine in places.items():
+        sums[place] = sums[place].plus(OutcomeSums.of(report.scores.part(np.array(mine))))
+    made = store.new_report(report.id, report.model_id, len(kept), report.draws, report.data)
+    store.add(session, made, [(i, rows[i]) for i in np.flatnonzero(kept).tolist()])
+    _add_sums(session, report.model_id, sums)
+    begun.num_rows = has + more
+    reported_outcomes.inc(int(kept.sum()))
+    found = judged(session, report.model_id, begun, of_classes=report.of_classes)
+    if watches.judge(session, begun, found.verdict, alarm=found.verdict == "no_longer_hold"):
+        events.append(session, report.model_id, ALERT, {"text": found.text})
+    return _answer(report, int(kept.sum()), gone, found)
+
+
+def judged(session: Session, model_id: str, begun: OutcomeWatch | None, *, of_classes: bool) -> WatchReport:
+    """Judge a model's intervals by the outcomes of the present era."""
+    if begun is None:
+        return watch({}, 0, of_classes=of_classes)
+    weeks = watches.weeks(session, model_id).get(begun.era, {})
+    sums = {week: OutcomeSums.from_json(values) for week, values in weeks.items()}
+    return watch(sums, begun.first_week, of_classes=of_classes)
+
+
+def delete(session: Session, owner: str, model: str) -> int:
+    """Delete the outcomes of a model; return their number. Raises NotFoundError."""
+    model_id = models.get(session, owner, model, succeeded=True).id
+    _locked(session, owner, model_id)
+    removed = store.delete_all(session, model_id)
+    if removed:
+        audit.record(session, owner, "outcomes.deleted", model_id)
+    return removed
+
+
+def _locked(session: Session, owner: str, model_id: str) -> OutcomeWatch | None:
+    try:
+        return watches.lock(session, owner, model_id)
+    except ModelGoneError as error:
+        raise NotFoundError(str(error)) from None
+
+
+def _labelled(posterior: Posterior, given: reported.ReportedRows, weights: str | None) -> LabelledRows:
+    """Encode the rows; problems with outcomes and weights have the names of their columns."""
+    names = {"y": posterior.schema.target.name, "weights": weights}
+    try:
+        return LabelledRows.read(posterior, given.X, given.y, given.weights)
+    except DataError as error:
+        problems = [
+            type(each)(names.get(each.column or "") or each.column, each.row, each.detail)
+            for each in error.problems
+        ]
+        raise DataError(problems) from None
+
+
+def _interval(posterior: Posterior) -> str:
+    return "predictive" if posterior.classes is None else "credible"
+
+
+def _kept(report: ScoredReport, old: Mapping[str, KnownOutcome]) -> NDArray[np.bool_]:
+    """Mark the rows to store; raise for repeated ones that are refused."""
+    kept = np.ones(len(report.rows), bool)
+    if not old or report.repeated == "replace":
+        return kept
+    again = [i for i, key in enumerate(report.keys or ()) if key in old]
+    if report.repeated == "refuse":
+        told = 'its outcome was reported before: set repeated to "replace" or "skip"'
+        raise RepeatedKeyError(errors=[Fault(report.key_column, i + 1, told) for i in again])
+    kept[again] = False
+    return kept
+
+
+def _sums_of(each: KnownOutcome) -> OutcomeSums:
+    error = np.nan if each.error is None else each.error
+    numbers = (np.array([value]) for value in (each.pit, each.score, each.log_score, error))
+    marks = (np.array([value]) for value in (each.inside_50, each.inside_90, each.above))
+    return OutcomeSums.of(OutcomeScores(*numbers, *marks))
+
+
+def _add_sums(session: Session, model_id: str, sums: Mapping[tuple[int, int], OutcomeSums]) -> None:
+    stored = watches.weeks(session, model_id)
+    by_era: dict[int, dict[int, Json]] = defaultdict(dict)
+    for (era, week), more in sums.items():
+        values = stored.get(era, {}).get(week)
+        has = OutcomeSums() if values is None else OutcomeSums.from_json(values)
+        by_era[era][week] = has.plus(more).to_json()
+    for era, weeks in by_era.items():
+        watches.save_weeks(session, model_id, era, weeks)
+
+
+def _answer(report: ScoredReport, stored: int, replaced: int, found: WatchReport) -> AcceptedReport:
+    return AcceptedReport(
+        id=report.id if stored else None,
+        model_id=report.model_id,
+        rows=stored,
+        replaced=replaced,
+        skipped=len(report.rows) - stored,
+        verdict=found.verdict,
+        text=found.text,
+        since=None if found.since is None else monday_of(found.since),
+        warnings=report.warnings,
+    )

@@ -1,0 +1,254 @@
+"""Rows with outcomes, as they are reported: in JSON, in a file, or as rows of a background prediction."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sqlalchemy import Engine
+
+from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
+from app.services.outcomes.predicted_rows import PredictedRows
+from app.services.predictions.rows import columns_of
+from app.services.predictions.tabular import read_rows
+from app.services.readers.options import Options
+from app.services.readers.values.typing_text import RAW
+from app.store.clock import utc_now
+from app.store.models import ModelHead
+from sampler import Posterior
+from sampler.data.convert import to_floats, to_labels
+from sampler.data.table import RawColumn, read_column
+
+if TYPE_CHECKING:
+    from sampler.errors import DataProblem
+
+MAX_KEY = 200  # characters
+EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+AHEAD = timedelta(days=1)  # how far clocks and zones may differ
+EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
+DAY = 86_400_000_000  # microseconds
+KINDS_OF_ROLES = {"weights": "number", "exposure": "number", "event": "boolean"}
+Repeated = Literal["refuse", "replace", "skip"]
+
+
+@dataclass(frozen=True)
+class OutcomesRequest:
+    """A report of outcomes (`POST /models/{id}/outcomes`)."""
+
+    rows: Any = None  # list of objects
+    columns: Any = None  # or object of lists
+    file: tuple[BinaryIO, Options] | None = None  # or file with its options
+    key: str | None = None  # column with a name for each row, by which it is known again
+    at: str | None = None  # column of times; None: now
+    prediction_id: str | None = None  # background prediction whose rows these are: features come from there
+    row: str | None = None  # column with the rows' numbers in that prediction, from 1
+    repeated: Repeated = "refuse"  # what happens to a row whose key has an outcome
+
+
+@dataclass(frozen=True)
+class ReportedRows:
+    """Rows with outcomes.
+
+    Attributes
+    ----------
+    X
+        Columns of the model, and others of its training data, by name.
+    y, weights
+        The outcomes, and their precisions or None.
+    keys
+        The rows' keys, or None.
+    at
+        The rows' times.
+    values
+        All values as a table that a dataset can hold: `X`, then the target.
+    notes
+        Warnings of the reader of a file.
+
+    """
+
+    X: Mapping[str, Any]
+    y: Any
+    weights: Any
+    keys: list[str] | None
+    at: list[datetime]
+    values: pa.Table
+    notes: list[str]
+
+
+def read(
+    engine: Engine,
+    owner: str,
+    model: ModelHead,
+    posterior: Posterior,
+    request: OutcomesRequest,
+    max_rows: int,
+) -> ReportedRows:
+    """Read the rows of a report.
+
+    Raises
+    ------
+    InvalidRequestError, UnusableDataError, TooLargeError
+        The request names no such column; a key, time or row number is missing, repeated or out of range;
+        names column and row.
+    NotFoundError, ConflictError
+        There is no such prediction, or its dataset was deleted.
+    """
+    schema = posterior.schema
+    target = schema.target.name
+    known = {column.name for column in schema.inputs} | set(schema.ignored)
+    given, notes = _given(model, posterior, request, max_rows)
+    _check_names(given, request, target)
+    keys = None if request.key is None else _keys(given[request.key], request.key)
+    at = _times(given, request.at, len(given[target]))
+    beside = {target, *({request.key, request.at, request.row} - known)}
+    X = {name: values for name, values in given.items() if name not in beside}
+    if request.prediction_id is not None:
+        predicted = PredictedRows(engine, owner, model.id, request.prediction_id)
+        if request.row is not None:
+            index = predicted.index_of_rows(_numbers(given[request.row], request.row), request.row)
+        else:
+            assert request.key is not None, "as _check_names has seen"
+            assert keys is not None
+            index = predicted.index_of_keys(request.key, keys)
+        found = predicted.read(index, known - {target, *X})
+        X |= {name: found.column(name) for name in found.column_names}
+        keys = [f"{request.prediction_id}:{i + 1}" for i in index] if keys is None else keys
+    if keys is not None:
+        _check_unique(keys, request.key or request.row)
+    weights = model.settings.get("weights")
+    kinds = {column.name: column.kind for column in (*schema.inputs, schema.target)}
+    return ReportedRows(
+        X=X,
+        y=given[target],
+        weights=X.get(weights) if weights else None,
+        keys=keys,
+        at=at,
+        values=_table({**X, target: given[target]}, kinds),
+        notes=notes,
+    )
+
+
+def _given(
+    model: ModelHead, posterior: Posterior, request: OutcomesRequest, max_rows: int
+) -> tuple[dict[str, Any], list[str]]:
+    """Return the columns as they were sent, by name, and warnings of the reader."""
+    if request.file is None:
+        return dict(columns_of(request.rows, request.columns, max_rows)), []
+    roles = {role: model.settings.get(role) for role in KINDS_OF_ROLES}
+    others = {name: KINDS_OF_ROLES[role] for role, name in roles.items() if name}
+    others |= {name: "number" for role in ("lower", "upper") if (name := model.settings.get(role))}
+    # A column that the model uses keeps its kind; keys stay as they are spelled.
+    others |= {name: RAW for name in (request.key, request.at) if name}
+    inputs = {column.name for column in posterior.schema.inputs}
+    others = {name: kind for name, kind in others.items() if name not in inputs}
+    if request.row is not None:
+        others[request.row] = "number"
+    target = posterior.schema.target
+    table, _, notes = read_rows(*request.file, posterior.schema, max_rows, others, target)
+    return {name: table.column(name) for name in table.column_names}, notes
+
+
+def _check_names(given: Mapping[str, Any], request: OutcomesRequest, target: str) -> None:
+    faults = []
+    if target not in given:
+        faults.append(Fault(target, None, "this is the model's target: send the outcomes in this column"))
+    for option in ("key", "at", "row"):
+        name = getattr(request, option)
+        if name is not None and name not in given:
+            faults.append(Fault(option, None, f"the rows have no column {name[:100]!r}"))
+        elif name is not None and name == target:
+            faults.append(Fault(option, None, "this is the target's column: name another"))
+    if request.row is not None and request.prediction_id is None:
+        told = "row numbers are those of a background prediction: give prediction_id too"
+        faults.append(Fault("row", None, told))
+    if request.prediction_id is not None and request.row is None and request.key is None:
+        told = "name the column with row numbers (row), or with keys that the predicted dataset has (key)"
+        faults.append(Fault("prediction_id", None, told))
+    if faults:
+        raise InvalidRequestError(errors=faults)
+
+
+def _keys(values: Any, name: str) -> list[str]:
+    problems: list[DataProblem] = []
+    labels = to_labels(read_column(values, name), problems)
+    faults = [Fault.of(problem) for problem in problems]
+    if not faults:
+        lacking = np.flatnonzero(labels.index < 0)
+        faults = enough(Fault(name, int(i) + 1, "the key is missing") for i in lacking)
+        too_long = [n for n, text in enumerate(labels.names) if not 0 < len(text) <= MAX_KEY]
+        longer = np.flatnonzero(np.isin(labels.index, too_long))
+        told = f"a key has 1 to {MAX_KEY} characters"
+        faults += enough(Fault(name, int(i) + 1, told) for i in longer)
+    if faults:
+        raise UnusableDataError(errors=faults)
+    return [labels.names[i] for i in labels.index]
+
+
+def _check_unique(keys: Sequence[str], name: str | None) -> None:
+    first: dict[str, int] = {}
+    faults = []
+    for i, key in enumerate(keys):
+        if first.setdefault(key, i) != i:
+            faults.append(Fault(name, i + 1, f"row {first[key] + 1} has the same one: send a row once"))
+    if faults:
+        raise UnusableDataError(errors=enough(faults))
+
+
+def _times(given: Mapping[str, Any], name: str | None, num_rows: int) -> list[datetime]:
+    now = utc_now()
+    if name is None:
+        return [now] * num_rows
+    problems: list[DataProblem] = []
+    raw = read_column(given[name], name)
+    days = to_floats(raw, "date", problems, read_text=True)
+    faults = [Fault.of(problem) for problem in problems]
+    if not faults:
+        last, first = (((each - EPOCH) / timedelta(days=1)) for each in (now + AHEAD, EARLIEST))
+        told = {
+            "the time is missing": np.isnan(days),
+            "the time is in the future: nothing is known of it yet": days > last,
+            f"the time is before {EARLIEST.year}": days < first,
+        }
+        faults = [Fault(name, int(i) + 1, text) for text, bad in told.items() for i in np.flatnonzero(bad)]
+    if faults:
+        raise UnusableDataError(errors=enough(faults))
+    return [EPOCH + timedelta(days=float(day)) for day in days]
+
+
+def _numbers(values: Any, name: str) -> NDArray[np.int64]:
+    """Read row numbers; those that are no whole numbers become 0, which no row has."""
+    problems: list[DataProblem] = []
+    numbers = to_floats(read_column(values, name), "number", problems, read_text=True)
+    if problems:
+        raise UnusableDataError(errors=[Fault.of(problem) for problem in problems])
+    whole = np.isfinite(numbers) & (numbers == np.floor(numbers)) & (np.abs(numbers) < 2**53)
+    return np.where(whole, numbers, 0).astype(np.int64)
+
+
+def _table(columns: Mapping[str, Any], kinds: Mapping[str, str]) -> pa.Table:
+    return pa.table(
+        {name: _storable(read_column(values, name), kinds.get(name)) for name, values in columns.items()}
+    )
+
+
+def _storable(raw: RawColumn, kind: str | None) -> pa.Array:
+    """Convert a column to the type of a dataset's: by the model's kind, else by its own type."""
+    problems: list[DataProblem] = []  # the model refuses what it can't read; the rest is stored as text
+    own = raw.type if raw.type in ("number", "boolean", "date") and raw.numbers is not None else "category"
+    kind = kind or own
+    if kind == "category":
+        labels = to_labels(raw, problems)
+        names = pa.array(labels.names, pa.string())
+        return names.take(pa.array(labels.index, mask=labels.index < 0))
+    read_as: Any = kind
+    values = to_floats(raw, read_as, problems, read_text=True)
+    missing = np.isnan(values)
+    if kind == "date":
+        times = np.round(np.where(missing, 0, values) * DAY).astype(np.int64)
+        return pa.array(times, mask=missing).cast(pa.timestamp("us", "UTC"))
+    if kind == "boolean":
+        return pa.array(values == 1, mask=missing)
+    return pa.array(values, pa.float64(), mask=missing)

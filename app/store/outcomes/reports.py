@@ -1,0 +1,126 @@
+"""Reports of outcomes and the scores of their rows."""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+import pyarrow as pa
+from sqlalchemy import delete, insert, select
+from sqlalchemy.orm import Session, undefer
+
+from app.store.column_codec import checksum
+from app.store.engine import binary_results
+from app.store.errors import CorruptBlockError
+from app.store.statements import rows_changed
+from app.store.tables import Json, KnownOutcome, OutcomeReport, OutcomeWatch, OutcomeWeek
+
+_BATCH = 1000  # rows or keys of a statement
+
+
+def add(session: Session, report: OutcomeReport, rows: Sequence[tuple[int, Json]]) -> None:
+    """Store a report, and its rows with their numbers: what `KnownOutcome` has besides report and model."""
+    session.add(report)
+    session.flush()  # the rows refer to it
+    own = {"report_id": report.id, "model_id": report.model_id}
+    for start in range(0, len(rows), _BATCH):
+        batch = rows[start : start + _BATCH]
+        session.execute(insert(KnownOutcome), [{**own, "row": number, **row} for number, row in batch])
+
+
+def new_report(report_id: str, model_id: str, num_rows: int, draws: int, data: bytes) -> OutcomeReport:
+    """Make a report of encoded rows (`app.store.predictions.encode`)."""
+    return OutcomeReport(
+        id=report_id, model_id=model_id, num_rows=num_rows, draws=draws, data=data, checksum=checksum(data)
+    )
+
+
+def keyed(session: Session, model_id: str, keys: Sequence[str]) -> dict[str, KnownOutcome]:
+    """Return the model's outcomes that have one of the keys, by key."""
+    found: dict[str, KnownOutcome] = {}
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        mine = select(KnownOutcome).where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(batch))
+        found |= {str(each.key): each for each in session.scalars(mine)}
+    return found
+
+
+def remove(session: Session, model_id: str, keys: Sequence[str]) -> None:
+    """Remove the outcomes with these keys; their values stay in the reports, unused."""
+    for start in range(0, len(keys), _BATCH):
+        batch = keys[start : start + _BATCH]
+        mine = delete(KnownOutcome).where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(batch))
+        rows_changed(session, mine)
+
+
+class Scores(NamedTuple):
+    """Scores of outcomes by which a model may be calibrated, and the times of the first and the last."""
+
+    scores: list[float]
+    first: datetime | None
+    last: datetime | None
+
+
+def newest_scores(session: Session, model_id: str, draws: int, week: int | None, most: int) -> Scores:
+    """Return the scores of the newest outcomes.
+
+    Parameters
+    ----------
+    draws
+        Of the model per chain: outcomes that were scored by fewer or more are left out.
+    week
+        The first week whose outcomes count; None: all.
+    most
+        Number of outcomes at most.
+    """
+    query = (
+        select(KnownOutcome.score, KnownOutcome.at)
+        .join(OutcomeReport, OutcomeReport.id == KnownOutcome.report_id)
+        .where(KnownOutcome.model_id == model_id, OutcomeReport.draws == draws)
+    )
+    if week is not None:
+        query = query.where(KnownOutcome.week >= week)
+    order = query.order_by(KnownOutcome.at.desc(), KnownOutcome.report_id, KnownOutcome.row)
+    rows = session.execute(order.limit(most)).all()
+    times = [row.at for row in rows]
+    return Scores([row.score for row in rows], min(times, default=None), max(times, default=None))
+
+
+def tables(session: Session, model_id: str, week: int | None = None) -> Iterator[pa.Table]:
+    """Yield the values of the outcomes' rows, a table of each report, the oldest first.
+
+    Parameters
+    ----------
+    week
+        The first week whose outcomes count; None: all.
+
+    Raises
+    ------
+    CorruptBlockError
+        Stored bytes differ from their checksum.
+    """
+    query = select(KnownOutcome.report_id, KnownOutcome.row).where(KnownOutcome.model_id == model_id)
+    if week is not None:
+        query = query.where(KnownOutcome.week >= week)
+    present: dict[str, list[int]] = {}
+    for report_id, row in session.execute(query.order_by(KnownOutcome.report_id, KnownOutcome.row)):
+        present.setdefault(report_id, []).append(row)
+    mine = select(OutcomeReport.id).where(OutcomeReport.model_id == model_id)
+    for report_id in session.scalars(mine.order_by(OutcomeReport.created_at, OutcomeReport.id)).all():
+        if rows := present.get(report_id):
+            yield _table(session, report_id).take(rows)
+
+
+def _table(session: Session, report_id: str) -> pa.Table:
+    query = select(OutcomeReport).where(OutcomeReport.id == report_id).options(undefer(OutcomeReport.data))
+    report = session.scalars(query, execution_options=binary_results(session)).one()
+    if checksum(report.data) != report.checksum:
+        raise CorruptBlockError(f"Report {report_id} of outcomes is damaged.")
+    return pa.ipc.open_stream(report.data).read_all()
+
+
+def delete_all(session: Session, model_id: str) -> int:
+    """Delete a model's outcomes with their watch; return their number."""
+    removed = rows_changed(session, delete(KnownOutcome).where(KnownOutcome.model_id == model_id))
+    for table in (OutcomeReport, OutcomeWeek, OutcomeWatch):
+        rows_changed(session, delete(table).where(table.model_id == model_id))
+    return removed

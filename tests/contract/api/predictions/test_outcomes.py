@@ -1,0 +1,340 @@
+"""Outcomes over HTTP: reports by row, key and prediction, the watch, recalibration, refit, refusals."""
+
+import io
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from app.services.outcomes import reports
+from sampler import Posterior, holdout_rows
+from tests.support.api_calls import bearer, make_key, places, post_csv, problem, table
+from tests.support.models.fitted_models import fitted, run_units
+
+CSV = {"Content-Type": "text/csv"}
+
+
+@pytest.fixture
+def model(client, settings) -> dict:
+    return fitted(client, settings, name="mine", seed=3)
+
+
+def rows_of(count, seed=1, shift=0.0, **more):
+    """New rows of the process that `table` makes, with outcomes; `more` are columns."""
+    rng = np.random.default_rng(seed)
+    made = []
+    for i in range(count):
+        size, colour = int(rng.integers(0, 19)), ("red", "green", "blue")[rng.integers(3)]
+        y = size / 2 + 3 * (colour == "red") + rng.uniform(-0.25, 0.25) + shift
+        made.append({"size": size, "colour": colour, "y": y} | {name: f(i) for name, f in more.items()})
+    return made
+
+
+def apart(rows):
+    """Features and outcomes of rows."""
+    return [{k: v for k, v in row.items() if k != "y"} for row in rows], [row["y"] for row in rows]
+
+
+def report(client, rows, model="mine", headers=None, **options):
+    return client.post(f"/models/{model}/outcomes", json={"rows": rows} | options, headers=headers or {})
+
+
+def shown(client, model="mine"):
+    found = client.get(f"/models/{model}/outcomes")
+    assert found.status_code == 200, found.text
+    return found.json()
+
+
+def weeks_ago(number):
+    return (datetime.now(UTC) - timedelta(weeks=number)).isoformat()
+
+
+def test_outcomes_are_scored_as_the_library_scores_them(client, model):
+    """The figures are those of `Posterior.score`; a report in every format gives the same."""
+    rows = rows_of(40)
+    empty = shown(client)
+    assert (empty["verdict"], empty["rows"], empty["total"], empty["weeks"]) == ("too_few", 0, None, [])
+    made = report(client, rows)
+    assert made.status_code == 201, made.text
+    assert made.headers["location"] == f"/models/{model['id']}/outcomes"
+    told = made.json()
+    assert (told["rows"], told["replaced"], told["skipped"], told["model_id"]) == (40, 0, 0, model["id"])
+    posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    known = posterior.score(*apart(rows))
+    found = shown(client)
+    assert (found["rows"], found["intervals"], found["target"]) == (40, "predictive", "y")
+    assert found["total"]["log_score"]["observed"] == pytest.approx(known["log_score"])
+    assert found["total"]["rmse"] == pytest.approx(known["rmse"])
+    share = {each["level"]: each["observed"] for each in found["total"]["coverage"]}
+    assert share == {c["level"]: c["coverage"] for c in known["coverage"] if c["level"] in share}
+    assert found["weeks"][0]["figures"] == found["total"]
+    assert sum(each["observed"] for each in found["histogram"]) == pytest.approx(1)
+    assert (told["verdict"], told["text"]) == (found["verdict"], found["text"])
+
+    columns = pa.Table.from_pylist(rows)
+    parquet, arrow = io.BytesIO(), io.BytesIO()
+    pq.write_table(columns, parquet)
+    with pa.ipc.new_stream(arrow, columns.schema) as writer:
+        writer.write_table(columns)
+    text = "size,colour,y\n" + "".join(f"{r['size']},{r['colour']},{r['y']!r}\n" for r in rows)
+    bodies = {
+        "text/csv": text.encode(),
+        "application/vnd.apache.parquet": parquet.getvalue(),
+        "application/vnd.apache.arrow.stream": arrow.getvalue(),
+        "application/json": json.dumps({"columns": columns.to_pydict()}).encode(),
+    }
+    for kind, body in bodies.items():
+        assert client.delete("/models/mine/outcomes").status_code == 204
+        made = client.post("/models/mine/outcomes", content=body, headers={"Content-Type": kind})
+        assert made.status_code == 201, made.text
+        close(shown(client)["total"], found["total"])
+
+
+def close(a, b):
+    assert a["rows"] == b["rows"]
+    assert a["rmse"] == pytest.approx(b["rmse"])
+    assert a["log_score"] == pytest.approx(b["log_score"])
+    assert a["coverage"] == b["coverage"]
+
+
+def test_keys_are_refused_replaced_or_skipped(client, model):
+    """A row known by its key counts once: repeated it is refused by name, replaced, or skipped."""
+    first = rows_of(5, id=lambda i: f"k{i}")
+    assert report(client, first, key="id").status_code == 201
+    again = [first[4] | {"y": first[4]["y"] + 1}, rows_of(1, seed=9, id=lambda i: "new")[0]]
+    refused = problem(report(client, again, key="id"), 409, "outcome-repeated")
+    assert places(refused) == [("id", 1)]
+    assert shown(client)["rows"] == 5
+    skipped = report(client, again, key="id", repeated="skip").json()
+    assert (skipped["rows"], skipped["skipped"], shown(client)["rows"]) == (1, 1, 6)
+    none_left = report(client, again, key="id", repeated="skip").json()
+    assert (none_left["id"], none_left["rows"], none_left["skipped"]) == (None, 0, 2)
+    before = shown(client)["total"]["rmse"]
+    replaced = report(client, again, key="id", repeated="replace").json()
+    assert (replaced["rows"], replaced["replaced"], shown(client)["rows"]) == (2, 2, 6)
+    assert shown(client)["total"]["rmse"] > before
+    report(client, [first[4], again[1]], key="id", repeated="replace")
+    assert shown(client)["total"]["rmse"] == pytest.approx(before)
+    doubled = problem(report(client, [first[0], first[1], first[0]], key="id", repeated="skip"), 422)
+    assert places(doubled) == [("id", 3)]
+    numbers = [each | {"id": i} for i, each in enumerate(first)]
+    assert report(client, numbers, key="id").status_code == 201
+    text = "size,colour,y,id\n1,red,3.5,0\n"
+    as_file = client.post("/models/mine/outcomes?key=id", content=text, headers=CSV)
+    assert places(problem(as_file, 409)) == [("id", 1)]
+
+
+def test_reports_at_the_same_time_count_each_row_once(client, model):
+    """Of four equal reports at once one is stored, the others find its keys; sums agree with the rows."""
+    rows = rows_of(20, id=lambda i: i)
+
+    def send(_):
+        return report(client, rows, key="id", repeated="skip").json()["rows"]
+
+    with ThreadPoolExecutor(4) as pool:
+        stored = sorted(pool.map(send, range(4)))
+    assert stored == [0, 0, 0, 20]
+    found = shown(client)
+    assert (found["rows"], found["total"]["rows"]) == (20, 20)
+
+
+def test_outcomes_of_a_background_prediction(client, settings, model):
+    """Rows are found by number or by key; their features come from the predicted dataset."""
+    new = rows_of(30, seed=5, note=lambda i: f"n{i}")
+    lines = "".join(f"{r['size']},{r['colour']},{r['note']}\n" for r in new)
+    dataset = post_csv(client, f"size,colour,note\n{lines}").json()
+    made = client.post("/models/mine/predictions", json={"dataset_id": dataset["id"]}).json()
+    run_units(settings)
+    of = {"prediction_id": made["id"]}
+    by_number = [{"n": i + 1, "y": new[i]["y"]} for i in (20, 3, 11)]
+    assert report(client, by_number, row="n", **of).status_code == 201
+    by_number_total = shown(client)["total"]
+    assert places(problem(report(client, by_number, row="n", **of), 409)) == [("n", i) for i in (1, 2, 3)]
+    client.delete("/models/mine/outcomes")
+    by_key = [{"note": new[i]["note"], "y": new[i]["y"]} for i in (20, 3, 11)]
+    assert report(client, by_key, key="note", **of).status_code == 201
+    close(shown(client)["total"], by_number_total)
+    client.delete("/models/mine/outcomes")
+    assert report(client, [new[i] for i in (20, 3, 11)], key="note").status_code == 201
+    close(shown(client)["total"], by_number_total)
+
+    bad = [{"n": 0, "y": 1.0}, {"n": 31, "y": 1.0}, {"n": 2.5, "y": 1.0}, {"n": 2, "y": 1.0}]
+    assert places(problem(report(client, bad, row="n", **of), 422)) == [("n", 1), ("n", 2), ("n", 3)]
+    unknown = [{"note": "nobody", "y": 1.0}]
+    assert places(problem(report(client, unknown, key="note", **of), 422)) == [("note", 1)]
+    assert places(problem(report(client, [{"z": 1, "y": 1.0}], key="z", **of), 422)) == [("key", None)]
+    assert places(problem(report(client, bad, **of), 422)) == [("prediction_id", None)]
+    assert places(problem(report(client, bad, row="n"), 422)) == [("row", None)]
+    problem(report(client, bad, row="n", prediction_id="prd_1"), 404)
+    other = fitted(client, settings, seed=4)
+    wrong = problem(report(client, by_number, model=other["id"], row="n", **of), 422)
+    assert places(wrong) == [("prediction_id", None)]
+    client.delete(f"/datasets/{dataset['id']}")
+    assert "dataset" in problem(report(client, by_number, row="n", **of), 409)["detail"]
+
+
+def test_weeks_and_an_alarm(client, model):
+    """Good weeks hold; shifted ones raise the alarm with its week, an event, and a figure in the metrics."""
+    for week in range(6, 2, -1):
+        at = weeks_ago(week)
+        told = report(client, rows_of(20, seed=week, when=lambda _, at=at: at), at="when").json()
+    assert told["verdict"] == "holds", told["text"]
+    assert len(shown(client)["weeks"]) == 4
+    metrics = client.get("/metrics").text
+    assert 'bart_watched_models{verdict="holds"} 1.0' in metrics
+    for week in (2, 1):
+        at = weeks_ago(week)
+        told = report(client, rows_of(30, seed=week, shift=2.0, when=lambda _, at=at: at), at="when").json()
+    assert told["verdict"] == "no_longer_hold"
+    found = shown(client)
+    assert found["alerted_at"] is not None
+    assert found["since"] == found["weeks"][-2]["week"]
+    assert {each["code"] for each in found["reasons"]} >= {"above"}
+    assert found["since"] in found["text"]
+    low = found["weeks"][-1]["figures"]["coverage"][1]
+    assert low["observed"] < low["lower"]
+    events = client.get(f"/models/{model['id']}/events").json()["items"]
+    assert [event["kind"] for event in events].count(reports.ALERT) == 1
+    metrics = client.get("/metrics").text
+    assert 'bart_watched_models{verdict="no_longer_hold"} 1.0' in metrics
+    assert "bart_outcomes_total" in metrics
+
+
+def test_recalibration_by_outcomes(client, model):
+    """By default the outcomes since the change calibrate; the library's table from them is the same."""
+    report(client, rows_of(40, seed=1, when=lambda _: weeks_ago(3)), at="when")
+    later = rows_of(60, seed=2, shift=1.0)
+    assert report(client, later).json()["verdict"] == "no_longer_hold"
+    made = client.post("/models/mine/outcomes/recalibrate", json={})
+    assert made.status_code == 200, made.text
+    told = made.json()
+    assert told["rows"] == 60
+    assert "60 outcomes reported after the fit" in told["claims"][0]["text"]
+    now = client.get("/models/mine").json()
+    assert now["calibration"]["kind"] == "outcomes"
+    assert now["id"] == model["id"]
+    kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    again = kept.calibrate(*apart(later))
+    assert again.conformal_table.checksum == now["calibration"]["checksum"]
+    found = shown(client)
+    assert (found["verdict"], found["era"], found["alerted_at"]) == ("too_few", 1, None)
+    assert (found["intervals"], found["rows"], found["total"]) == ("calibrated", 100, None)
+    assert [week["era"] for week in found["weeks"]] == [0, 0]
+    report(client, rows_of(60, seed=3, shift=1.0))
+    assert shown(client)["verdict"] == "holds"
+    asked = client.post("/models/mine/outcomes/recalibrate", json={"since": weeks_ago(8)[:10]}).json()
+    assert asked["rows"] == 160
+    future = (datetime.now(UTC) + timedelta(weeks=2)).date().isoformat()
+    none = client.post("/models/mine/outcomes/recalibrate", json={"since": future})
+    assert "9 are needed" in problem(none, 409)["detail"]
+
+
+def test_refit_with_outcomes(client, settings):
+    """One call makes a dataset with the outcomes appended and fits to it with the same settings."""
+    model = fitted(client, settings, name="mine", seed=3, holdout=0.25)
+    problem(client.post("/models/mine/outcomes/refit", json={}), 409)
+    rows = rows_of(30, seed=1, id=lambda i: i)
+    report(client, rows, key="id")
+    report(client, [rows[0] | {"y": 99.5}], key="id", repeated="replace")
+    made = client.post("/models/mine/outcomes/refit", json={}, headers={"Idempotency-Key": "once"})
+    assert made.status_code == 202, made.text
+    fresh = made.json()
+    assert fresh["name"] == "mine"
+    assert fresh["id"] != model["id"]
+    assert {**fresh["settings"]} == {**model["settings"]}
+    again = client.post("/models/mine/outcomes/refit", json={}, headers={"Idempotency-Key": "once"})
+    assert again.json()["id"] == fresh["id"]
+    dataset = client.get(f"/datasets/{fresh['dataset_id']}?rows=100").json()
+    assert dataset["num_rows"] == 90
+    old = client.get(f"/datasets/{model['dataset_id']}").json()
+    assert [c["name"] for c in dataset["columns"]] == [c["name"] for c in old["columns"]]
+    assert [c["kind"] for c in dataset["columns"]] == [c["kind"] for c in old["columns"]]
+    run_units(settings)
+    done = client.get(f"/models/{fresh['id']}").json()
+    assert done["state"] == "succeeded", done["error"]
+    assert done["holdout"]["rows"] == len(holdout_rows(90, 0.25, 3))
+    assert shown(client, fresh["id"])["rows"] == 0
+
+
+def test_classes_and_counts(client, settings):
+    """Classes have sets and Brier scores, counts are randomised; one by one as together."""
+    text = table(60).replace("y,", "was,", 1)
+    lines = [line.split(",") for line in text.splitlines()]
+    head, body = lines[0], lines[1:]
+    of_classes = "\n".join([",".join(["y", *head[1:]]), *(",".join([row[2], *row[1:]]) for row in body)])
+    of_classes = of_classes.replace(",colour,", ",was,")
+    fitted(client, settings, text=of_classes, name="classes", family="categorical", features=["size"])
+    rows = [{"size": i % 19, "y": ("red", "green", "mauve")[i % 3]} for i in range(12)]
+    assert report(client, rows, model="classes").status_code == 201
+    found = shown(client, "classes")
+    assert (found["intervals"], found["total"]["rmse"]) == ("sets", None)
+    assert found["total"]["brier"] > 0
+    counts = "\n".join(["y,size", *(f"{round(float(row[0]))},{row[1]}" for row in body)])
+    fitted(client, settings, text=counts, name="counts", family="poisson")
+    for _ in range(8):
+        assert report(client, [{"size": 4, "y": 2}], model="counts").status_code == 201
+    bins = [each["observed"] for each in shown(client, "counts")["histogram"]]
+    assert max(bins) < 1, "each lone outcome is randomised by its own share"
+
+
+def test_odd_input_is_refused_by_name(client, model):
+    """Each fault names its column or row, and nothing is stored."""
+    good = rows_of(2, id=lambda i: f"k{i}", when=lambda _: weeks_ago(1))
+    future = (datetime.now(UTC) + timedelta(days=3)).isoformat()
+    cases = [
+        ([{"size": 1, "colour": "red"}], {}, [("y", None)]),
+        ([good[0] | {"y": None}], {"key": "id", "at": "when"}, [("y", 1)]),
+        ([good[0] | {"y": "many"}], {"key": "id", "at": "when"}, [("y", None)]),
+        ([{"size": 1, "y": 1.0}], {}, [("colour", None)]),
+        ([good[0]], {}, [("id", None), ("when", None)]),
+        ([good[0], good[1] | {"id": None}], {"key": "id", "at": "when"}, [("id", 2)]),
+        ([good[0] | {"id": "k" * 201}], {"key": "id", "at": "when"}, [("id", 1)]),
+        ([good[0] | {"when": "soon"}], {"key": "id", "at": "when"}, [("when", 1)]),
+        ([good[0] | {"when": future}], {"key": "id", "at": "when"}, [("when", 1)]),
+        ([good[0] | {"when": None}], {"key": "id", "at": "when"}, [("when", 1)]),
+        ([good[0]], {"key": "absent", "at": "when"}, [("key", None)]),
+        ([good[0]], {"key": "y", "at": "when"}, [("key", None)]),
+    ]
+    for rows, options, expected in cases:
+        assert places(problem(report(client, rows, **options), 422)) == expected
+    problem(report(client, []), 422)
+    problem(report(client, good, repeated="maybe"), 422)
+    problem(client.post("/models/mine/outcomes?key=id", json={"rows": good}), 422)
+    problem(report(client, rows_of(1001)), 413)
+    problem(report(client, good, model="nobody"), 404)
+    assert shown(client)["rows"] == 0
+    twice = {"Idempotency-Key": "a report"}
+    first = report(client, rows_of(3), headers=twice)
+    again = report(client, rows_of(3), headers=twice)
+    assert (again.json(), shown(client)["rows"]) == (first.json(), 3)
+
+
+def test_owners_and_scopes_are_apart(team, database, settings):
+    """Another owner sees no model; a key that reads can't report, one that predicts can't calibrate."""
+    ann, bob = bearer(make_key(database, "ann")), bearer(make_key(database, "bob"))
+    body = {"rows": rows_of(1)}
+    made = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
+    model = team.post("/models", json={"dataset_id": made["id"], "target": "y"}, headers=ann).json()
+    path = f"/models/{model['id']}/outcomes"
+    for method, where in (("POST", path), ("GET", path), ("DELETE", path), ("POST", f"{path}/recalibrate")):
+        problem(team.request(method, where, json=body if where == path else {}, headers=bob), 404)
+    reader = bearer(make_key(database, "eve", owner="ann", scopes=["read"]))
+    problem(team.post(path, json=body, headers=reader), 403)
+    assert team.get(path, headers=reader).status_code == 200
+    caller = bearer(make_key(database, "pat", owner="ann", scopes=["predict"]))
+    problem(team.post(path, json=body, headers=caller), 409, "model-not-finished")
+    problem(team.post(f"{path}/recalibrate", json={}, headers=caller), 403)
+
+
+def test_a_model_has_a_limit_of_outcomes(client, model, monkeypatch):
+    """Beyond the limit a report is refused, with what to do; replacing is still possible."""
+    rows = rows_of(5, id=lambda i: i)
+    report(client, rows[:4], key="id")
+    monkeypatch.setattr(reports, "MAX_OUTCOMES", 4)
+    refused = problem(report(client, rows[4:], key="id"), 409)
+    assert "4 are the most" in refused["detail"]
+    assert report(client, rows[:4], key="id", repeated="replace").status_code == 201
