@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli import check, datasets, fit_predict, keys, models, service, survival
+from app.cli import check, datasets, fit_predict, keys, models, outcomes, service, survival
 from app.cli.common import version
 
 app = typer.Typer(
@@ -57,6 +57,7 @@ def options(
 fit_predict.register(app)
 survival.register(app)
 app.add_typer(models.app, name="models")
+app.add_typer(outcomes.app, name="outcomes")
 app.add_typer(datasets.app, name="datasets")
 service.register(app)
 app.add_typer(keys.app, name="keys")

@@ -54,6 +54,8 @@ def list_models(
     table = make_table("id", "name", "target", "state", "done", "draws", "verdict", "created")
     for model in found:
         verdict = (model.verdict or "").replace("_", " ")
+        if model.document.get("outcomes") == "no_longer_hold":
+            verdict = f"{verdict}, intervals no longer hold"
         done, made = f"{model.fraction:.0%}", ago(model.document["created_at"])
         table.add_row(
             model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, made

@@ -8,6 +8,7 @@ import httpx
 
 from app.client.datasets import Datasets
 from app.client.models import Models
+from app.client.outcomes import Outcomes
 from app.client.predictions import Predictions
 from app.client.studies import Studies
 from app.client.transport import TIMEOUT, Transport
@@ -15,7 +16,7 @@ from app.client.transport import TIMEOUT, Transport
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-class Client(Datasets, Models, Predictions, Studies):
+class Client(Datasets, Models, Predictions, Outcomes, Studies):
     """Client of a service; usable in a `with` block and from several threads.
 
     Parameters

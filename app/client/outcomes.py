@@ -1,0 +1,94 @@
+"""Client calls for what happened later: outcomes of predicted rows, recalibration and refit by them."""
+
+from pathlib import Path
+from typing import Any
+
+from app.client.base import Calls, address, id_of
+from app.client.bodies import is_frame, is_row, open_body, rows_json
+from app.client.transport import Call
+from app.client.views import Json, Model, PredictionJob, without_none
+
+
+class Outcomes(Calls):
+    """Calls that report outcomes to a model and act on them."""
+
+    def report_outcomes(
+        self,
+        model: str | Model,
+        rows: Any,
+        *,
+        key: str | None = None,
+        at: str | None = None,
+        prediction: str | PredictionJob | None = None,
+        row: str | None = None,
+        repeated: str | None = None,
+        **reading: Any,
+    ) -> Json:
+        """Report what happened: rows with the target's column, which the model scores on arrival.
+
+        Parameters
+        ----------
+        model
+            A model, its id, or a name, which means the newest succeeded model of that name.
+        rows
+            A list of dicts, one row as a dict, a dict of lists or arrays, the path of a file, or a frame.
+        key
+            The column with a name for each row, by which it is known again.
+        at
+            The column with the time of each row; default: now.
+        prediction, row
+            A background prediction whose rows these are, and the column with their numbers, from 1; without
+            `row` they are found by `key`. Then `rows` need no features.
+        repeated
+            What happens to a row whose key has an outcome: "refuse" (the default), "replace" or "skip".
+        **reading
+            For a file the reading options of `upload`: separator, decimal, encoding, header, ...
+
+        Returns
+        -------
+        dict
+            The number of ``rows`` stored, ``replaced`` and ``skipped``; the ``verdict`` and its ``text``.
+        """
+        path = address("models", model, "outcomes")
+        prediction_id = None if prediction is None else id_of(prediction)
+        options = {"key": key, "at": at, "prediction_id": prediction_id, "row": row, "repeated": repeated}
+        if is_row(rows) or not (is_frame(rows) or isinstance(rows, (str, Path, bytes))):
+            return self._json(Call("POST", path, json=without_none(options | rows_json(rows)), keyed=True))
+        with open_body(rows) as body:
+            query = without_none(options | reading)
+            file, kind = body.content, body.content_type
+            return self._json(Call("POST", path, query=query, content=file, content_type=kind, keyed=True))
+
+    def outcomes(self, model: str | Model) -> Json:
+        """Return what a model's outcomes say of its intervals.
+
+        ``verdict`` is "holds", "too_few" or "no_longer_hold", ``text`` says it in a sentence; ``weeks`` has
+        coverage, PIT and log score with the ranges that chance allows.
+        """
+        found: Json = self._get(address("models", model, "outcomes"))
+        return found
+
+    def recalibrate(self, model: str | Model, *, since: str | None = None) -> Json:
+        """Calibrate a model's intervals by its outcomes, from a date's week on; returns what they claim.
+
+        Unless `since` is given, all outcomes count, or while the intervals no longer hold those since then.
+        """
+        path = address("models", model, "outcomes", "recalibrate")
+        return self._json(Call("POST", path, json=without_none({"since": since}), keyed=True))
+
+    def refit_with_outcomes(
+        self,
+        model: str | Model,
+        *,
+        name: str | None = None,
+        holdout: float | None = None,
+        since: str | None = None,
+    ) -> Model:
+        """Fit a new model, as the old one, to its rows and its outcomes; by default under the same name."""
+        body = without_none({"name": name, "holdout": holdout, "since": since})
+        path = address("models", model, "outcomes", "refit")
+        return Model.of(self._json(Call("POST", path, json=body, keyed=True)))
+
+    def delete_outcomes(self, model: str | Model) -> None:
+        """Delete all outcomes of a model."""
+        self._transport.send(Call("DELETE", address("models", model, "outcomes"), repeatable=True))
