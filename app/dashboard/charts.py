@@ -13,7 +13,7 @@ from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.dashboard.drawing import chains, effects, held_out, reasons, shapes
+from app.dashboard.drawing import chains, effects, held_out, outcomes, reasons, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.dashboard.drawing.canvas import draw as draw_figure
 from app.services.access.keys import PREDICT, READ
@@ -33,6 +33,7 @@ from app.services.explanations.partial_dependence import DependenceRequest
 from app.services.explanations.shap_values import ShapRequest
 from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
+from app.services.outcomes import summary
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
@@ -183,6 +184,17 @@ def _paint_calibration(rows: diagnostics.HeldOut, options: ChartOptions) -> byte
     return held_out.calibration(rows.calibration, classes=len(rows.classes or ()), look=look)
 
 
+def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.OutcomeSummary:
+    found = summary.of_model_by(predictor.engine, owner, model_id)
+    if not found.weeks:
+        raise NotFoundError("No outcomes of this model have been reported.")
+    return found
+
+
+def _paint_outcomes(found: summary.OutcomeSummary, options: ChartOptions) -> bytes:
+    return outcomes.coverage(found, options.look(3.8, narrow_height=4.6))
+
+
 def _paint_importance(shares: importance.Importance, options: ChartOptions) -> bytes:
     features = shares.features[:MOST_FEATURES]
     return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
@@ -209,6 +221,7 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
     ),
     "held-out": (diagnostics.held_out_by, _paint_held_out),
     "calibration": (diagnostics.held_out_by, _paint_calibration),
+    "outcomes": (_outcomes, _paint_outcomes),
     "permutation": (_permutation, _paint_permutation),
     "importance": (_importance, _paint_importance),
     "topologies": (_topologies, _paint_topologies),

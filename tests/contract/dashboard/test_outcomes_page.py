@@ -1,0 +1,49 @@
+"""The tab of a model's outcomes: its words, chart, buttons, and the notices of an alarm elsewhere."""
+
+from tests.support.databases import only
+from tests.support.html_page import page_of
+from tests.support.models.fitted_models import fitted, run_units
+
+pytestmark = only("sqlite")
+
+
+def outcomes(count, shift):
+    """Rows of the fitted table with outcomes that lie `shift` above its process."""
+    rows = [{"size": i * 7 % 19, "colour": ("red", "green", "blue")[i % 3], "id": i} for i in range(count)]
+    return [row | {"y": row["size"] / 2 + 3 * (row["colour"] == "red") + shift} for row in rows]
+
+
+def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
+    """Without outcomes the page says how to report them; an alarm has its sentence, chart and two buttons."""
+    model = fitted(client, settings, name="mine")
+    path = f"/ui/models/{model['id']}/outcomes"
+    empty = page_of(browser.get(path))
+    assert "bartserve outcomes report mine" in empty.words
+    assert "Recalibrate" not in empty.words
+    page_of(browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg"), 404)
+    body = {"rows": outcomes(60, shift=2.0), "key": "id"}
+    told = client.post("/models/mine/outcomes", json=body).json()
+    assert told["verdict"] == "no_longer_hold"
+    page = page_of(browser.get(path))
+    assert told["text"] in page.words
+    assert "chance allows" in page.words
+    (week,) = client.get("/models/mine/outcomes").json()["weeks"]
+    assert week["week"] in page.words
+    chart = browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg?v=1")
+    assert (chart.status_code, chart.headers["content-type"]) == (200, "image/svg+xml")
+    assert "beyond chance" in chart.text or "<path" in chart.text
+    assert "no longer hold" in page_of(browser.get(f"/ui/models/{model['id']}")).words
+    assert "intervals no longer hold" in page_of(browser.get("/ui/models")).words
+    actions = [form["action"] for form in page.forms]
+    assert {f"{path}/recalibrate", f"{path}/refit"} <= {*actions}
+
+    again = page_of(browser.post(f"{path}/recalibrate", data=page.hidden))
+    assert "since the last calibration" not in again.words  # no outcome came since
+    assert client.get("/models/mine").json()["calibration"]["kind"] == "outcomes"
+    assert "no longer hold" not in page_of(browser.get(f"/ui/models/{model['id']}")).words
+    fresh = browser.post(f"{path}/refit", data=page.hidden)
+    assert fresh.status_code == 200
+    run_units(settings)
+    newest = client.get("/models/mine").json()
+    assert newest["id"] != model["id"]
+    assert client.get(f"/datasets/{newest['dataset_id']}").json()["num_rows"] == 120
