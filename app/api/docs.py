@@ -145,6 +145,9 @@ BODIES: dict[str, Any] = {
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
+    "report_outcomes": {"rows": [CAR | {"mpg": 31.5, "id": "car 17"}], "key": "id", "repeated": "skip"},
+    "recalibrate_by_outcomes": {"since": None},
+    "refit_with_outcomes": {"name": "cars"},
     "create_study": {"kind": "selection", "permutations": 100, "level": 0.05, "seed": 0},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
     "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
@@ -156,6 +159,7 @@ TEXTS = {
     "text/csv": {
         "upload_dataset": "mpg,weight,year\n18,3504,70\n31,1773,71\n",
         "predict": f"{','.join(CAR)}\n{','.join(map(str, CAR.values()))}\n",
+        "report_outcomes": f"{','.join(CAR)},mpg\n{','.join(map(str, CAR.values()))},31.5\n",
     }
 }
 ANSWERS: dict[str, Any] = {
