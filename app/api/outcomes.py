@@ -1,4 +1,4 @@
-"""What happened later, over HTTP: outcomes of a model's rows, their watch, recalibration and refit."""
+"""Outcomes of predicted rows over HTTP: reports, the watch on intervals, recalibration and refit."""
 
 from datetime import date, datetime
 from tempfile import TemporaryFile
@@ -114,7 +114,7 @@ WatchVerdictName = Literal["holds", "too_few", "no_longer_hold"]
 
 
 class AcceptedReportView(View):
-    """What became of a report, and the verdict on the model's intervals with it."""
+    """Result of a report, and the verdict on the model's intervals with it."""
 
     id: str | None = Field(description="Null if all rows were skipped.")
     model_id: str
@@ -161,7 +161,7 @@ class BrokenBoundView(View):
 
 
 class OutcomesView(View):
-    """What the outcomes of a model say of its intervals."""
+    """Figures and verdict of a model's outcomes."""
 
     model_id: str
     target: str

@@ -1,4 +1,4 @@
-"""What happened later: the tab of a model's page with its outcomes by week, and its buttons."""
+"""Tab of a model's page with its outcomes by week, and buttons to recalibrate and to fit again."""
 
 from typing import Annotated
 

@@ -1,1 +1,1 @@
-"""What happened later: outcomes reported to a model, the watch on its intervals, recalibration and refit."""
+"""Outcomes reported to a model after its fit, the watch on its intervals, recalibration and refit."""

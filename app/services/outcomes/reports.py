@@ -62,7 +62,7 @@ class ScoredReport:
 
 @dataclass(frozen=True)
 class AcceptedReport:
-    """What became of a report, and the watch with it."""
+    """Result of a report, and the watch with it."""
 
     id: str | None  # None where all rows were skipped
     model_id: str

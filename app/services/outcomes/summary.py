@@ -1,4 +1,4 @@
-"""What the outcomes of a model say of its intervals: by week, altogether, and beside the held-out rows."""
+"""Figures and verdict of a model's outcomes: by week, altogether, and beside the held-out rows."""
 
 import math
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class BrokenBoundOfWatch:
 
 @dataclass(frozen=True)
 class OutcomeSummary:
-    """What a model's outcomes say.
+    """Figures and verdict of a model's outcomes.
 
     `total` and `histogram` are of the present era, which begins with each calibration; `rows` are all.
     """

@@ -52,7 +52,7 @@ def remove(session: Session, model_id: str, keys: Sequence[str]) -> None:
         rows_changed(session, mine)
 
 
-class Scores(NamedTuple):
+class ScoresInTime(NamedTuple):
     """Scores of outcomes by which a model may be calibrated, and the times of the first and the last."""
 
     scores: list[float]
@@ -60,7 +60,7 @@ class Scores(NamedTuple):
     last: datetime | None
 
 
-def newest_scores(session: Session, model_id: str, draws: int, week: int | None, most: int) -> Scores:
+def newest_scores(session: Session, model_id: str, draws: int, week: int | None, most: int) -> ScoresInTime:
     """Return the scores of the newest outcomes.
 
     Parameters
@@ -82,7 +82,7 @@ def newest_scores(session: Session, model_id: str, draws: int, week: int | None,
     order = query.order_by(KnownOutcome.at.desc(), KnownOutcome.report_id, KnownOutcome.row)
     rows = session.execute(order.limit(most)).all()
     times = [row.at for row in rows]
-    return Scores([row.score for row in rows], min(times, default=None), max(times, default=None))
+    return ScoresInTime([row.score for row in rows], min(times, default=None), max(times, default=None))
 
 
 def tables(session: Session, model_id: str, week: int | None = None) -> Iterator[pa.Table]:

@@ -28,7 +28,7 @@ FLOOR = -1e4  # smallest log score of a row, so that sums stay finite
 
 @dataclass(frozen=True)
 class OutcomeScores:
-    """What a model says of known outcomes, each an array [row].
+    """Scores of known outcomes, each an array [row].
 
     Attributes
     ----------
