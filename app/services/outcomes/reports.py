@@ -97,7 +97,6 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         report_id = new_id("out")
         rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
         scores = score_outcomes(posterior, labelled, rng.uniform(size=len(labelled.y)))
-        warnings = posterior.schema.match(list(given.X))
     weeks = [week_of(at) for at in given.at]
     columns = {name: getattr(scores, name).tolist() for name in _STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
@@ -115,7 +114,7 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         weeks=weeks,
         rows=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         data=encode(given.values),
-        warnings=[*given.notes, *warnings],
+        warnings=[*given.notes, *labelled.coded.warnings],
     )
 
 
