@@ -64,7 +64,7 @@ class Dispatcher:
         self._reserved = reserved
         self._end = end
         self._wake = threading.Event()
-        self._processes = context.settings.worker_slots + 1  # one only for finishes and predictions
+        self._processes = context.settings.worker_slots + 1  # one mostly for finishes and predictions
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
@@ -116,7 +116,11 @@ class Dispatcher:
                 self._beat(now)
             with session_scope(self._context.engine, read_only=True) as session:
                 self._claimable = claims.count_claimable(
-                    session, self._processes, busy=places.busy(), slots=places.free_slots()
+                    session,
+                    self._processes,
+                    busy=places.busy(),
+                    slots=places.free_slots(),
+                    beside=places.has_room_beside_studies(),
                 )
 
     def _beat(self, now: float) -> None:

@@ -2,7 +2,8 @@
 
 A worker never claims a unit that one of its own processes still runs, however late the unit's heartbeats are.
 It runs at most as many chains as it has slots, but has one more process, so that finishes and predictions,
-which are short, don't wait for a chain or a unit of a study to end.
+which are short, don't wait for a chain or a unit of a study to end. Units of studies don't yield, so where
+they hold slots, that process may also take a chain of an owner with nothing running.
 """
 
 import fcntl
@@ -15,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.store.tables import LONG_KINDS
+from app.store.tables import LONG_KINDS, STUDY
 
-_RECORD = struct.Struct("q?40s")  # process id, whether the unit takes a slot, unit id
+_RECORD = struct.Struct("q10s40s")  # process id, kind of the unit, unit id
 
 
 class WorkPlaces:
@@ -62,19 +63,28 @@ class WorkPlaces:
 
     def free_slots(self) -> int:
         """Return the number of further chains and units of studies that this worker may run."""
-        return max(0, self.slots - sum(is_long for _, is_long in self._busy_places()))
+        return max(0, self.slots - len(self._long_kinds()))
 
-    def _busy_places(self) -> list[tuple[str, bool]]:
+    def has_room_beside_studies(self) -> bool:
+        """Tell whether the process without a slot may run a chain: some units of studies hold slots."""
+        kinds = self._long_kinds()
+        return len(kinds) == self.slots and STUDY in kinds
+
+    def _long_kinds(self) -> list[str]:
+        return [kind for _, kind in self._busy_places() if kind in LONG_KINDS]
+
+    def _busy_places(self) -> list[tuple[str, str]]:
+        """Return id and kind of each unit in work."""
         records = [_RECORD.unpack_from(self._memory, k * _RECORD.size) for k in range(self._count)]
         return [
-            (unit_id.rstrip(b"\0").decode(), is_long)
-            for pid, is_long, unit_id in records
+            (unit_id.rstrip(b"\0").decode(), kind.rstrip(b"\0").decode())
+            for pid, kind, unit_id in records
             if pid and _lives(pid)
         ]
 
     def _write(self, pid: int, unit_id: str, kind: str) -> None:
         place = self.own % self._count * _RECORD.size
-        _RECORD.pack_into(self._memory, place, pid, kind in LONG_KINDS, unit_id.encode())
+        _RECORD.pack_into(self._memory, place, pid, kind.encode(), unit_id.encode())
 
 
 def _lives(pid: int) -> bool:

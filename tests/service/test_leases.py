@@ -8,15 +8,18 @@ import pytest
 from sqlalchemy import select, update
 
 from app.settings import Settings
-from app.store import datasets, models, predictions
+from app.store import datasets, models, predictions, studies
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle
-from app.store.tables import CHAIN, FINISH, PREDICTION, Unit
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Unit
+from sampler.studies.folds import FOLDS
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT, Service
 from worker import kernels, prediction
 from worker.context import Context
 from worker.fits import chain, finish
+from worker.studies import calibration
+from worker.studies import unit as study_unit
 from worker.units import run_one
 
 LEASE, PATIENCE = 1.0, 120.0
@@ -40,6 +43,11 @@ STRETCHES = {
     "finish-looks-at-rows": (FINISH, QUICK, (finish, "look_at")),
     "prediction-loads": (PREDICTION, QUICK, (prediction, "_posterior")),
     "prediction-predicts": (PREDICTION, QUICK, (prediction, "_predict")),
+    "study-loads": (STUDY, QUICK, (study_unit, "_training")),
+    "study-compiles": (STUDY, QUICK, (kernels, "warm")),
+    "study-prepares": (STUDY, QUICK, (calibration, "prepare_problem")),
+    "study-fits": (STUDY, QUICK, (calibration, "run_fit")),
+    "study-scores": (STUDY, QUICK, (calibration, "conformity")),
 }
 
 
@@ -75,7 +83,7 @@ def slowed(stack, owner, name):
     return began, go_on
 
 
-FIRST = {"chain-prepares", "chain-steps", "finish-judges", "prediction-predicts"}
+FIRST = {"chain-prepares", "chain-steps", "finish-judges", "prediction-predicts", "study-prepares"}
 
 
 @pytest.mark.parametrize(
@@ -89,16 +97,16 @@ def test_a_long_stretch_keeps_its_lease(database, context, stretch):
     model_id = service.create_model(friedman_table(60), **settings)
     if kind != CHAIN:
         assert run_one(context)
-    if kind == PREDICTION:
+    if kind in (PREDICTION, STUDY):
         assert run_one(context)
-        predicted(database.engine, model_id)
+        {PREDICTION: predicted, STUDY: studied}[kind](database.engine, model_id)
 
     def unit():
         with session_scope(database.engine, read_only=True) as session:
-            return session.scalars(select(Unit).where(Unit.kind == kind)).one()
+            return session.scalars(select(Unit).where(Unit.kind == kind, Unit.ordinal == 0)).one()
 
     with ExitStack() as stack:
-        if stretch == "chain-compiles":
+        if stretch.endswith("compiles"):
             stack.enter_context(patch.object(kernels, "is_warm", lambda _what: False))
         began, go_on = slowed(stack, *place)
         work = threading.Thread(target=run_one, args=[context])
@@ -124,6 +132,19 @@ def predicted(engine, model_id):
             model_id=model_id,
             dataset=dataset,
             request=request | {"mcse": False, "rhat": False},
+        )
+
+
+def studied(engine, model_id):
+    """Queue a calibration of the model by folds."""
+    with session_scope(engine) as session:
+        studies.create(
+            session,
+            owner=OWNER,
+            model_id=model_id,
+            kind="calibration",
+            request={"draws": 8},
+            fits=[1] * FOLDS,
         )
 
 

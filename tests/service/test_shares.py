@@ -1,14 +1,14 @@
-"""Two owners on one worker: an endless fit of one, a small fit and a prediction of the other."""
+"""Two owners on one worker: an endless fit or study of one, a small fit and a prediction of the other."""
 
 import time
 
 import pytest
-from sqlalchemy import update
+from sqlalchemy import func, select, update
 
 from app.settings import Settings
-from app.store import datasets, models, predictions
+from app.store import datasets, models, predictions, studies
 from app.store.engine import session_scope
-from app.store.tables import BatchPrediction, Dataset, Model
+from app.store.tables import BatchPrediction, Dataset, Model, Study, Unit
 from tests.support.processes.worker_service import LONG, OWNER, SHORT
 from worker.context import Context
 from worker.fits import chain
@@ -63,6 +63,37 @@ def test_a_long_fit_does_not_stop_another_owner(service, slots):
     assert service.digest(model_id) == service.digest(usual) == service.undisturbed_digest(model_id)
     assert service.model(endless).owner == OWNER
     assert service.model(endless).state == "running"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("slots", [1, 2])
+def test_a_long_study_does_not_stop_another_owner(service, slots):
+    """With every slot held by endless units of a study, which don't yield, another owner's work is done."""
+    service.start_worker(slots=slots)
+    fit_and_predict(service)
+    _, alone = fit_and_predict(service)
+    studied = service.create_model(**LONG)
+    with session_scope(service.engine) as session:
+        models.cancel(session, OWNER, studied)
+        settings = {"num_chains": 1, "num_trees": 200, "num_burnin": 10**6, "num_draws": 1}
+        asked = settings | {"permutations": 3, "seed": 1, "at_once": 1}
+        made = studies.create(
+            session, owner=OWNER, model_id=studied, kind="selection", request=asked, fits=[1] * 4
+        ).id
+        units = select(func.count()).where(Unit.study_id == made, Unit.state == "running")
+
+    def running() -> int:
+        with session_scope(service.engine, read_only=True) as session:
+            return session.scalar(units)
+
+    service.eventually(lambda: running() == slots)
+    _, beside = fit_and_predict(service)
+
+    assert beside < TIMES * alone + 1.0
+    assert running() == slots
+    with session_scope(service.engine) as session:
+        assert session.get_one(Study, made).state == "running"
+        studies.cancel(session, OWNER, made)
 
 
 @pytest.mark.slow

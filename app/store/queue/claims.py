@@ -51,15 +51,26 @@ class Claim:
 
 
 def count_claimable(
-    session: Session, limit: int, *, busy: Collection[str] = (), slots: int | None = None
+    session: Session,
+    limit: int,
+    *,
+    busy: Collection[str] = (),
+    slots: int | None = None,
+    beside: bool = False,
 ) -> int:
     """Count the units that a worker could claim now, up to `limit`, with at most `slots` long ones.
 
-    `busy` are the units that processes of this worker are working on.
+    `busy` are the units that processes of this worker are working on; `beside` is as in `claim`.
     """
     short = _count(session, limit, _claimable(busy), Unit.kind.not_in(LONG_KINDS))
     room = limit - short if slots is None else min(limit - short, slots)
-    return short + (_count(session, room, _claimable(busy), Unit.kind.in_(LONG_KINDS)) if room > 0 else 0)
+    if room > 0:
+        return short + _count(session, room, _claimable(busy), Unit.kind.in_(LONG_KINDS))
+    if not beside or short == limit:
+        return short
+    shares = _shares()
+    idle = Model.owner.in_(select(shares.c.owner).where(shares.c.running == 0))
+    return short + _count(session, 1, _claimable(busy), Unit.kind == CHAIN, idle)
 
 
 def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
@@ -75,6 +86,7 @@ def claim(
     *,
     busy: Collection[str] = (),
     long: bool = True,
+    beside: bool = False,
 ) -> Claim | None:
     """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
 
@@ -87,10 +99,12 @@ def claim(
         Units that processes of this worker are working on; never claimed, even after their leases expire.
     long
         Whether chains and units of studies may be claimed; finishes and predictions always may.
+    beside
+        Whether chains of owners with nothing running may be claimed even so.
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
-    unit = session.scalar(_next_unit(long), {BUSY: list(busy)})
+    unit = session.scalar(_next_unit(long, beside), {BUSY: list(busy)})
     if unit is None:
         return None
     token, recovered = unit.token + 1, unit.state == RUNNING
@@ -130,10 +144,12 @@ def claim(
 
 
 @cache
-def _next_unit(long: bool) -> Select[Unit]:
+def _next_unit(long: bool, beside: bool) -> Select[Unit]:
     """Make the query for the unit that is claimed next, once: making it took longer than running it."""
-    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
     shares = _shares()
+    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
+    if beside:
+        kinds = or_(kinds, and_(Unit.kind == CHAIN, shares.c.running == 0))
     return (
         lifecycle.with_parents(select(Unit))
         .join(shares, shares.c.owner == Model.owner)

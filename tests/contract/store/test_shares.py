@@ -140,6 +140,27 @@ def test_short_units_have_a_place_of_their_own(database, kind):
         assert claims.claim(session, "w", 60.0).kind == CHAIN
 
 
+def test_beside_studies_a_chain_of_an_owner_with_nothing_running_has_a_place(database):
+    """Where studies hold all slots, a chain of another owner may be claimed, one for each; no other unit."""
+    made = models_of(database.engine, ANN)
+    with session_scope(database.engine) as session:
+        session.execute(update(Unit).where(Unit.model_id == made[ANN]).values(state="done"))
+        studies.create(session, owner=ANN, model_id=made[ANN], kind="selection", request={}, fits=[1, 1])
+    assert claim(database.engine).kind == STUDY
+    with session_scope(database.engine) as session:
+        assert claims.count_claimable(session, 9, slots=0, beside=True) == 0
+        assert claims.claim(session, "w", 60.0, long=False, beside=True) is None
+    of_bob = models_of(database.engine, BOB)[BOB]
+    with session_scope(database.engine) as session:
+        studies.create(session, owner=BOB, model_id=of_bob, kind="selection", request={}, fits=[1])
+        assert claims.count_claimable(session, 9, slots=0) == 0
+        assert claims.count_claimable(session, 9, slots=0, beside=True) == 1
+        found = claims.claim(session, "w", 60.0, long=False, beside=True)
+        assert (found.kind, found.model_id) == (CHAIN, of_bob)
+        assert claims.count_claimable(session, 9, slots=0, beside=True) == 0
+        assert claims.claim(session, "w", 60.0, long=False, beside=True) is None
+
+
 def test_studies_and_chains_of_two_owners_alternate(database):
     """On one slot a chain yields to another owner's study, and goes on after one unit of it."""
     made = models_of(database.engine, ANN, BOB, num_chains=1)
