@@ -25,6 +25,12 @@ from tests.support.waiting import eventually
 OURS = ("migrate", "api", "worker")
 LONG_RUNNING = ("postgres", "redis", "api", "worker", "proxy")
 PROXY = ROOT / "deploy" / "nginx.conf"
+# Spellings of a path that no client outside may read, and what the proxy says to them.
+METRICS = ("/metrics", "/metrics/", "//metrics", "/METRICS", "/%6Detrics", "/x/../metrics", "/./metrics")
+METRICS += tuple(
+    f"/metrics{end}" for end in ("%0A", "%0D", "%00", "%09", "%20", "%2F", "%2E", "%3B", "%23", "?x")
+)
+HIDDEN = (b"HTTP/1.1 404", b"HTTP/1.1 400")
 NGINX = shutil.which("nginx", path="/usr/sbin:/usr/bin:/usr/local/bin")
 needs_nginx = pytest.mark.skipif(NGINX is None, reason="nginx is not on this machine: apt-get install nginx")
 
@@ -184,7 +190,7 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
 @pytest.mark.slow
 @needs_nginx
 def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
-    """Half a header or body is cut off; /metrics isn't reachable from outside."""
+    """Half a header or body is cut off; /metrics isn't reachable from outside, however it is spelt."""
     host = Host("postgresql://nowhere/none", tmp_path)
     address = ("127.0.0.1", host.ports["proxy"])
     with host.running("proxy"), socket.create_server(("127.0.0.1", host.ports["api"])):
@@ -194,14 +200,19 @@ def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
         half_body = _ended(
             address, b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\na,b\n1,"
         )
-        metrics = _ended(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        metrics = {
+            spelling: _ended(
+                address, b"GET %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n" % spelling.encode()
+            )
+            for spelling in METRICS
+        }
         too_large = _ended(
             address, b"POST /datasets HTTP/1.1\r\nHost: x\r\nContent-Length: 999999999999\r\n\r\n"
         )
 
     assert half_header in {b"", b"HTTP/1.1 408"}
     assert half_body in {b"", b"HTTP/1.1 408"}
-    assert metrics == b"HTTP/1.1 404"
+    assert {spelling: status for spelling, status in metrics.items() if status not in HIDDEN} == {}
     assert too_large == b"HTTP/1.1 413"
 
 
