@@ -135,11 +135,13 @@ def _sigma_estimate(
 
 
 def outcome_sd(y: NDArray[np.float64], weights: NDArray[np.float64] | None) -> float:
-    """Return the sd of y, in units of the noise of a row of weight 1; 1 where y is constant."""
-    return _weighted_sd(y, np.ones(len(y)) if weights is None else weights) or 1.0
+    """Return the sd of y among rows as their weights count them, in units of y; 1 where y is constant."""
+    weight = np.ones(len(y)) if weights is None else weights / np.mean(weights)
+    return _weighted_sd(y, weight) or 1.0
 
 
 def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
+    """Return the sd of y in units of the noise of a row of weight 1."""
     seen = weight > 0
     centred = y[seen] - np.average(y[seen], weights=weight[seen])
     return math.sqrt(float(np.sum(weight[seen] * centred**2)) / max(int(seen.sum()) - 1, 1))

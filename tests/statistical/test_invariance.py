@@ -75,6 +75,19 @@ def test_scale_of_weights(power, weight_power):
     assert other.constants.step == one.constants.step * 2.0**power
 
 
+def test_scale_of_weights_beside_a_line():
+    """With a linear part too, y and weights times powers of two give the same trees and scaled slopes."""
+    _, y = mixed_table()
+    w = np.random.default_rng(2).uniform(0.3, 4.0, len(y))
+    one, other = (
+        draws_of(prepared(y=y * 2.0**k, weights=w * 2.0**j, linear=True)) for k, j in [(0, 0), (-60, 60)]
+    )
+    assert replace(other, sigma=one.sigma, scalars=one.scalars) == one
+    assert {"slope_sd", "slope_0"} <= set(one.scalars)
+    for name, values in one.scalars.items():
+        np.testing.assert_array_equal(other.scalars[name], values * 2.0**-60)
+
+
 def test_shift_of_y():
     """y plus a constant on the grid gives the same trees; only the offset changes."""
     X, y = mixed_table()

@@ -147,7 +147,7 @@ def claim(
 def _next_unit(long: bool, beside: bool) -> Select[Unit]:
     """Make the query for the unit that is claimed next, once: making it took longer than running it."""
     shares = _shares()
-    kinds = true() if long else Unit.kind.not_in(LONG_KINDS)
+    kinds: ColumnElement[bool] = true() if long else Unit.kind.not_in(LONG_KINDS)
     if beside:
         kinds = or_(kinds, and_(Unit.kind == CHAIN, shares.c.running == 0))
     return (

@@ -7,6 +7,8 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, choose, describe, prepare
+from sampler.methods import METHODS
+from sampler.noise import NOISES
 from sampler.preparation import prepare_again
 from sampler.storage.model_header import Header
 
@@ -387,6 +389,42 @@ def test_inverse_variance_weights_make_any_unit_of_y_alike(method):
         )
         assert other.sigma_start == pytest.approx(one.sigma_start, rel=1e-9)
         assert other.lambda_ == pytest.approx(one.lambda_, rel=1e-9)
+
+
+# Powers of the units of y and of the weights in the constants; the other constants have no unit.
+UNITS = {"lambda_": (2, 1), "sigma_start": (1, 0.5), "sigma_scale": (1, 0.5), "precision": (0, 1)}
+UNITS |= dict.fromkeys(("offset", "step", "leaf_sd", "slope_scale", "scale_of_groups"), (1, 0))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        *({"method": method} for method in METHODS),
+        *({"noise": noise} for noise in NOISES),
+        {"linear": True, "groups": "trio"},
+    ],
+    ids=str,
+)
+def test_constants_have_the_units_of_the_outcomes_and_weights(settings):
+    """y times 2^k and all weights times 2^j multiply every constant by a power of two, by its unit."""
+    X, outcome, w = table(), y() + 3, RNG.uniform(0.3, 4, N)
+    fixed = {"transform": "none"} if METHODS[settings.get("method", "bart")].engine.forests else {}
+
+    def constants(k: int, j: int) -> dict[str, object]:
+        found = prepare(X, outcome * 2.0**k, weights=w * 2.0**j, **fixed, **settings)
+        linear, groups = found.training.linear, found.groupings
+        return (
+            found.training.constants.to_json()
+            | ({"slope_scale": linear.terms.slope_scale} if linear else {})
+            | ({"scale_of_groups": groups.scales[0]} if groups else {})
+        )
+
+    one, other = constants(0, 0), constants(-12, 40)
+    for name, value in one.items():
+        of_y, of_weights = (0, 0) if name == "lambda_" and "sigma_scale" in one else UNITS.get(name, (0, 0))
+        factor = 2.0 ** (-12 * of_y + 40 * of_weights)
+        expected = value if factor == 1 else pytest.approx(factor * value, rel=1e-12, abs=0)
+        assert other[name] == expected, name
 
 
 def test_weights_too_small_to_be_told_from_zero_are_said():
