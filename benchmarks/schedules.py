@@ -1,12 +1,16 @@
 """Compare ways to spend iterations: many chains or few, long or short, judged by accuracy and by other fits.
 
-    python benchmarks/schedules.py [--data computers concrete Auto friedman-10000] [--chains 32] [--k 2]
+    python benchmarks/schedules.py [--data Computers diamonds concrete friedman-10000] [--chains 16]
+                                   [--rows 1500] [--settings default|before]
 
 Chains of 200 + 350 x 8 iterations are run once, and every schedule takes its share of them: its chains,
-burn-in and draws. Printed are processor seconds of a fit, RMSE and pinball loss at up to 400 held-out rows
-(means over fits), how far two fits' means are apart in posterior sds (median and 95% over rows and pairs of
-fits) and what `precision.reproducibility` foretells, R-hat of f (median and 95% of 100 rows) and the
-seconds until fits would be .1 sd apart if more chains were added. The outcome is not transformed.
+burn-in and draws. Printed are processor seconds of a fit's iterations; at up to 250 held-out rows, means over
+up to four fits, RMSE and pinball loss relative to the first schedule's, and coverage of 50% and 90%
+intervals; how far two fits' means are apart in posterior sds (median and 95% over rows and pairs of fits) and
+what `precision.reproducibility` foretells; the share of reference rows whose mean is .3 and .6 posterior sds
+or more from that of the last 200 draws of all chains; R-hat of f at 95% of the reference rows, and of sigma;
+the seconds until fits would be .1 sd apart if more chains were added; and the fits' verdicts, C for
+converged, A for approximate. `before` is the default until 2026-11-22: k = 2, no transform, no linear part.
 `concrete` is a simulation of 1,030 rows: eight columns of a mixture, ages with few values, interactions and
 little noise.
 """
@@ -18,14 +22,17 @@ import mixing
 import numpy as np
 import real_tables
 
-from sampler import fit
-from sampler.posterior import rhat_ess
+from sampler import Posterior, fit
+from sampler.storage.draw_codec import pack
+from sampler.storage.model_file import read_parts
 
-FIRST, DRAWS, THIN, ROWS = 200, 350, 8, 400
+FIRST, DRAWS, THIN, ROWS = 200, 350, 8, 250
+LATE = 150  # first of the draws that others are compared with
 SCHEDULES = [
-    (4, 1000, 250), (8, 500, 125), (8, 200, 175), (8, 1000, 62), (8, 1000, 125), (16, 200, 62), (16, 500, 62),
-    (16, 1000, 62), (16, 1000, 125),
+    (4, 1000, 250), (8, 496, 125), (8, 248, 156), (16, 248, 62), (16, 496, 62), (8, 1000, 125),
 ]  # fmt: skip
+SETTINGS = {name: real_tables.SETTINGS[name] for name in ("default", "before")}
+LETTERS = {"converged": "C", "approximate": "A", "not_converged": "-"}
 
 
 def concrete():
@@ -51,60 +58,101 @@ def load(name):
     return X.iloc[train], y.iloc[train], X.iloc[held], y.iloc[held]
 
 
-def pinball(f, sigma, y, rng):
-    """Compute the pinball loss of a fit's predictive quantiles from draws [row, chain, draw]."""
-    new = (f + sigma * rng.normal(size=f.shape)).reshape(len(f), -1)
-    found = np.quantile(new, real_tables.LEVELS, axis=1)
-    return np.mean([np.mean((y - q) * (p - (y < q))) for p, q in zip(real_tables.LEVELS, found, strict=True)])
+def first(rows, X, y):
+    """Return at most so many rows of a random order."""
+    if rows is None or len(y) <= rows:
+        return X, y
+    kept = np.sort(np.random.default_rng(1).permutation(len(y))[:rows])
+    return (X.iloc[kept], y.iloc[kept]) if hasattr(X, "iloc") else (X[kept], y[kept])
 
 
-def compare(f, sigma, y, seconds):
-    """Print a line for each schedule; `seconds` are those of an iteration."""
-    rng = np.random.default_rng(0)
-    for chains, burnin, draws in SCHEDULES:
-        begin, fits = (burnin - FIRST) // THIN, f.shape[1] // chains
-        if fits < 2 or begin + draws > DRAWS:
-            continue
-        part = np.s_[: fits * chains, begin : begin + draws]
-        g = f[:, *part].reshape(len(f), fits, chains, draws)
-        noise = sigma[part].reshape(fits, chains, draws)
-        means, sd = g.mean((2, 3)), g.std((2, 3)).mean(1, keepdims=True)
+def scores(posterior, X, y):
+    """Return RMSE, pinball loss, and coverage of 50% and 90% intervals."""
+    said = posterior.predict(X, level=[0.5, 0.9], quantiles=real_tables.LEVELS)
+    losses = [np.mean((y - values) * (q - (y < values))) for q, values in said.quantiles]
+    inside = [np.mean((low <= y) & (y <= high)) for _, low, high in said.intervals]
+    return np.sqrt(np.mean((said.mean - y) ** 2)), np.mean(losses), *inside
+
+
+class Chains:
+    """Long chains of one fit, of which schedules take their shares."""
+
+    def __init__(self, posterior, seconds, X_new, y_new):
+        self.header, *_ = read_parts(posterior.to_bytes())
+        self.chains, self.seconds = posterior.chains(), seconds
+        self.X, self.y = X_new[:ROWS], np.asarray(y_new)[:ROWS]
+        self.held = self.figures(posterior, self.X)
+        f = self.figures(posterior, posterior.reference)[:, :, LATE:]
+        self.mean, self.sd = f.mean((1, 2)), f.std((1, 2))
+
+    @staticmethod
+    def figures(posterior, rows):
+        """Return draws of f [row, chain, draw]."""
+        return np.ascontiguousarray(posterior.sample(rows).transpose(2, 0, 1))
+
+    def take(self, chains, burnin, draws, number):
+        """Return the posterior of one fit of a schedule."""
+        begin = (burnin - FIRST) // THIN
+        own = self.chains[number * chains : (number + 1) * chains]
+        return Posterior.from_blocks(self.header, [[pack(each[begin : begin + draws])] for each in own])
+
+    def compare(self, chains, burnin, draws, base):
+        """Print the line of a schedule; return its scores, `base` those of the first."""
+        begin, fits = (burnin - FIRST) // THIN, len(self.chains) // chains
+        f = self.held[:, : fits * chains, begin : begin + draws].reshape(-1, fits, chains, draws)
+        means, sd = f.mean((2, 3)), f.std((2, 3)).mean(1, keepdims=True)
         pairs = np.triu_indices(fits, 1)
-        apart = np.abs(means[:, pairs[0]] - means[:, pairs[1]]) / sd
-        losses = [pinball(g[:, k], noise[k], y, rng) for k in range(fits)]
-        told = [np.mean((rhat_ess.reproducibility(g[:, k]) / sd[:, 0]) ** 2) for k in range(fits)]
-        rhat = rhat_ess.rhat(np.ascontiguousarray(g[:100, 0]))
-        rmse = np.sqrt(np.mean((means.T - y) ** 2, axis=1)).mean()
-        spent, median = chains * (burnin + THIN * draws) * seconds, np.median(apart)
+        apart = np.abs(means[:, pairs[0]] - means[:, pairs[1]]) / sd if fits > 1 else np.array([np.nan])
+        found, told, off, letters = [], [], [], ""
+        for number in range(fits):
+            posterior = self.take(chains, burnin, draws, number)
+            summary = posterior.summary()
+            letters += LETTERS[summary.verdict]
+            told.append((summary.precision.reproducibility, summary.f["rhat_p95"], summary.sigma["rhat"]))
+            distance = np.abs(self.figures(posterior, posterior.reference).mean((1, 2)) - self.mean) / self.sd
+            off.append([np.mean(distance > bound) for bound in (0.3, 0.6)])
+            if number < 4:
+                found.append(scores(posterior, self.X, self.y))
+        spent = chains * (burnin + THIN * draws) * self.seconds
+        own, median = np.mean(found, 0), np.median(apart)
+        base = own if base is None else base
+        error, rhat, of_sigma = np.mean(told, 0)
         print(
-            f"  {chains:2} x {burnin:4} + {draws:3} x {THIN}  {spent:6.2f} s  "
-            f"rmse {rmse:8.4g}  pinball {np.mean(losses):8.4g}  "
-            f"apart {median:.3f} ({np.quantile(apart, 0.95):.2f}), foretold {np.sqrt(np.mean(told)):.3f}  "
-            f"R-hat {np.median(rhat):.3f} {np.quantile(rhat, 0.95):.3f}  "
-            f"to .1 {spent * (median / 0.1) ** 2:6.1f} s",
+            f"  {chains:2} x {burnin:4} + {draws:3} x {THIN}  {spent:5.1f} s  rmse {own[0] / base[0]:.3f}  "
+            f"pinball {own[1] / base[1]:.3f}  coverage {own[2]:.3f} {own[3]:.3f}  "
+            f"apart {median:.3f} ({np.quantile(apart, 0.95):.2f}), foretold {error:.3f}  "
+            f"off {np.mean(off, 0)[0]:.3f} {np.mean(off, 0)[1]:.3f}  R-hat {rhat:.3f} {of_sigma:.3f}  "
+            f"to .1 {spent * (median / 0.1) ** 2:5.1f} s  {letters}",
             flush=True,
         )
+        return base
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", default=["computers", "concrete", "Auto", "friedman-10000"])
-    parser.add_argument("--chains", type=int, default=32)
-    parser.add_argument("--k", type=float, help="instead of drawing it")
+    parser.add_argument("--data", nargs="+", default=["Computers", "diamonds", "concrete", "friedman-10000"])
+    parser.add_argument("--chains", type=int, default=16)
+    parser.add_argument("--rows", type=int, help="most rows to fit")
+    parser.add_argument("--settings", choices=[*SETTINGS], default="default")
     arguments = parser.parse_args()
-    prior = {} if arguments.k is None else {"k": arguments.k}
+    settings = SETTINGS[arguments.settings]
     for name in arguments.data:
         X, y, X_new, y_new = load(name)
+        X, y = first(arguments.rows, X, y)
         fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
         start = time.process_time()
         posterior = fit(
             X, y, num_chains=arguments.chains, num_burnin=FIRST, num_draws=DRAWS, thin=THIN, seed=5,
-            transform="none", prior=prior, progress=False,
+            progress=False, **settings,
         )  # fmt: skip
         seconds = (time.process_time() - start) / arguments.chains / (FIRST + THIN * DRAWS)
-        f = np.ascontiguousarray(posterior.sample(X_new[:ROWS]).transpose(2, 0, 1))
-        print(f"{name}, n = {len(X):,}: {1000 * seconds:.3f} ms an iteration", flush=True)
-        compare(f, posterior.sigma, np.asarray(y_new)[:ROWS], seconds)
+        chosen = ", ".join(
+            f"{each} {posterior.settings.get(each, False)}" for each in ("transform", "linear")
+        )
+        print(f"{name}, n = {len(X):,}: {1000 * seconds:.3f} ms an iteration; {chosen}", flush=True)
+        run, base = Chains(posterior, seconds, X_new, y_new), None
+        for schedule in SCHEDULES:
+            base = run.compare(*schedule, base)
 
 
 if __name__ == "__main__":
