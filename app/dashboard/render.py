@@ -13,6 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.dashboard import formatting
+from app.services.explanations.diagnostics import converged_rhat
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -42,6 +43,7 @@ def environment() -> Environment:
         "state_word": formatting.state,
         "verdict_words": formatting.verdict,
         "phase_words": formatting.phase,
+        "converged_rhat": converged_rhat,
     }
     return made
 

@@ -110,11 +110,26 @@ def drift(x: Floats) -> Floats:
     """
     if x.shape[1] == 1:
         return np.full(len(x), np.nan)
+    moved, error = shift(x)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.asarray(moved / error)
+
+
+def shift_beyond_chance(x: Floats) -> Floats:
+    """Compute squares of shifts in posterior sds, less those expected by chance; 0 where nothing moves."""
+    moved, error = shift(x)
+    variance = x.var(axis=(1, 2), ddof=1)
+    return np.asarray((moved**2 - error**2) / np.where(variance == 0, 1.0, variance))
+
+
+def shift(x: Floats) -> tuple[Floats, Floats]:
+    """Compute how far pooled means move from the first half of the draws to the second, in units of x.
+
+    Returns the moves, and their standard errors by the chains' own moves; for several chains.
+    """
     half = x.shape[2] // 2
     moved = x[:, :, -half:].mean(axis=2) - x[:, :, :half].mean(axis=2)
-    error = moved.std(axis=1, ddof=1) / np.sqrt(x.shape[1])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(moved.mean(axis=1) / error)
+    return moved.mean(axis=1), moved.std(axis=1, ddof=1) / np.sqrt(x.shape[1])
 
 
 def _split(x: Floats) -> Floats:

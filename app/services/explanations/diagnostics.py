@@ -20,8 +20,14 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
 from sampler.posterior.report import diagnose
+from sampler.posterior.verdict.agreement import LIMITS
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
+
+
+def converged_rhat(chains: int) -> float:
+    """Return the largest R-hat of f that counts as converged, of so many chains."""
+    return LIMITS["converged"].of(chains).rhat
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,8 @@ def _needed(model: Model) -> int:
     """Estimate the kept draws per chain at which the verdict is "converged"."""
     diagnostics = model.diagnostics or {}
     f, sigma = diagnostics.get("f") or {}, diagnostics.get("sigma") or {}
-    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), sigma.get("rhat"))
+    chains = int(model.settings["num_chains"])
+    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), sigma.get("rhat"), chains)
     return round(times * int(model.settings["num_draws"]))
 
 

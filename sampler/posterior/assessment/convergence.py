@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.verdict.agreement import VerdictLimits
 
     Floats = NDArray[np.float64]
 
@@ -49,9 +50,7 @@ def growth(posterior: PosteriorDraws, num_draws: int) -> dict[str, Any]:
         if sigma is None
         else _turned([_figures(sigma[None, :, :count], np.median) for count in counts]),
         "f": {"rows": len(rows), **_turned(of_f)},
-        "limits": {
-            name: {"rhat": limits.rhat, "sigma_rhat": limits.sigma_rhat} for name, limits in LIMITS.items()
-        },
+        "limits": {name: _limits(each.of(posterior.num_chains)) for name, each in LIMITS.items()},
     }
 
 
@@ -88,6 +87,10 @@ def rank_curves(sigma: Floats) -> list[tuple[Floats, Floats]]:
     share = np.pad(at, ((0, 0), (1, 1)), constant_values=((0, 0), (0, 1)))
     level = np.repeat(np.arange(sigma.shape[1] + 1) / sigma.shape[1], 2)
     return [(of_chain, level - of_chain) for of_chain in share]
+
+
+def _limits(limits: VerdictLimits) -> dict[str, float]:
+    return {"rhat": limits.rhat, "sigma_rhat": limits.sigma_rhat}
 
 
 def _counts(draws: int) -> list[int]:

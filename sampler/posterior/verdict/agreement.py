@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import stdtrit
 
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.reasons import Reason, Verdict
@@ -25,6 +24,15 @@ MOST_TIMES = 20.0  # beyond which an estimate of the draws that are needed means
 FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
 
 
+# R-hat compares single chains, answers pool all of them: 8 chains half as long as 4 are as precise, and their
+# R^2 - 1 is twice as large. So the limits are those of four groups of chains (nested R-hat with groups formed
+# at random; Margossian et al. 2024), up to 16 chains, where the pooled draws have settled.
+GROUPS, MOST_GROUPED = 4, 16
+# Common move of all chains from the first half of the draws to the second, beyond chance: of f, in posterior
+# sds, root mean square over rows. Sigma still falls by its own sd when f has all but settled.
+MOST_SHIFT = 0.2
+
+
 @dataclass(frozen=True)
 class VerdictLimits:
     """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
@@ -33,17 +41,25 @@ class VerdictLimits:
     error: float
     sigma_rhat: float
 
+    def of(self, chains: int) -> VerdictLimits:
+        """Return the limits for single chains at which four groups of them would meet these."""
+        size = min(max(chains / GROUPS, 1.0), MOST_GROUPED / GROUPS)
+        rhat, sigma_rhat = (
+            round(math.sqrt(1 + size * (limit**2 - 1)), 2) for limit in (self.rhat, self.sigma_rhat)
+        )
+        return VerdictLimits(rhat, self.error, sigma_rhat)
 
-LIMITS: dict[Verdict, VerdictLimits] = {
+
+LIMITS: dict[Verdict, VerdictLimits] = {  # of four chains
     "converged": VerdictLimits(1.05, 0.1, 1.05),
     "approximate": VerdictLimits(1.10, 0.2, 1.20),
 }
-# Chains that do not quite meet are pooled to "approximate" where another fit would say the same and sigma has
-# settled: 95% of the means are then within 0.3 sd. Without the limit of drift 32 short chains would pass that
-# reproduce each other's mistakes (docs/verdict.md).
+# Chains that do not quite meet are pooled to "approximate" where another fit would say the same and they have
+# settled: 95% of the means are then within 0.3 sd of other fits'. The limit of R-hat, whatever the number of
+# chains, holds off chains too short to have forgotten their start, which reproduce each other's mistakes:
+# on diamonds 8 chains of 500 + 125 x 8 iterations do (R-hat 1.28), those of 500 + 280 x 8 do not (1.20).
 POOLED_RHAT = 1.25
 POOLED_ERROR = 0.15  # root mean square of the rows' reproducibility, in posterior sds
-POOLED_DRIFT = 0.05  # level of the test, by Student's t over chains, that sigma has not settled
 POOLED_ROWS = 20  # fewest: the chains' disagreement at a few rows may be small by chance
 
 
@@ -62,18 +78,22 @@ class Agreement:
     ess_tail: Floats
     mean_error: Floats | None = None  # Monte Carlo error of the mean alone, in posterior sds
     reproducibility: Floats | None = None  # standard error of the mean by the chains' own, in posterior sds
+    # squares of the common move of all chains from the first half of the draws to the second, in posterior
+    # sds, less those expected by chance: about 0 once the chains have settled
+    shift: Floats | None = None
 
     @classmethod
     def of(cls, f: Floats) -> Agreement:
         """Measure the agreement of draws [row, chain, draw]."""
         tail, mean_error = rhat_ess.ess_tail(f), 1 / np.sqrt(rhat_ess.ess_mean(f))
         error = np.maximum(mean_error, END_ERROR / np.sqrt(tail))
-        reproducibility = None
+        reproducibility = shift = None
         if f.shape[1] > 1:
             sd = f.std(axis=(1, 2), ddof=1)
-            still = sd == 0  # the same in any fit
-            reproducibility = np.where(still, 0.0, rhat_ess.reproducibility(f) / np.where(still, 1.0, sd))
-        return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail, mean_error, reproducibility)
+            unit = np.where(sd == 0, 1.0, sd)  # where it is 0, it is the same in any fit
+            reproducibility = rhat_ess.reproducibility(f) / unit
+            shift = rhat_ess.shift_beyond_chance(f)
+        return cls(rhat_ess.rhat(f), error, rhat_ess.ess_bulk(f), tail, mean_error, reproducibility, shift)
 
     @classmethod
     def join(cls, parts: Sequence[Agreement]) -> Agreement:
@@ -88,46 +108,48 @@ class Agreement:
             return None
         return float(np.sqrt(np.mean(self.reproducibility**2)))
 
+    @property
+    def settled(self) -> bool:
+        """Whether f has settled: all chains together move little from their first half to their second."""
+        return self.shift is not None and float(np.mean(self.shift)) <= MOST_SHIFT**2
 
-def judge(
-    agreement: Agreement, sigma_rhat: float | None, chains: int, sigma_drift: float | None = None
-) -> tuple[Verdict, list[Reason]]:
+
+def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[Reason]]:
     """Return the best verdict whose limits hold, and why it is not better (or the limits met).
 
     Parameters
     ----------
     agreement
         Agreement of the chains by row.
-    sigma_rhat, sigma_drift
-        R-hat of sigma, and its drift in standard errors; None for classes.
+    sigma_rhat
+        R-hat of sigma; None for classes.
     chains
         Number of chains.
 
     """
     complaints: list[Reason] = []
-    for verdict, limits in LIMITS.items():
+    for verdict, of_groups in LIMITS.items():
+        limits = of_groups.of(chains if agreement.settled else GROUPS)
         complaints_now = _complaints(agreement, sigma_rhat, limits)
         if verdict == "converged" and chains == 1:
             complaints_now.append(Reason("one_chain"))
         if not complaints_now:
             met = {"rhat": limits.rhat, "error": limits.error, "share": ROWS_SHARE}
             return verdict, complaints or [Reason("limits_met", met)]
-        if verdict == "approximate" and _pooled(agreement, sigma_rhat, sigma_drift, chains):
+        if verdict == "approximate" and agreement.settled and _pooled(agreement, sigma_rhat, chains):
             seen = {"error": agreement.pooled_error or 0.0, "rhat": at_share(agreement.rhat)}
             return verdict, [*complaints, Reason("reproducible", seen)]
         complaints = complaints_now
     return "not_converged", complaints
 
 
-def _pooled(agreement: Agreement, sigma_rhat: float | None, sigma_drift: float | None, chains: int) -> bool:
+def _pooled(agreement: Agreement, sigma_rhat: float | None, chains: int) -> bool:
     """Tell whether the means of all chains together can be used, though single chains differ."""
     error = agreement.pooled_error
     few = len(agreement.rhat) < POOLED_ROWS
-    if few or error is None or sigma_rhat is None or sigma_drift is None:
+    if few or error is None or sigma_rhat is None or sigma_rhat > LIMITS["approximate"].of(chains).sigma_rhat:
         return False
-    most_drift = stdtrit(chains - 1, 1 - POOLED_DRIFT / 2)
-    settled = sigma_rhat <= LIMITS["approximate"].sigma_rhat and abs(sigma_drift) <= most_drift
-    return settled and error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
+    return error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
 
 
 def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[Reason]:
@@ -141,7 +163,9 @@ def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictL
     return found
 
 
-def times_to_converge(error: float | None, rhat: float | None, sigma_rhat: float | None) -> float:
+def times_to_converge(
+    error: float | None, rhat: float | None, sigma_rhat: float | None, chains: int = GROUPS
+) -> float:
     """Estimate how many times as many draws the verdict "converged" takes, 1.5 to 20.
 
     Parameters
@@ -150,9 +174,11 @@ def times_to_converge(error: float | None, rhat: float | None, sigma_rhat: float
         Monte Carlo error in posterior sds and R-hat of f at 95% of the rows; None if undefined.
     sigma_rhat
         R-hat of sigma; None for classes.
+    chains
+        Number of chains.
 
     """
-    limits = LIMITS["converged"]
+    limits = LIMITS["converged"].of(chains)
     if error is None or rhat is None:
         return MOST_TIMES
     # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them

@@ -36,8 +36,8 @@ SENTENCES: dict[ReasonCode, str] = {
     "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
     "the {rows}",
     "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
-    "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and sigma "
-    "has settled, though R-hat reaches {rhat:.2f}",
+    "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and they "
+    "have settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
     "too_few_draws": "{draws} draws per chain are too few to tell",

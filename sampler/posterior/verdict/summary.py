@@ -179,7 +179,7 @@ def summarise(
     of_sigma: dict[str, float | None] = dict.fromkeys(OF_SIGMA)
     if sigma is not None:
         of_sigma = {name: defined(of(sigma[None])[0]) for name, of in OF_SIGMA.items()}
-    verdict, reasons = judge(agreement, of_sigma["rhat"], chains, of_sigma["drift"])
+    verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
     return Summary(
         verdict=verdict,
         reasons=reasons,
@@ -259,11 +259,12 @@ def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, ch
         return "The intervals can be used as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
-    times = math.ceil(times_to_converge(at_share(agreement.error), at_share(agreement.rhat), sigma_rhat))
+    far = at_share(agreement.error), at_share(agreement.rhat), sigma_rhat
+    times = math.ceil(times_to_converge(*far, chains))
     usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
     return (
-        f"{usable}To improve, draw longer chains (num_draws={draws * times} or thin {times} times as large, "
-        f"and a longer num_burnin) or pool more of them (num_chains={chains * 2})."
+        f"{usable}To improve, pool more chains (num_chains={chains * 2}), or draw longer ones "
+        f"(num_draws={draws * times} or thin {times} times as large, and a longer num_burnin)."
     )
 
 

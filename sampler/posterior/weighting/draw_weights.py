@@ -13,14 +13,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior.rhat_ess import (
-    drift,
     mcse_mean,
     mcse_quantile,
     reproducibility_of_quantile,
     rhat,
 )
 from sampler.posterior.verdict.agreement import Agreement, judge
-from sampler.posterior.verdict.reasons import defined
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws
@@ -136,8 +134,7 @@ class EqualWeights(DrawWeights):
         """Return the verdict on figures with that agreement and on sigma, and its reasons."""
         if sigma is None:
             return judge(agreement, None, self.num_chains)
-        x = sigma[None, :, :used]
-        return judge(agreement, float(rhat(x)[0]), self.num_chains, defined(drift(x)[0]))
+        return judge(agreement, float(rhat(sigma[None, :, :used])[0]), self.num_chains)
 
     def summary(
         self,
