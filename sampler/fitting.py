@@ -120,14 +120,14 @@ def fit(
         Number of trees in the sum; 200 by default for "bart" (50 for each class of family "categorical"),
         always 1 for the other methods.
     num_chains
-        Number of chains, or of runs of "smc" and "dcc-tree"; 4 by default, 8 for the bcart methods (where
-        restarts help more than longer chains), 2 for "dcc-tree".
+        Number of chains, or of runs of "smc" and "dcc-tree"; 8 by default for "bart" and the bcart methods
+        (where more chains help more than longer ones), 4 for "smc" and the rjhmc methods, 2 for "dcc-tree".
     num_burnin
         Number of iterations per chain before the first draw; by default as many as sampling takes, from 100
-        to 1,000 (20,000 for the bcart methods).
+        to 500 for "bart" (20,000 for the bcart methods, 1,000 for others).
     num_draws
-        Number of draws kept per chain, 250 by default; for "smc" the number of particles per run, 1,000 by
-        default, as for "dcc-tree".
+        Number of draws kept per chain, 125 by default for "bart", 250 for the bcart and rjhmc methods; for
+        "smc" the number of particles per run, 1,000 by default, as for "dcc-tree".
     thin
         Number of iterations per kept draw; 8 by default, 80 for the bcart methods, 4 for the rjhmc methods.
     seed

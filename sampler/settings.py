@@ -89,10 +89,11 @@ class Settings:
     num_chains: int = _setting(
         "whole",
         "chains",
-        "Number of chains (runs for smc, dcc-tree): 4 by default, 8 for bcart methods, 2 for dcc-tree.",
+        "Number of chains (runs for smc, dcc-tree): 8 by default for bart and the bcart methods, 4 for smc "
+        "and the rjhmc methods, 2 for dcc-tree.",
         limits=(1, 256),
         form=FormField(
-            "Chains", "How", "4; 8 of bcart", "Independent runs, pooled. Agreement needs several."
+            "Chains", "How", "8; 4 of rjhmc", "Independent runs, pooled. Agreement needs several."
         ),
     )
     num_burnin: int = _setting(
@@ -103,19 +104,20 @@ class Settings:
         form=FormField(
             "Burn-in iterations",
             ITERATIONS,
-            "as sampling, at most 1000",
+            "as sampling, at most 500",
             "Discarded, since the chain has not converged yet.",
         ),
     )
     num_draws: int = _setting(
         "whole",
         "chains",
-        "Kept draws per chain: 250 by default, 1000 for smc (its particles) and dcc-tree.",
+        "Kept draws per chain: 125 by default for bart, 250 for bcart and rjhmc, 1000 for smc (its "
+        "particles) and dcc-tree.",
         limits=(1, 1_000_000),
         form=FormField(
             "Kept draws per chain",
             "How",
-            "250; 1000 of smc, dcc-tree",
+            "125; 250 of bcart",
             "More draws make every figure more precise, and cost time.",
         ),
     )
@@ -267,7 +269,7 @@ class Settings:
         """Resolve given settings; None stands for the method's default (`sampler.methods`).
 
         The default of `num_burnin` is the number of sampling iterations, at least 100 and at most the
-        method's `most_burnin` (1000 for bart).
+        method's `most_burnin` (500 for bart).
 
         Raises
         ------

@@ -48,7 +48,7 @@ HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON do
 # Help texts; tests run their examples.
 FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
 
-The file is uploaded, four chains are sampled with a progress bar each, and the verdict says whether they
+The file is uploaded, eight chains are sampled with a progress bar each, and the verdict says whether they
 agree. With --holdout some rows are held out, and the score on them estimates the score on new rows.
 For a numeric target the model predicts values, for two classes the probability of the second, for more
 classes that of each.

@@ -174,7 +174,7 @@ def test_the_page_about_bart_runs():
     for block in blocks(DOCS / "how-bart-works.md", "python"):
         exec(compile(block, "how-bart-works.md", "exec"), session)
     credible, predictive = session["credible"], session["predictive"]
-    assert session["f"].shape == (4, 100, 1)
+    assert session["f"].shape == (8, 100, 1)
     assert np.isclose(session["mean"], credible.mean[0])
     assert np.allclose([session["low"], session["high"]], [credible.lower[0], credible.upper[0]], atol=0.02)
     assert predictive.lower[0] < credible.lower[0] < credible.upper[0] < predictive.upper[0]

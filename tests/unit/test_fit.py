@@ -29,7 +29,7 @@ SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 50, "num_draws": 25, "t
 def fitted():
     """Return a fit of 500 rows of Friedman's function with default settings and short chains."""
     X, _, y = friedman(500, 1)
-    return fit(X, y, num_burnin=150, num_draws=100, thin=1, progress=False)
+    return fit(X, y, num_burnin=150, num_draws=50, thin=1, progress=False)
 
 
 def test_friedman_is_recovered(fitted):
@@ -55,9 +55,9 @@ def test_relevant_columns_are_used_more(fitted):
 
 def test_shapes_of_the_contract(fitted):
     """sample, sigma, leaf_counts and weights have the documented shapes."""
-    assert fitted.sample(friedman(7, 3)[0]).shape == (4, 100, 7)
-    assert fitted.sigma.shape == (4, 100)
-    assert fitted.leaf_counts.shape == (4, 100, 200)
+    assert fitted.sample(friedman(7, 3)[0]).shape == (8, 50, 7)
+    assert fitted.sigma.shape == (8, 50)
+    assert fitted.leaf_counts.shape == (8, 50, 200)
     assert fitted.weights is None
 
 

@@ -27,10 +27,11 @@ def test_durations_are_rounded_before_they_are_divided(seconds, told):
 def test_fields_show_the_defaults_of_the_sampler():
     """A field's placeholder is the sampler's default, which its list of choices leaves out."""
     shown = {knob.name: knob for knob in fit_fields.every()}
-    bart, bcart = METHODS["bart"], METHODS["bcart"]
+    bart, bcart, soft = METHODS["bart"], METHODS["bcart"], METHODS["rjhmc-df"]
     for name in ("num_trees", "num_chains", "num_draws", "thin"):
         assert shown[name].default.startswith(f"{getattr(bart, name)}"), name
-    assert f"{bcart.num_chains} of bcart" in shown["num_chains"].default
+    assert f"{soft.num_chains} of rjhmc" in shown["num_chains"].default
+    assert f"{bcart.num_draws} of bcart" in shown["num_draws"].default
     assert f"{bcart.thin} of bcart" in shown["thin"].default
     assert f"at most {bart.most_burnin}" in shown["num_burnin"].default
     of_search = METHODS["dcc-tree"].search

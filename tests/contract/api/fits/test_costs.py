@@ -34,7 +34,7 @@ def test_too_many_draws_for_a_worker(client):
     assert FORMULA in told
     assert "of a worker that has 500 MiB" in told
     assert "30 rows, 34 columns" in told
-    assert "4 chains of 100000 draws" in told
+    assert "8 chains of 100000 draws" in told
     assert client.get("/models").json()["items"] == []
     assert client.post("/models", json=body | SMALL).status_code == 202
 
@@ -51,7 +51,7 @@ def test_an_extension_is_checked_as_a_whole(client, settings):
 
 def test_the_formula_said_is_the_formula_used():
     """Evaluating the formula in the error gives the estimate."""
-    rows, columns, trees, chains, draws = 100_000, 30, 200, 4, 250
+    rows, columns, trees, chains, draws = 100_000, 30, 200, 8, 125
     process = FORMULA.partition(" MiB")[0]
     assert process == str(costs.PROCESS // MIB)
     assert f"{costs.CELL} x (columns + 1) + {costs.ROW} + trees" in FORMULA
@@ -196,7 +196,7 @@ def test_levels_count_as_columns(client, settings):
 def test_a_fit_is_estimated_before_it_starts(client, database, settings):
     """An estimate has time, memory, slots and all settings resolved, and starts nothing."""
     dataset = post_csv(client, table(60)).json()["id"]
-    body = {"dataset_id": dataset, "target": "y", "num_draws": 500, "holdout": 0.2}
+    body = {"dataset_id": dataset, "target": "y", "num_draws": 250, "holdout": 0.2}
     rules = {"stop": {"verdict": "converged"}}
 
     plain = client.post("/models/estimate", json=body).json()
