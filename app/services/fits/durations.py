@@ -39,9 +39,11 @@ SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
 MANY_COLUMNS = 20  # with fewer, nodes are smaller: a cell takes less, by the root of their share
 RESTRUCTURED_ROW, RESTRUCTURED_CELL = 1.9e-7, 3.2e-8  # per restructure of one tree
 YOUNG, YOUNG_CELL = 3000, 1.2e-9  # number of first iterations, and their extra time per cell
-SOFT_ROW = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.75e-6}  # per iteration with soft splits and row
-# Trees grow with the rows: the power of the rows, in units of so many, by which a row takes longer.
-SOFT_GROWTH, SOFT_ROWS = {"rjhmc-df": 0.0, "rjhmc-dfi": 0.43}, 1000
+# Soft splits: per iteration and row; of any direction also per split and column, these and ten more.
+SOFT_ROW, DIRECTED_COLUMNS = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.5e-8}, 10
+# Splits of any direction: their number with 1,000 rows and one column, the power of the rows by which it
+# grows, and the largest; with more columns it is smaller in proportion.
+SPLITS, SPLITS_GROWTH, MOST_SPLITS = 60.0, 0.34, 12.0
 SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
 SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
 FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and column) of it
@@ -75,9 +77,8 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + steps * SEARCH_ROW * rows
     burnin, kept = int(settings["num_burnin"]), draws * int(settings["thin"])
     if settings["method"] in SOFT_ROW:
-        growth = max(rows / SOFT_ROWS, 1.0) ** SOFT_GROWTH[settings["method"]]
-        steps = (SOFT_SEARCH * burnin + kept) * growth
-        return BEGIN + KEEP * draws + steps * SOFT_ROW[settings["method"]] * rows
+        each = _soft_row_seconds(settings["method"], rows, columns)
+        return BEGIN + KEEP * draws + (SOFT_SEARCH * burnin + kept) * each * rows
     if METHODS[settings["method"]].engine.update_seconds is None:
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]
@@ -106,6 +107,14 @@ def may_have_line(settings: Mapping[str, Any], rows: int, columns: int) -> bool:
     """Tell whether a linear part may stand beside the trees of such rows."""
     linear = settings.get("linear") or False
     return linear is True or (linear == "auto" and columns <= MOST_TERMS and rows * columns <= MOST_CELLS)
+
+
+def _soft_row_seconds(method: str, rows: int, columns: int) -> float:
+    """Estimate the seconds that a row takes in an iteration of one tree with soft splits."""
+    if METHODS[method].variant == "one-column":
+        return SOFT_ROW[method]
+    splits = min(max(SPLITS / columns * float((rows / 1000) ** SPLITS_GROWTH), 1.0), MOST_SPLITS)
+    return SOFT_ROW[method] * splits * (DIRECTED_COLUMNS + columns)
 
 
 def _tree_seconds(settings: Mapping[str, Any], rows: int, columns: int, iterations: int) -> float:
