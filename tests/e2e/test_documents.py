@@ -296,7 +296,7 @@ def test_every_command_and_link_exists(path):
         assert target in targets, target
     for command in set(re.findall(r"(?:^|`|exec api )bartserve ((?:[a-z]+ ?){1,2})", text, re.MULTILINE)):
         words = command.split()
-        words = words[: 2 if words[0] in {"keys", "models", "datasets", "check"} else 1]
+        words = words[: 2 if words[0] in {"keys", "models", "datasets", "outcomes", "check"} else 1]
         assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, command
     for name in re.findall(r"BARTSERVE_([A-Z_]+)\b", text):
         known = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}

@@ -32,7 +32,7 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     chart = browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg?v=1")
     assert (chart.status_code, chart.headers["content-type"]) == (200, "image/svg+xml")
     assert "beyond chance" in chart.text or "<path" in chart.text
-    assert "no longer hold" in page_of(browser.get(f"/ui/models/{model['id']}")).words
+    assert "what to do" in page_of(browser.get(f"/ui/models/{model['id']}")).words
     assert "intervals no longer hold" in page_of(browser.get("/ui/models")).words
     actions = [form["action"] for form in page.forms]
     assert {f"{path}/recalibrate", f"{path}/refit"} <= {*actions}
@@ -40,7 +40,7 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     again = page_of(browser.post(f"{path}/recalibrate", data=page.hidden))
     assert "since the last calibration" not in again.words  # no outcome came since
     assert client.get("/models/mine").json()["calibration"]["kind"] == "outcomes"
-    assert "no longer hold" not in page_of(browser.get(f"/ui/models/{model['id']}")).words
+    assert "what to do" not in page_of(browser.get(f"/ui/models/{model['id']}")).words  # but in the log
     fresh = browser.post(f"{path}/refit", data=page.hidden)
     assert fresh.status_code == 200
     run_units(settings)
