@@ -59,6 +59,11 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         thin: int | None = None,
         prior: Mapping[str, Any] | None = None,
         moves: str | Mapping[str, float] = "default",
+        noise: str = "constant",
+        linear: bool | str | None = None,
+        outcome_transform: str | None = None,
+        calibrate: str = "none",
+        holdout: float = 0.2,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -70,6 +75,11 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.thin = thin
         self.prior = prior
         self.moves = moves
+        self.noise = noise
+        self.linear = linear
+        self.outcome_transform = outcome_transform
+        self.calibrate = calibrate
+        self.holdout = holdout
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -90,9 +100,10 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         level
             Probability of the interval.
         interval
-            "predictive", for a new outcome, or "credible", for the regression function; None is predictive
-            for a regressor. A classifier has credible ones alone: of two classes, of the probability of the
-            second; of more, of that of each.
+            "predictive", for a new outcome, "calibrated", the same with a stated coverage (for a regressor
+            with `calibrate`), or "credible", for the regression function; None is predictive for a regressor.
+            A classifier has credible ones alone: of two classes, of the probability of the second; of more,
+            of that of each (`predict_set` has its calibrated sets).
 
         """
         bounds: Interval = self._predict(X, level, interval).intervals[0]
@@ -103,6 +114,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         settings = self.get_params(deep=False)
         del settings["random_state"]
         n_jobs = settings.pop("n_jobs")
+        settings["transform"] = settings.pop("outcome_transform")
         self.posterior_ = fit(
             self._named(X),
             y,
@@ -157,7 +169,10 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
     """Sum of trees with Gaussian noise, or another `method`.
 
     The parameters are those of `sampler.fit`, where None is the method's default; `random_state` takes the
-    place of `seed`. `n_jobs` is the number of threads for the chains: None takes one per core.
+    place of `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs`
+    is the number of threads for the chains: None takes one per core. With `calibrate` "holdout"
+    or "folds", `predict_interval(X, interval="calibrated")` has intervals with a coverage that is stated
+    however wrong the model.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
@@ -185,7 +200,9 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
     """Probit BART for two classes, and a multinomial logit of sums of trees for more.
 
     The parameters are those of `sampler.fit`, where None is the method's default; `random_state` takes the
-    place of `seed`. `n_jobs` is the number of threads for the chains: None takes one per core.
+    place of `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs`
+    is the number of threads for the chains: None takes one per core. With `calibrate` "holdout"
+    or "folds", `predict_set` has sets of classes whose coverage is stated however wrong the model.
     """
 
     classes_: NDArray[Any]
@@ -210,15 +227,40 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
         """Compute posterior mean probabilities of the classes, float64 [row, class]."""
         mean = self._predict(X).mean
-        if mean.ndim == 1:
-            return np.column_stack([1 - mean, mean])
-        return mean
+        return self._by_class(np.column_stack([1 - mean, mean]) if mean.ndim == 1 else mean)
+
+    def predict_set(self, X: Any, level: float = 0.9) -> NDArray[np.bool_]:
+        """Compute calibrated prediction sets, bool [row, class] in the order of `classes_`.
+
+        Parameters
+        ----------
+        X
+            Rows to predict.
+        level
+            Share of new rows whose class is in their set.
+
+        Raises
+        ------
+        SettingsError
+            For an estimator without `calibrate`, and a level that takes more rows than it was calibrated by.
+
+        """
+        return self._by_class(self._predict(X, level, "calibrated").sets[0].members)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Predict the most probable class of each row."""
         check_is_fitted(self)
         likeliest: NDArray[Any] = self.classes_[self.predict_proba(X).argmax(axis=1)]
         return likeliest
+
+    def _by_class(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Put columns of the posterior's classes at the places of `classes_`; one all held out has zeros."""
+        names = self.posterior_.classes or ()
+        if len(names) == len(self.classes_):
+            return values
+        found = np.zeros((len(values), len(self.classes_)), values.dtype)
+        found[:, [int(name) for name in names]] = values
+        return found
 
 
 def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:

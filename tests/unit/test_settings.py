@@ -99,9 +99,12 @@ def test_the_form_and_fit_know_every_setting():
 
 def test_the_estimators_take_settings_of_a_fit():
     """Every other estimator parameter is an argument of `fit` with the same default."""
-    parameters = inspect.signature(BARTRegressor).parameters
-    for name in parameters.keys() - {"random_state", "prior", "n_jobs"}:
-        assert parameters[name].default == SETTINGS[name].default, name
+    parameters, of_fit = (inspect.signature(each).parameters for each in (BARTRegressor, fit))
+    called = {name: name.removeprefix("outcome_") for name in parameters.keys() - {"random_state", "n_jobs"}}
+    for name, of_setting in called.items():
+        assert parameters[name].default == of_fit[of_setting].default, name
+    left_out = {"family", "seed", "prior_only", "particles", "start", "search"}
+    assert SETTINGS.keys() - {*called.values()} == left_out
 
 
 def test_a_number_out_of_range_is_refused_with_its_range():

@@ -13,7 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sampler import fit
+from sampler import SettingsError, fit, holdout_rows
 from sampler.sklearn import BARTClassifier, BARTRegressor, expected_failed_checks
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -106,6 +106,60 @@ def test_methods_and_threads_are_parameters(data):
         BARTRegressor(n_jobs=0, **SHORT).fit(X, y)
     with pytest.raises(ValueError, match="num_threads must be"):
         fit(X, y, num_threads=0)
+
+
+def test_noise_line_and_transform_are_parameters(data):
+    """They reach the fit, whose draws are the same; a classifier refuses them by name."""
+    X, y = data
+    settings = {"noise": "forest", "linear": True}
+    power = "yeo-johnson"
+    model = BARTRegressor(**SHORT, **settings, outcome_transform=power, random_state=5).fit(X, y)
+    seed = int(np.random.RandomState(5).randint(2**31 - 1))
+    ours = fit(X, y, seed=seed, progress=False, transform=power, **SHORT, **settings)
+    np.testing.assert_array_equal(model.predict(X), ours.predict(X).mean)
+    with pytest.raises(SettingsError) as refused:
+        BARTClassifier(**SHORT, noise="forest").fit(X, y > 0)
+    assert refused.value.field == "noise"
+
+
+@pytest.mark.parametrize("calibrate", ["holdout", "folds"])
+def test_intervals_are_calibrated(data, calibrate):
+    """The ends are those of `fit` with the same settings; wrong levels and ways are refused by name."""
+    X, y = data
+    model = BARTRegressor(**SHORT, calibrate=calibrate, random_state=5).fit(X, y)
+    seed = int(np.random.RandomState(5).randint(2**31 - 1))
+    ours = fit(X, y, seed=seed, progress=False, calibrate=calibrate, **SHORT)
+    ours = ours.predict(X, interval="calibrated")
+    ends = model.predict_interval(X, interval="calibrated")
+    np.testing.assert_array_equal(ends, np.column_stack([ours.lower, ours.upper]))
+    assert np.any(ends != model.predict_interval(X))  # predictive by default, as everywhere
+    with pytest.raises(SettingsError, match="takes at least 999"):
+        model.predict_interval(X, level=0.999, interval="calibrated")
+    with pytest.raises(SettingsError, match="calibrat"):
+        BARTRegressor(**SHORT, calibrate="fold").fit(X, y)
+    with pytest.raises(SettingsError, match="fit it with calibrate"):
+        BARTRegressor(**SHORT).fit(X, y).predict_interval(X, interval="calibrated")
+
+
+def test_classes_have_prediction_sets(data):
+    """Sets are in the order of `classes_` and have the own class of nine rows in ten; one may be held out."""
+    X, y = data
+    labels = np.array(["low", "middle", "high"])[np.digitize(y, np.quantile(y, [1 / 3, 2 / 3]))]
+    model = BARTClassifier(**SHORT, calibrate="holdout", holdout=0.5, random_state=0).fit(X, labels)
+    sets, likeliest = model.predict_set(X), model.predict_proba(X).argmax(axis=1)
+    assert sets.dtype == bool
+    assert sets[np.arange(200), likeliest].all()
+    own = np.searchsorted(model.classes_, labels)
+    assert sets[np.arange(200), own].mean() > 0.85
+    two = BARTClassifier(**SHORT, calibrate="folds", random_state=0).fit(X, labels == "low")
+    assert two.predict_set(X).shape == (200, 2)
+    seed = int(np.random.RandomState(0).randint(2**31 - 1))
+    rare = np.where(np.arange(200) == holdout_rows(200, 0.5, seed)[0], "alone", labels)
+    model = BARTClassifier(**SHORT, calibrate="holdout", holdout=0.5, random_state=0).fit(X, rare)
+    assert list(model.classes_) == ["alone", "high", "low", "middle"]
+    assert np.all(model.predict_proba(X)[:, 0] == 0)
+    assert not model.predict_set(X)[:, 0].any()
+    assert model.score(X, rare) > 0.6
 
 
 def test_rows_of_weight_zero_are_left_out(data):
