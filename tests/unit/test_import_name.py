@@ -51,7 +51,8 @@ def test_the_names_are_the_packages_own():
     assert bartserve.__all__ == NAMES
     assert set(NAMES) <= set(dir(bartserve))
     assert bartserve.__version__ == importlib.metadata.version("bartserve")
-    assert (Path(bartserve.__file__).parent / "py.typed").exists()
+    for package in (bartserve, app, sampler):  # all that its names come from
+        assert (Path(package.__file__).parent / "py.typed").exists()
     with pytest.raises(AttributeError, match="no attribute 'fitt'"):
         bartserve.fitt  # noqa: B018
 

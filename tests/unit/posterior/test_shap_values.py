@@ -206,6 +206,10 @@ def test_agrees_with_the_package_shap():
     explainer = shap.TreeExplainer(model, background, feature_perturbation="interventional")
     codes = posterior.encode(X[:30]).codes.T.astype(float)
     np.testing.assert_allclose(found.values, explainer.shap_values(codes), atol=1e-6)
+    by_path = posterior.shap(X[:30], X[50:150], game="path-dependent")
+    model = {"trees": [_as_dict(forest, tree, background) for tree in range(20)]}
+    explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
+    np.testing.assert_allclose(by_path.values, explainer.shap_values(codes), atol=1e-6)
     explanation = found.explanation()
     assert isinstance(explanation, shap.Explanation)
     np.testing.assert_array_equal(explanation.values, found.values)
