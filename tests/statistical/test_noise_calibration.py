@@ -1,0 +1,130 @@
+"""Simulation-based calibration of noise by row, heavy tails and the linear part."""
+
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from sampler.bart import noise_forest, student
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
+from sampler.bart.linear_part import LinearTraining
+from sampler.data.linear_terms import LinearTerms
+from sampler.noise import DEGREE_GRID
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import RESTRUCTURED, f_of
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+
+DRAWS, THIN, BURNIN, REPLICATIONS = 63, 12, 300, 96
+PRECISIONS, LOG_SD = 3, 0.8  # trees of precisions, and the sd of the logarithm of a row's sd
+SLOPE_SCALE = 0.2  # of tau's half-Cauchy prior
+GRID = 2.0**-9  # wide enough for its tail
+WIDE = {"weighted": True, "missing": 0.1}
+COVERING = {
+    "by row, weights, missing values": ("forest", WIDE),
+    "by row, all classical moves": ("forest", {"moves": "cgm", "levels": (40, 3, 250, 9)}),
+    "by row, restructured": ("forest", {"moves": RESTRUCTURED, "missing": 0.3}),
+    "tails, weights, missing values": ("t", WIDE | {"moves": "cgm"}),
+    "tails by row": ("t-forest", WIDE),
+    "line": ("line", {}),
+    "line, weights, missing values": ("line", WIDE | {"moves": "cgm"}),
+}
+
+
+def log_precisions(model, rng):
+    """Draw the logarithm of each row's precision from the prior, by the twins."""
+    shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
+    codes, log_w = model.codes[:, : model.num_rows], np.zeros(model.num_rows)
+    for _ in range(PRECISIONS):
+        tree = draw_tree(codes, model.alpha, model.beta, rng)
+        log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+    return log_w
+
+
+def terms_of(model):
+    """Make three terms of the training rows, two of them all but equal."""
+    z = np.random.default_rng(5).normal(size=(3, model.num_rows))
+    z[2] = z[0] + 0.1 * z[2]
+    same = {"mean": (0.0,) * 3, "scale": (1.0,) * 3, "low": (-9.0,) * 3, "high": (9.0,) * 3}
+    terms = LinearTerms(column=(0, 1, 2), missing=(False,) * 3, **same, slope_scale=SLOPE_SCALE)
+    return LinearTraining(terms, z)
+
+
+def simulated(model, noise, rng):
+    """Draw a truth and its outcomes; return the truth's figures and the training data without a seed."""
+    forest, sigma2 = model.draw(rng)
+    f, log_w, more = forest.f[: model.num_rows], np.zeros(model.num_rows), {}
+    scales = np.ones(model.num_rows)
+    line = terms_of(model) if noise == "line" else None
+    if line is not None:
+        tau = SLOPE_SCALE * abs(rng.standard_cauchy())
+        slopes = tau * rng.normal(size=3)
+        f = f + slopes @ line.z
+        more = {"tau": tau, "a slope": slopes[1], "difference of slopes": slopes[0] - slopes[2]}
+    if noise.startswith("t"):
+        law = np.exp(student.log_prior())
+        degrees = rng.choice(DEGREE_GRID, p=law / law.sum())
+        scales, more = rng.gamma(0.5 * degrees, 2 / degrees, model.num_rows), {"degrees": degrees}
+    if noise.endswith("forest"):
+        log_w = log_precisions(model, rng)
+        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var()}
+    y = model.outcome(f, sigma2 * np.exp(-log_w) / scales, rng)
+    return figures(f, np.sqrt(sigma2), log_w) | more, y, line
+
+
+def figures(f, sigma, log_w):
+    """Return what is compared under every noise; the noise's size at a row is known better than sigma."""
+    return {
+        "f at a row": f[0],
+        "mean of f": f.mean(),
+        "spread of f": f.var(),
+        "noise at a row": np.log(sigma) - 0.5 * log_w[3],
+    }
+
+
+def state_of(chain, noise):
+    """Return the same figures of a chain's state."""
+    rows = len(chain.training.y)
+    forest = noise.endswith("forest")
+    log_w = STEP * chain._models[1].log_value[:rows] if forest else np.zeros(rows)
+    scalars = chain._likelihood.outcome.scalars
+    more = {}
+    if noise == "line":
+        tau, *slopes = scalars[1:]
+        more = {"tau": tau, "a slope": slopes[1], "difference of slopes": slopes[0] - slopes[2]}
+    if noise.startswith("t"):
+        more = {"degrees": scalars[1]}
+    if forest:
+        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var()}
+    return figures(f_of(chain), chain.sigma, log_w) | more
+
+
+def ranks_of(model, noise, rng, seed):
+    """Return the ranks of the truth among the draws of one replication, by name."""
+    truth, y, line = simulated(model, noise, rng)
+    settings = {"linear": True} if line is not None else {"noise": noise}
+    data = model.training(y, num_draws=DRAWS, thin=THIN, num_burnin=BURNIN, seed=seed, **settings)
+    if line is not None:
+        data = replace(data, linear=line, constants=replace(data.constants, step=GRID))
+    chain = Chain.start(data, 0)
+    chain.run(BURNIN)
+    states = []
+    for _ in range(DRAWS):
+        chain.run(THIN)
+        states.append(state_of(chain, noise))
+    return {name: rank_of(truth[name], np.array([each[name] for each in states]), rng) for name in truth}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", COVERING)
+def test_calibrated(monkeypatch, case):
+    """The rank of the truth among its posterior draws is uniform, over a covering set of options."""
+    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
+    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    noise, options = COVERING[case]
+    model = Model(case, num_rows=60, num_trees=5, **options)
+    ranked = partial(ranks_of, model, noise, np.random.default_rng(11))
+    ranks = [ranked(seed) for seed in range(REPLICATIONS)]
+    all_above({name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}, ALARM)
