@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic import create_model as make_model
+from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
@@ -55,7 +56,16 @@ def _field(setting: Setting) -> Any:
 
     kind = TYPES[setting.kind]
     if setting.kind == "yes" and setting.choices:
-        kind |= Literal[setting.choices]
+        known = (True, False, *setting.choices)
+
+        def check(value: Any) -> Any:
+            """Report one fault, where pydantic would report one per branch."""
+            if not isinstance(value, bool | str) or value not in known:
+                words = " or ".join(map(repr, setting.choices))
+                raise PydanticCustomError("not_accepted", f"Input should be true, false or {words}")
+            return value
+
+        kind = Annotated[kind | Literal[setting.choices], BeforeValidator(check)]
     return kind | None, Field(None, description=setting.about, json_schema_extra=extend)
 
 

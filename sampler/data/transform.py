@@ -116,6 +116,19 @@ def _unpowered(u: Floats, power: float) -> Floats:
     return u if power == 0 else np.log1p(power * u) / power
 
 
+def check_outcomes(name: str, y: Floats) -> None:
+    """Refuse outcomes that have no transform of that name, with their row; raise SettingsError."""
+    if name != "log" or y.min() > 0:
+        return
+    row = int(np.argmax(y <= 0))
+    raise SettingsError(
+        f"transform log takes positive outcomes, and row {row + 1} has {y[row]:g}: use transform "
+        "yeo-johnson, or auto",
+        field="transform",
+        code="not_applicable",
+    )
+
+
 def choose_transform(
     name: str,
     y: Floats,
@@ -152,16 +165,9 @@ def choose_transform(
     """
     if name == "none":
         return None
+    check_outcomes(name, y)
     positive = bool(y.min() > 0)
     if name == "log":
-        if not positive:
-            row = int(np.argmax(y <= 0))
-            raise SettingsError(
-                f"transform log takes positive outcomes, and row {row + 1} has {y[row]:g}: use "
-                "transform yeo-johnson, or auto",
-                field="transform",
-                code="not_applicable",
-            )
         return Transform("log")
     if name == "auto" and (len(y) < FEWEST_ROWS or abs(_skewness(y)) <= SYMMETRIC):
         return None

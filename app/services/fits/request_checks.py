@@ -24,6 +24,7 @@ from sampler.data.groupings import check_names, group_names, read_groups
 from sampler.data.schema import Choice, Column
 from sampler.data.table import read_column
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
+from sampler.data.transform import check_outcomes
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
@@ -101,7 +102,9 @@ def _check_target(
     y = table.column(request.target)
     try:
         if not columns:
-            return read_target(y, request.target, table.num_rows, settings.family)[0]
+            target, outcomes = read_target(y, request.target, table.num_rows, settings.family)
+            check_outcomes(settings.transform, outcomes)
+            return target
         given = [table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES]
         roles = read_roles(given[0], given[1], given[2], columns)
         of_trees = METHODS[settings.method].engine.forests
