@@ -33,7 +33,7 @@ TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 OMITTED: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
-ITERATIONS = "Iterations and moves"  # a section of forms
+ITERATIONS, NOISE = "Iterations and moves", "Noise, transform and line"  # sections of forms
 NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
 
@@ -202,7 +202,7 @@ class Settings:
         rare=True,
         form=FormField(
             "Noise",
-            ITERATIONS,
+            NOISE,
             CONSTANT,
             "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
             "intervals are wide where outcomes vary much; or heavy tails, so that a few outcomes far out "
@@ -226,7 +226,7 @@ class Settings:
         rare=True,
         form=FormField(
             "Linear part",
-            ITERATIONS,
+            NOISE,
             "auto: by the data",
             "A straight line for every column beside the trees, as steep as the outcomes say: better where "
             "the truth is nearly linear.",
@@ -245,7 +245,7 @@ class Settings:
         rare=True,
         form=FormField(
             "Transform of the outcome",
-            ITERATIONS,
+            NOISE,
             "auto: by the data",
             "For skewed outcomes, such as prices: trees learn their logarithm, or a power of them; answers "
             "are about the outcomes themselves.",

@@ -7,6 +7,8 @@ from app.services.fits.requests import DEFINITIONS
 
 # Sections that are folded: title, and a sentence about it.
 SECTIONS = {
+    "Noise, transform and line": "How outcomes vary around what is learnt. If intervals are too wide in one "
+    "part of the table and too narrow in another, let the noise differ by row.",
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
     "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
     "then at half as many more, and so on.",
