@@ -28,6 +28,7 @@ Examples
   bartserve models groups scores
   bartserve models select cars
   bartserve models tune cars
+  bartserve models calibrate cars
   bartserve models delete mdl_0123456789abcdef0123
 """,
     invoke_without_command=True,

@@ -1,4 +1,4 @@
-"""`bartserve models select` and `tune`: studies of a model, which run many fits."""
+"""`bartserve models select`, `tune` and `calibrate`: studies of a model, which run many fits."""
 
 import json
 from typing import Annotated, Any
@@ -15,6 +15,7 @@ def register(models: typer.Typer) -> None:
     """Add the commands to those of models."""
     models.command("select")(select_features)
     models.command("tune")(tune_settings)
+    models.command("calibrate")(calibrate)
 
 
 def select_features(
@@ -94,3 +95,22 @@ def tune_settings(
     print_table(table, "There are no candidates.")
     if found.tuning and found.tuning["best"] is not None:
         err.print(f"best      {json.dumps(found.tuning['best'])}")
+
+
+def calibrate(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+    """Calibrate a model's intervals by five fits, each to four fifths of its rows, and print the claims.
+
+    Then `bartserve predict --interval calibrated` answers with them.
+    """
+    from app.cli.progress import follow_study
+
+    with asking(url, data_dir, err.print) as client:
+        found = follow_study(client, client.calibrate(model), err)
+        fitted = client.model(found.model_id)
+    if as_json:
+        print_json(fitted.document["calibration"])
+        return
+    table = make_table("level", "what it claims")
+    for claim in (fitted.document["calibration"] or {"claims": []})["claims"]:
+        table.add_row(f"{100 * claim['level']:g}%", claim["text"])
+    print_table(table, "The model has changed meanwhile, and is not calibrated.")

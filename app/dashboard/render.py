@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.dashboard import formatting
 from app.services.explanations.diagnostics import converged_rhat
+from app.services.studies.tuning import in_words
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -36,7 +37,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= formatting.FILTERS
+    made.filters |= formatting.FILTERS | {"settings": in_words}
     made.globals |= {
         "static": static,
         "version": version("bartserve"),

@@ -16,9 +16,9 @@ from app.dashboard.pages import (
     new_model,
     outcomes,
     predict_file,
-    selection,
     service,
     sign_in,
+    studies,
     what_if,
 )
 
@@ -29,7 +29,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     models.router,
     model_tabs.router,
     what_if.router,
-    selection.router,
+    studies.router,
     outcomes.router,
     predict_file.router,
     charts.router,

@@ -163,6 +163,32 @@ def test_settings_are_tuned(asked):
     assert (wrong.returncode, "JSON" in wrong.stderr) == (2, True)
 
 
+def test_parts_of_the_model_are_settings(asked):
+    """`--set` takes noise, the linear part and transforms; a value that does not exist is refused."""
+    parts = "--set noise=forest --set linear=true --set transform=log"
+    made = asked(f"bartserve fit cars.csv --target mpg --name parts {parts} {shlex.join(FAST)}")
+    assert made.returncode == 0, made.stderr
+    shown = json.loads(asked("bartserve models show parts --json").stdout)["settings"]
+    assert (shown["noise"], shown["linear"], shown["transform"]) == ("forest", True, "log")
+    wrong = asked("bartserve fit cars.csv --target mpg --set noise=forests")
+    assert (wrong.returncode, "noise" in wrong.stderr) == (1, True)
+
+
+def test_intervals_are_calibrated(asked):
+    """`models calibrate` prints what the intervals claim, or JSON; predictions then have them."""
+    made = asked(f"bartserve fit cars.csv --target mpg --name sure {shlex.join(FAST)}")
+    assert made.returncode == 0, made.stderr
+    early = asked("bartserve predict sure new.csv --interval calibrated")
+    assert (early.returncode, "calibrate" in early.stderr) == (1, True)
+    shown = asked("bartserve models calibrate sure")
+    assert shown.returncode == 0, shown.stderr
+    assert "90%" in shown.stdout
+    assert "No guarantee goes with it" in " ".join(shown.stdout.split())
+    assert asked("bartserve predict sure new.csv --interval calibrated").returncode == 0
+    as_json = asked("bartserve models calibrate sure --json")
+    assert json.loads(as_json.stdout)["kind"] == "folds"
+
+
 def test_ambiguities_of_a_file_are_settled_by_options(asked):
     """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
     lines = (asked.folder / "new.csv").read_text().splitlines()

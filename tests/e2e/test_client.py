@@ -320,7 +320,12 @@ def test_studies(client, fitted):
     tuned = client.wait_study(client.tune(fitted, candidates=tried, folds=2), seconds=120)
     assert (tuned.kind, tuned.fits, tuned.features) == ("tuning", 6, None)
     assert tuned.tuning["best"].items() >= tried[tuned.tuning["chosen"]].items()
-    for each in (study, again, tuned):
+    sure = client.wait_study(client.calibrate(fitted), seconds=120)
+    assert (sure.kind, sure.state, sure.features, sure.tuning) == ("calibration", "succeeded", None, None)
+    assert client.model(fitted.id).document["calibration"]["kind"] == "folds"
+    told = client.predict(fitted, NEW, interval="calibrated")
+    assert (told.interval, len(told.lower)) == ("calibrated", len(told))
+    for each in (study, again, tuned, sure):
         client.delete_study(each)
     with pytest.raises(ProblemError) as gone:
         client.study(study)

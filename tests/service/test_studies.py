@@ -11,7 +11,8 @@ from app.services.studies import tuning
 from app.store import models, studies
 from app.store.engine import session_scope
 from app.store.tables import Study, Unit
-from sampler import holdout_rows, select_features, tune
+from sampler import fit, holdout_rows, select_features, tune
+from sampler.studies.folds import FOLDS
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT
 
@@ -103,6 +104,39 @@ def is_the_tuning(found, X, y):
     assert [replace(trial, seconds=None) for trial in trials] == [
         replace(trial, seconds=None) for trial in expected.trials
     ]
+
+
+def test_a_killed_calibration_is_the_librarys(service):
+    """After SIGKILL in mid-study the next worker calibrates the model as the library does, bit for bit."""
+    settings = SHORT | {"num_burnin": 1500, "transform": "none", "linear": False}
+    model_id = service.create_model(table=friedman_table(200), columns={"town": "category"}, **settings)
+    first = service.start_worker(slots=1)
+    assert service.ended(model_id).state == "succeeded"
+    request = {"draws": settings["num_draws"]}
+    made = stored(service, model_id, "calibration", request, [settings["num_chains"]] * FOLDS)
+    service.eventually(lambda: done(service, made) >= 1)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    assert done(service, made) < FOLDS
+    assert service.model(model_id).calibration is None
+    service.start_worker()
+    assert (ended(service, made).state, state(service, made).error) == ("succeeded", None)
+
+    rows, left_out = friedman_table(200), holdout_rows(200, settings.pop("holdout"), settings["seed"])
+    seen = rows.take(np.setdiff1d(np.arange(200), left_out))
+    expected = fit(
+        seen.drop_columns("y"),
+        seen.column("y"),
+        target_name="y",
+        columns={"town": "category"},
+        moves="growprune",
+        calibrate="folds",
+        progress=False,
+        **settings,
+    ).conformal_table
+    told = service.model(model_id).calibration
+    assert (told["kind"], told["rows"], told["draws"]) == ("folds", 160, settings["num_draws"])
+    assert told["checksum"] == expected.checksum
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.drawing.reasons import height as swarm_height
 from app.dashboard.pages.models import framed
-from app.dashboard.pages.selection import NewestStudy
+from app.dashboard.pages.studies import newest_of
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import (
     InvalidRequestError,
@@ -43,6 +43,7 @@ from app.services.explanations.shap_values import ReasonsOfRows, ShapRequest
 from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.services.studies.stored import ModelStudy
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -114,7 +115,7 @@ async def features(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
-    study: NewestStudy,
+    selection: Annotated[ModelStudy | None, newest_of("selection")],
     *,
     pairs: bool = False,
 ) -> Response:
@@ -145,7 +146,7 @@ async def features(
         refused=refused,
         grouped=grouped,
         most_groups=MOST_GROUPS,
-        study=study,
+        selection=selection,
         snippets=snippets.ask(request, path, snippets.call("importance", model_id)),
     )
 

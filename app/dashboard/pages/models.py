@@ -12,12 +12,14 @@ from app.dashboard import comparison, formatting, render, snippets
 from app.dashboard.charts import prepare_to_draw
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
+from app.dashboard.pages.studies import newest_of
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.explanations import diagnostics
 from app.services.fits import creation, events, models, requests, restarts
 from app.services.predictions.answers import to_csv
+from app.services.studies.stored import ModelStudy
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -143,7 +145,7 @@ def _as_text(value: Any) -> str:
 @router.post("/{model_id}/refit")
 @needs(TRAIN)
 def refit(
-    _form: SentForm,
+    form: SentForm,
     engine: TheEngine,
     transactions: TheTransactions,
     bell: TheBell,
@@ -152,8 +154,9 @@ def refit(
     model_id: str,
     after: BackgroundTasks,
 ) -> Response:
-    """Fit a new model with the same settings to all rows, then redirect to it."""
-    request = requests.like(engine, owner, model_id)
+    """Fit a new model like this one to all rows, or with another noise to the same, then redirect to it."""
+    noise = text(form, "noise")
+    request = requests.like(engine, owner, model_id, changes={"noise": noise} if noise else None)
     plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
     with transactions() as transaction:
         model = creation.accept(transaction, owner, plan)
@@ -169,6 +172,8 @@ def show(
     settings: TheSettings,
     owner: Owner,
     model_id: str,
+    tuning: Annotated[ModelStudy | None, newest_of("tuning")],
+    calibration: Annotated[ModelStudy | None, newest_of("calibration")],
     before: str | None = None,
 ) -> Response:
     """Show a model: its progress, its verdict, and its scores on held-out rows."""
@@ -185,6 +190,8 @@ def show(
         older=log.next_cursor,
         looks_back=before is not None,
         error_advice=formatting.advice_on(model.error),
+        calibration=calibration,
+        tuning=tuning,
         continuation=_continuation(session, owner, model, health.slots(session, settings)),
         snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )

@@ -475,5 +475,4 @@ if (list) enliveList(list);
 const compared = document.querySelector("[data-compare]");
 if (compared) enliveCompare(compared);
 for (const image of document.querySelectorAll("figure img")) enliveImage(image);
-const study = document.querySelector("[data-study]");
-if (study) enliveStudy(study);
+for (const study of document.querySelectorAll("[data-study]")) enliveStudy(study);

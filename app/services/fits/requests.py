@@ -26,6 +26,13 @@ FAMILY_LABELS = {
 }
 DEFINITIONS = ALL_SETTINGS  # of all settings, by name
 NOT_CALIBRATED = "none"
+LENGTHS = (
+    "num_chains",
+    "num_burnin",
+    "num_draws",
+    "thin",
+    "seed",
+)  # of a fit, which a tuning does not choose
 
 
 @dataclass(frozen=True)
@@ -48,11 +55,20 @@ class FitRequest:
 
 
 def like(
-    engine: Engine, owner: str, model_id: str, *, holdout: float = 0.0, name: str | None = None
+    engine: Engine,
+    owner: str,
+    model_id: str,
+    *,
+    holdout: float = 0.0,
+    name: str | None = None,
+    tuned: Mapping[str, Any] | None = None,
+    changes: Mapping[str, Any] | None = None,
 ) -> FitRequest:
     """Return the request for a fit with the settings of another model, except its holdout and its name.
 
-    It is calibrated as the other, by held-out rows only where there are any.
+    It is calibrated as the other, by held-out rows only where there are any. With settings that a tuning
+    chose (`tuned`) it has these, and of the other model the lengths of chains, the seed and the holdout; with
+    `changes` these settings are others, and the holdout stays.
 
     Raises
     ------
@@ -71,6 +87,14 @@ def like(
     known = OMITTED | {
         name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
     }
+    prior = settings.get("prior")
+    if tuned is not None:
+        holdout = settings.get("holdout") or 0.0
+        known = {name: known.get(name) for name in LENGTHS} | dict(tuned)
+        prior = known.pop("prior", None)
+    if changes is not None:
+        holdout = settings.get("holdout") or 0.0
+        known |= changes
     return FitRequest(
         dataset_id=model.dataset_id,
         target=model.target,
@@ -80,7 +104,7 @@ def like(
         roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
         groups=settings.get("groups") or (),
         settings={name: value for name, value in (known | draws).items() if value is not None},
-        prior=settings.get("prior"),
+        prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
         holdout=holdout,
         calibrate=_calibration_of(settings, holdout),

@@ -8,13 +8,14 @@ from typing import Any
 from app.services.errors import MAX_DETAIL, Fault, InvalidRequestError, TooLargeError
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.fits.durations import chain_seconds, prepare_seconds
+from app.services.fits.requests import LENGTHS
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.definitions.prior import SCHEMES
 from sampler.preparation import checked_prior
 from sampler.settings import OMITTED, SETTINGS
-from sampler.studies.candidates import candidates_of, merged
+from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import folds_of
 from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold
 
@@ -22,7 +23,6 @@ MAX_CANDIDATES = 50
 MAX_SCORES = 500_000  # candidates times rows
 SCORE_BYTES = 60  # stored of a row under a candidate, upper bound
 OF_DATA = ("family", "method")  # the model's, for all candidates
-LENGTHS = ("num_chains", "num_burnin", "num_draws", "thin", "seed")  # of fits: short unless a candidate says
 Candidates = str | Sequence[Mapping[str, Any]]
 
 
@@ -88,6 +88,11 @@ def result(request: Json, statistics: Sequence[Json]) -> TuningResult:
         ]
         return TuningResult(trials, None, folds, None)
     return TuningResult([_finite(trial) for trial in judged.trials], judged.chosen, folds, judged.best)
+
+
+def in_words(settings: Json) -> str:
+    """Say in words how a candidate differs from the settings that all share."""
+    return settings_in_words(settings)
 
 
 def _checked(request: TuningRequest, data: TrainingData) -> list[Json]:

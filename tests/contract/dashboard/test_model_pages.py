@@ -3,6 +3,8 @@
 import json
 import re
 
+import numpy as np
+
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
 from tests.support.html_page import page_of
@@ -215,6 +217,22 @@ def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, clien
     kind = {"Content-Type": "application/vnd.bartserve.model"}
     imported = client.post("/models", content=file, headers=kind).json()
     problem(client.post(f"/models/{imported['id']}/refit", json={}), 409, "conflict")
+
+
+def test_uneven_intervals_offer_noise_by_row(browser, client, settings):
+    """Below the verdict stands a button that fits the same model with noise="forest", with its holdout."""
+    rng = np.random.default_rng(5)
+    x = rng.uniform(size=500)
+    y = x + (0.05 + 2 * x) * rng.normal(size=500)
+    text = "y,x\n" + "".join(f"{a:.4f},{b:.4f}\n" for a, b in zip(y, x, strict=True))
+    model = fitted(client, settings, text=text, name="mine", holdout=0.5, transform="none", seed=2)
+    assert model["holdout"]["intervals_verdict"]["verdict"] == "not_held"
+    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    assert "Fit with noise that differs by row" in page.words
+    made = browser.post(f"/ui/models/{model['id']}/refit", data=page.hidden)
+    page_of(made)
+    new = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    assert new["settings"] == model["settings"] | {"noise": "forest"}
 
 
 def test_the_list_follows_its_models_in_one_stream(browser, client):

@@ -1,0 +1,124 @@
+"""Studies of a model: selection of features on their page; tuning and calibration on the overview."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from starlette.responses import Response
+
+from app.dashboard import render
+from app.dashboard.forms.fields import SentForm, text
+from app.services import health
+from app.services.access.keys import READ, TRAIN
+from app.services.errors import ConflictError
+from app.services.fits import creation, models, requests
+from app.services.studies import stored
+from app.services.studies.calibration import CalibrationRequest
+from app.services.studies.selection import SelectionRequest
+from app.services.studies.stored import ModelStudy
+from app.services.studies.tuning import TuningRequest
+from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
+from app.web.scopes import GuardedRoute, needs
+
+router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
+PLACES = {"selection": "/features#selection", "tuning": "#tuning", "calibration": "#calibrate"}
+
+
+def newest_of(kind: str) -> Any:
+    """Return a dependency: the newest study of that kind of the model in the path, or None."""
+
+    def find(session: Reading, owner: Owner, model_id: str) -> ModelStudy | None:
+        return stored.newest(session, owner, models.get(session, owner, model_id).id, kind)
+
+    return Depends(find)
+
+
+class _Queue:
+    """Place to queue an owner's work in."""
+
+    def __init__(
+        self,
+        engine: TheEngine,
+        transactions: TheTransactions,
+        bell: TheBell,
+        settings: TheSettings,
+        owner: Owner,
+        after: BackgroundTasks,
+    ) -> None:
+        self.engine, self.transactions, self.owner = engine, transactions, owner
+        self.slots = health.slots_now(engine, settings)
+        self._bell, self._after = bell, after
+
+    def start(self, model_id: str, asked: SelectionRequest | TuningRequest | CalibrationRequest) -> Response:
+        """Start a study, then return to its part of a page."""
+        planned = stored.plan(self.engine, self.owner, model_id, asked, slots=self.slots)
+        with self.transactions() as session:
+            stored.accept(session, self.owner, planned)
+        self.ring()
+        return _back(planned.model_id, planned.plan.kind)
+
+    def ring(self, times: int = 1) -> None:
+        """Tell workers of queued work once the response is sent."""
+        self._after.add_task(self._bell.ring, times)
+
+
+OwnersQueue = Annotated[_Queue, Depends(_Queue)]
+
+
+@router.post("/models/{model_id}/select")
+@needs(TRAIN)
+def select(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
+    """Start a selection of the model's features."""
+    return queue.start(model_id, SelectionRequest())
+
+
+@router.post("/models/{model_id}/tune")
+@needs(TRAIN)
+def tune(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
+    """Start a comparison of settings: of the grid that the form names."""
+    parsimony = text(form, "parsimony") is not None
+    return queue.start(model_id, TuningRequest(text(form, "candidates") or "prior", parsimony=parsimony))
+
+
+@router.post("/models/{model_id}/calibrate")
+@needs(TRAIN)
+def calibrate(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
+    """Start a calibration of the model's intervals by fits to its folds."""
+    return queue.start(model_id, CalibrationRequest())
+
+
+@router.get("/studies/{study_id}")
+@needs(READ)
+def show(request: Request, session: Reading, owner: Owner, study_id: str) -> Response:
+    """Show the part of the page alone, as its script asks for it until the study has ended."""
+    study = stored.view(session, owner, study_id)
+    model = models.view(session, owner, study.model_id)
+    known: dict[str, Any] = {study.kind: study, "model": model}
+    return render.render(request.scope, f"{study.kind}.html", **known)
+
+
+@router.post("/studies/{study_id}/cancel")
+@needs(TRAIN)
+def cancel(_form: SentForm, session: Writing, owner: Owner, study_id: str) -> Response:
+    """Cancel a study, then return to its part of a page."""
+    study = stored.cancel(session, owner, study_id)
+    return _back(study.model_id, study.kind)
+
+
+@router.post("/studies/{study_id}/fit")
+@needs(TRAIN)
+def fit(_form: SentForm, queue: OwnersQueue, study_id: str) -> Response:
+    """Fit a model like the tuned one, with the settings that its tuning chose, then redirect to it."""
+    with queue.transactions() as session:
+        study = stored.view(session, queue.owner, study_id)
+    if study.tuning is None or study.tuning.best is None:
+        raise ConflictError("The study has chosen no settings to fit with.")
+    request = requests.like(queue.engine, queue.owner, study.model_id, tuned=study.tuning.best)
+    plan = creation.plan(queue.engine, queue.owner, request, slots=queue.slots)
+    with queue.transactions() as session:
+        model = creation.accept(session, queue.owner, plan)
+    queue.ring(len(model.progress.chains))
+    return render.see_other(f"/ui/models/{model.id}")
+
+
+def _back(model_id: str, kind: str) -> Response:
+    return render.see_other(f"/ui/models/{model_id}{PLACES[kind]}")
