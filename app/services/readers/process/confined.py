@@ -13,8 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
@@ -22,6 +21,7 @@ from typing import Any, BinaryIO
 from app.services import errors
 from app.services.errors import BusyError, Fault, ServiceError, UnusableDataError
 from app.services.readers.options import ReaderLimits
+from app.services.readers.process.places import RETRY_SECONDS, ReaderPlaces
 
 log = logging.getLogger(__name__)
 FORK_SERVER = "app.services.readers.process.forkserver"
@@ -29,7 +29,6 @@ MAX_ANSWER = 256 << 20
 WALL_SECONDS = 30  # beyond the reader's own limit
 MAX_WAITING = 16  # waiting files, each with a file on disk and a thread
 WAIT_SECONDS = 30.0
-RETRY_SECONDS = 5
 # A single thread, and memory that returns to the system as soon as it is freed.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -93,8 +92,7 @@ class Readers:
     def __init__(self, at_once: int | None = None, kind: ReaderKind = TABLES) -> None:
         self._kind = kind
         self._lock = threading.Lock()
-        self._places = threading.BoundedSemaphore(at_once or len(os.sched_getaffinity(0)))
-        self._line = threading.BoundedSemaphore(MAX_WAITING)
+        self.places = ReaderPlaces(at_once or len(os.sched_getaffinity(0)), MAX_WAITING)
         self._nursery: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
 
@@ -134,24 +132,8 @@ class Readers:
         BusyError
             Too many files are being read.
         """
-        with self._place():
+        with self.places.place(WAIT_SECONDS):
             return self._run(task, file, limits, arguments)
-
-    @contextmanager
-    def _place(self) -> Iterator[None]:
-        busy = BusyError("Too many files are being read; try again.", retry_after=RETRY_SECONDS)
-        if not self._places.acquire(blocking=False):
-            if not self._line.acquire(blocking=False):
-                raise busy
-            try:
-                if not self._places.acquire(timeout=WAIT_SECONDS):
-                    raise busy
-            finally:
-                self._line.release()
-        try:
-            yield
-        finally:
-            self._places.release()
 
     def _run(
         self, task: str, file: BinaryIO, limits: ReaderLimits, arguments: Mapping[str, Any]

@@ -160,16 +160,12 @@ def test_the_fork_server_of_readers_restarts():
         own.close()
 
 
-def test_few_are_read_at_once():
-    """A file beyond all places and the queue gets a 503 with Retry-After."""
+def test_few_are_read_at_once(monkeypatch):
+    """A file beyond all places and the line gets a 503 with Retry-After."""
+    monkeypatch.setattr("app.services.readers.process.confined.MAX_WAITING", 0)
     own = Readers(at_once=1)
-    with own._place():
-        taken = 0
-        while own._line.acquire(blocking=False):
-            taken += 1
-        with pytest.raises(ServiceError) as caught:
-            run(b"a,b\n1,2\n", ReaderLimits(), own)
-        own._line.release(taken)
+    with own.places.place(1.0), pytest.raises(ServiceError) as caught:
+        run(b"a,b\n1,2\n", ReaderLimits(), own)
     assert (caught.value.status, caught.value.retry_after is not None) == (503, True)
     own.close()
 
