@@ -147,6 +147,22 @@ def test_the_page_about_groups_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_outcomes_runs(place, service):
+    """The page's blocks run: the alarm of 1977, the calibration by 122 cars, and a model of all cars."""
+    session: dict = {}
+    for block in blocks(DOCS / "outcomes.md", "python"):
+        exec(compile(block, "outcomes.md", "exec"), session)
+    told = session["told"]
+    assert [told[year]["verdict"] for year in range(76, 79)] == ["holds", *["no_longer_hold"] * 2]
+    assert "since the week of 1976-12-27, 96% of 28 outcomes lie above" in told[77]["text"]
+    assert told[76]["text"] in (DOCS / "outcomes.md").read_text()
+    assert session["made"]["rows"] == 122
+    assert told[82]["text"].startswith("The intervals hold: of 59 outcomes 88.1%")
+    assert session["bart"].dataset(session["newer"].dataset_id).num_rows == 397
+    session["bart"].close()
+
+
+@pytest.mark.slow
 def test_the_page_about_censored_outcomes_runs():
     """The page's table has the curves, medians and scores that it says; rows with limits are fitted."""
     whole, limits = blocks(DOCS / "survival.md", "python")
