@@ -26,6 +26,8 @@ class Engine:
         Classes: see `sampler.chains.AnyChain` and `sampler.posterior.posterior.Posterior`.
     constants
         Class of the prior's absolute constants, see `sampler.prior.Constants`.
+    extend
+        Function (posterior, origin, num_draws, rows) that continues the chains, see `sampler.running.extend`.
     calibrate
         Function (y, design, weights, settings, prior, codes) -> constants, scaled from the data.
     check_prior
@@ -63,6 +65,7 @@ class Engine:
     training_kernels: str | None = None
     warnings: str | None = None
     check_size: str | None = None
+    extend: str = "running:extend"
     at_once: bool = False
     particles: bool = False
     noise_posteriors: Mapping[str, str] = field(default_factory=dict)

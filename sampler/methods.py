@@ -76,6 +76,11 @@ class Method:
         """Class of its chains, see `sampler.chains.AnyChain`; `start` and `resume` make one."""
         return load_code(self.engine.chain)
 
+    @property
+    def extend(self) -> Any:
+        """Function that continues the chains of a posterior, see `sampler.running.extend`."""
+        return load_code(self.engine.extend)
+
     def posterior_of(self, settings: Mapping[str, Any]) -> type[Posterior]:
         """Class of the posteriors of its fits with such settings."""
         family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])

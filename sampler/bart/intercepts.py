@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
     from sampler.bart.kernels.steps import intercepts as kernels
+    from sampler.data.groupings import Groupings
 
     Floats = NDArray[np.float64]
 
@@ -46,6 +47,11 @@ class GroupTraining:
     index: NDArray[np.int32]
     sizes: tuple[int, ...]
     scales: tuple[float, ...]
+
+    @classmethod
+    def of(cls, groupings: Groupings, index: NDArray[np.int32]) -> GroupTraining:
+        """Take sizes and scales from the groupings, for rows of those groups (int32 [grouping, n])."""
+        return cls(index, tuple(len(rows) for rows in groupings.rows), groupings.scales)
 
 
 class GroupIntercepts:

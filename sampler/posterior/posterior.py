@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.errors import SettingsError
-from sampler.methods import METHODS
+from sampler.methods import METHODS, Method
 from sampler.posterior.arviz import to_arviz
 from sampler.posterior.assessable_posterior import AssessablePosterior
 from sampler.posterior.display.model_card import ModelCard, model_card
@@ -77,7 +76,7 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
-        return _kind_of(read)(read, chains, blocks, statistics or [])
+        return _method_of(read).posterior_of(read.settings)(read, chains, blocks, statistics or [])
 
     def survival(
         self,
@@ -151,15 +150,9 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
                 code="unavailable",
             )
         rows = None if X is None and y is None else (X, y, weights)
-        fitting = import_module("sampler.fitting")  # it stands above this module
-        extended: Posterior = fitting.extend(self, self.origin, num_draws, rows, progress=progress)
+        method = _method_of(self._header)
+        extended: Posterior = method.extend(self, self.origin, num_draws, rows, progress=progress)
         return extended
-
-    def problem_of(self, X: Any, y: Any, weights: Any = None) -> PreparedFit:
-        """Prepare the fit's training data again from its rows; raise DataError for rows that don't fit."""
-        preparation = import_module("sampler.preparation")  # it stands above this module
-        prepared: PreparedFit = preparation.prepare_again(self._header, X, y, weights)
-        return prepared
 
     def model_card(
         self,
@@ -248,10 +241,8 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         )
 
 
-def _kind_of(header: Header) -> type[Posterior]:
-    """Return the class of posteriors for the header's method."""
-    method = METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
-    return method.posterior_of(header.settings)
+def _method_of(header: Header) -> Method:
+    return METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
 
 
 @dataclass(frozen=True)

@@ -155,6 +155,11 @@ class StoredDraws:
         return self.schema.target.levels or None
 
     @property
+    def header(self) -> Header:
+        """Header of the model file: the schema, settings and constants of the fit."""
+        return self._header
+
+    @property
     def grid(self) -> Grid:
         """Cut points of the coded columns."""
         return self._header.grid

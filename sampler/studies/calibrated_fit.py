@@ -13,8 +13,8 @@ from sampler.data.holdout import holdout_rows
 from sampler.data.target import guess_family
 from sampler.definitions.data import CALIBRATE, HOLDOUT
 from sampler.errors import DataWarning
-from sampler.fitting import run
 from sampler.posterior.assessment.conformal import conformity
+from sampler.running import run
 from sampler.settings import NO_TRANSFORM
 from sampler.storage.conformal_table import check_held_out
 from sampler.studies.folds import FOLDS, StudyRows, folds_of

@@ -20,17 +20,17 @@ from sampler.data.groupings import group_names
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.fitting import run
 from sampler.posterior.display.comparison_plots import draw_selection
 from sampler.preparation import prepare
+from sampler.running import run
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
-    from sampler.fitting import Report
     from sampler.preparation import PreparedFit
+    from sampler.running import Report
 
     Floats = NDArray[np.float64]
     Progress = Callable[[int, int], None]
@@ -154,7 +154,7 @@ class NullFits:
     ) -> tuple[list[str], Floats]:
         """Return the features and their mean shares of the rules, for a permutation or the outcomes (None).
 
-        `report` is called as `sampler.fitting.run` does.
+        `report` is called as `sampler.running.run` does.
         """
         settings = {**self.settings, **self._chosen}
         if permutation is None:

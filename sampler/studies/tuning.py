@@ -19,8 +19,8 @@ from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.fitting import run
 from sampler.posterior.assessment.scoring import one_hot
+from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import StudyRows, folds_of
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.fitting import Report
     from sampler.posterior.assessment.scoring import LabelledRows
     from sampler.posterior.posterior import Posterior
+    from sampler.running import Report
 
     Floats = NDArray[np.float64]
     Progress = Callable[[int, int], None]
@@ -268,7 +268,7 @@ def score_fold(
     exposure
         Exposures of all rows, or None.
     report
-        Called as `sampler.fitting.run` does.
+        Called as `sampler.running.run` does.
 
     """
     data = StudyRows.read(X, y, weights, exposure)

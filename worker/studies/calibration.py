@@ -7,8 +7,8 @@ from sqlalchemy.orm import Session
 
 from app.store import models
 from app.store.tables import Json, Study
-from sampler.fitting import run as run_fit
 from sampler.posterior.assessment.conformal import conformity
+from sampler.running import run as run_fit
 from sampler.settings import SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 from sampler.storage.model_header import Header, with_calibration

@@ -28,7 +28,7 @@ from sampler.data.transform import check_outcomes
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
-from sampler.preparation import check_exposure, check_weights, checked_prior
+from sampler.preparation.prior_checks import check_exposure, check_weights, checked_prior
 from sampler.setting_checks import check_groups as check_group_settings
 from sampler.storage.conformal_table import check_held_out
 

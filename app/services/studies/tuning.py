@@ -13,7 +13,7 @@ from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.definitions.prior import SCHEMES
-from sampler.preparation import checked_prior
+from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import OMITTED, SETTINGS
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import folds_of

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sampler import Posterior, pack, prepare, warm
-from sampler.fitting import run
+from sampler.running import run
 from tests.support.models.random_forests import random_draws
 
 NUM_ROWS = 80

@@ -5,7 +5,8 @@ import pytest
 
 from sampler import fit
 from sampler.bart.chain import Chain
-from sampler.preparation import checked_prior, prepare
+from sampler.preparation import prepare
+from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("all_kernels")

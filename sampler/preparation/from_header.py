@@ -1,0 +1,115 @@
+"""Preparation of a stored model's training data again, so that its chains can continue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.intercepts import GroupTraining
+from sampler.bart.linear_part import LinearTraining
+from sampler.data.censoring.outcomes import censoring_again
+from sampler.data.encode import encode
+from sampler.data.table import read
+from sampler.data.target import read_exposure, read_weights
+from sampler.errors import DataError, DataProblem
+from sampler.methods import METHODS
+from sampler.preparation.outcomes import read_outcomes, transformed
+from sampler.preparation.prepared_fit import PreparedFit
+from sampler.settings import Settings
+from sampler.training import Training
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.prior import Constants
+    from sampler.storage.model_header import Header
+
+
+def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
+    """Prepare a fitted model's training data again, from its header and its training rows.
+
+    Parameters
+    ----------
+    header
+        Header of the model.
+    X, y, weights
+        Training rows, outcomes and weights of the fit.
+
+    Raises
+    ------
+    DataError
+        For rows that don't fit the model, and for weights that are missing or superfluous.
+
+    """
+    settings = Settings.from_json(header.settings)
+    coded = encode(X, header.schema, header.grid, keep_values=header.linear is not None)
+    roles = censoring_again(header.censoring, X)
+    _, outcome, censored = read_outcomes(
+        y, header.schema.target.name, coded.num_rows, settings, roles, weighted=False
+    )
+    if header.weighted != (weights is not None):
+        rule = "with weights: give them too" if header.weighted else "without weights: leave them out"
+        raise DataError(f"the model was fitted {rule}")
+    learnt, limits = transformed(header.transform, outcome, censored)
+    training = Training(
+        codes=coded.codes,
+        num_codes=header.grid.num_codes,
+        y=learnt,
+        weights=None if weights is None else read_weights(weights, coded.num_rows),
+        constants=_constants_again(header, settings),
+        settings=settings,
+        linear=None
+        if header.linear is None or coded.values is None
+        else LinearTraining(header.linear, header.linear.of(coded.values)),
+        exposure=_exposure_again(header, X, coded.num_rows),
+        groups=_groups_again(header, coded),
+        limits=limits,
+    )
+    return PreparedFit(
+        training,
+        header.schema,
+        header.grid,
+        header.warnings,
+        header.default_grid,
+        header.reference_values,
+        header.transform,
+        header.exposure,
+        header.groupings,
+        header.censoring,
+    )
+
+
+def _groups_again(header: Header, coded: Coded) -> GroupTraining | None:
+    """Return the groups of the training rows; raise DataError for others than those of the fit."""
+    if header.groupings is None or coded.groups is None:
+        return None
+    for column, places in zip(header.schema.groups, coded.groups, strict=True):
+        if np.any(places < 0):
+            row = int(np.argmax(places < 0)) + 1
+            raise DataError([DataProblem(column.name, row, "the fit had no such group, so not this row")])
+    return GroupTraining.of(header.groupings, coded.groups)
+
+
+def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64] | None:
+    """Read the exposures of the training rows; raise DataError where they are missing."""
+    if header.exposure is None:
+        return None
+    table = read(X)
+    if header.exposure not in table.names:
+        raise DataError(f"the model was fitted with exposures: X needs the column {header.exposure!r} too")
+    return read_exposure(table.column(header.exposure), header.exposure, num_rows)
+
+
+def _constants_again(header: Header, settings: Settings) -> Constants:
+    """Read the constants of the method's class from the header, with tuples instead of JSON lists."""
+    return (
+        METHODS[settings.method]
+        .constants_of(settings.family)
+        .from_json({name: _tupled(value) for name, value in header.constants.items()})
+    )
+
+
+def _tupled(value: Any) -> Any:
+    return tuple(map(_tupled, value)) if isinstance(value, list) else value

@@ -1,0 +1,221 @@
+"""Preparation of a fit: from a table and an outcome to training data and the model's header."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.intercepts import GroupTraining
+from sampler.bart.linear_part import LinearTraining
+from sampler.bart.prior import ABSOLUTE
+from sampler.data.censoring.outcomes import (
+    censoring_warnings,
+    read_roles,
+)
+from sampler.data.censoring.regression import fit_censored
+from sampler.data.columns import summarise
+from sampler.data.cut_points import choose_grid
+from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
+from sampler.data.encode import train_column
+from sampler.data.groupings import Groupings, check_names, columns_of, group_names, read_groups
+from sampler.data.linear_terms import LinearTerms, ridge_fit
+from sampler.data.schema import Column, Schema, choose
+from sampler.data.table import one_column, read
+from sampler.data.target import guess_family, read_exposure, read_weights
+from sampler.errors import DataError, DataProblem
+from sampler.methods import METHODS
+from sampler.preparation.outcomes import choose_by_outcomes, read_outcomes, transformed
+from sampler.preparation.prepared_fit import PreparedFit, reference_rows
+from sampler.preparation.prior_checks import calibrated, check_exposure
+from sampler.prior import outcome_sd
+from sampler.setting_checks import check_groups
+from sampler.settings import Settings
+from sampler.training import Training
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.schema import FeatureKind
+    from sampler.data.table import Table
+    from sampler.prior import Constants
+
+MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
+MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
+
+
+def prepare(
+    X: Any,
+    y: Any,
+    *,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    weights: Any = None,
+    exposure: Any = None,
+    exposure_name: str | None = None,
+    groups: str | Sequence[str] | None = None,
+    event: Any = None,
+    lower: Any = None,
+    upper: Any = None,
+    target_name: str | None = None,
+    ignored: Sequence[str] = (),
+    prior: Mapping[str, Any] | None = None,
+    **settings: Any,
+) -> PreparedFit:
+    """Check and encode the data of a fit, and resolve all settings and constants.
+
+    Parameters
+    ----------
+    X
+        A table (pandas, polars, pyarrow, a 2-D array, a mapping of columns), n rows.
+    y
+        The outcome, n values.
+    features
+        Names of the columns to learn from; None takes all that are usable.
+    columns
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+    weights
+        n positive precision weights, or None.
+    exposure
+        n positive exposures of counts, or None.
+    exposure_name
+        Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
+    groups
+        Names of columns whose levels have an intercept each beside the trees; they are no features.
+    event, lower, upper
+        Events or limits of censored outcomes, n values each, or None; see `sampler.data.censoring.outcomes`.
+        A column without a name is called as the argument.
+    target_name
+        Name of the outcome, never a feature; None takes the name of `y`, or else "y".
+    ignored
+        Further names that new tables may contain and the model ignores.
+    prior
+        Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
+        "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
+        points.
+    settings
+        Settings of `sampler.settings.Settings`; family "auto" is chosen by y.
+
+    Raises
+    ------
+    DataError
+        With every problem found, by column and row.
+    SettingsError
+        For a setting that doesn't exist or is out of range.
+
+    """
+    roles = read_roles(event, lower, upper)
+    if settings.get("family") == "auto":
+        guessed = "gaussian" if roles else guess_family(y, str(settings.get("method") or "bart"))
+        settings = {**settings, "family": guessed}
+    resolved = Settings.resolve(**settings)
+    grouped = group_names(groups)
+    check_groups(resolved, METHODS[resolved.method], grouped)
+    table = read(X)
+    y = one_column(y)
+    given = target_name or getattr(y, "name", None)
+    target, outcome, censored = read_outcomes(
+        y, str(given or "y"), table.num_rows, resolved, roles, weighted=weights is not None
+    )
+    named_so = exposure_name or getattr(exposure, "name", None) or "exposure"
+    exposed = None if exposure is None else str(named_so)
+    names = {role: column.name for role, column in roles.items()}
+    others = {f"column of {role}": name for role, name in names.items()}
+    check_names(grouped, table.names, {"target": given, "column of exposures": exposed} | others, features)
+    taken = [*([target.name] if given else []), *([] if exposed is None else [exposed]), *names.values()]
+    reserved = [*(name for name in taken if name in table.names), *grouped]
+    summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
+    choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
+    group_columns, group_index = read_groups(columns_of(table, grouped))
+    used, design = _read_features(table, choice.kinds)
+    schema = Schema(
+        columns=used,
+        target=target,
+        left_out=choice.left_out,
+        ignored=tuple(
+            name for name in dict.fromkeys([*choice.ignored, *taken, *ignored]) if name not in grouped
+        ),
+        groups=group_columns,
+    )
+    prior = dict(prior or {})
+    grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
+    weight = None if weights is None else read_weights(weights, table.num_rows)
+    codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
+    looked_at = outcome, design, weight, codes
+    of_censored = (target.name, outcome, roles) if censored else None
+    has_units = bool(prior.keys() & {*ABSOLUTE})
+    resolved, transform = choose_by_outcomes(resolved, looked_at, of_censored, has_units=has_units)
+    learnt, limits = transformed(transform, outcome, censored)
+    expected, noise = learnt, None
+    if limits is not None:
+        expected, noise = fit_censored(limits, design, linear=prior.get("sigma_estimate") != "naive")
+    linear = _linear_training(design, schema, outcome_sd(expected, weight)) if resolved.linear else None
+    line = ridge_fit(linear.z, expected, weight) if linear else None
+    constants = calibrated(expected, design, codes, weight, resolved, prior, line, noise)
+    scale = 1.0 if resolved.family == "probit" else outcome_sd(expected, weight)
+    places = reference_rows(len(outcome))
+    groupings = Groupings.of(group_columns, group_index, scale, places) if grouped else None
+    exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
+    if exposures is not None:
+        constants = _with_exposures(constants, outcome, exposures, resolved)
+    training = Training(
+        codes=codes,
+        num_codes=grid.num_codes,
+        y=learnt,
+        weights=weight,
+        constants=constants,
+        settings=resolved,
+        linear=linear,
+        exposure=exposures,
+        groups=None if groupings is None else GroupTraining.of(groupings, group_index),
+        limits=limits,
+    )
+    warnings = [
+        *choice.warnings,
+        *index_warnings(X, y),
+        *copy_warnings(design, outcome, schema),
+        *outlier_warnings(outcome, target),
+        *(censoring_warnings(censored, target.name) if censored else []),
+        *METHODS[resolved.method].warnings(training, schema),
+    ]
+    kept = design[:, reference_rows(len(outcome))] if linear else None
+    parts = transform, exposed, groupings, names
+    return PreparedFit(training, schema, grid, warnings, default_grid, kept, *parts)
+
+
+def _linear_training(design: NDArray[np.float64], schema: Schema, sd: float) -> LinearTraining:
+    """Choose the terms of a linear part for outcomes of that standard deviation."""
+    terms = LinearTerms.choose(design, schema, sd)
+    return LinearTraining(terms, terms.of(design))
+
+
+def _with_exposures(
+    constants: Constants, y: NDArray[np.float64], exposures: NDArray[np.float64], settings: Settings
+) -> Constants:
+    """Return constants whose mean rate is that of rows with such exposures; raise SettingsError."""
+    from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
+
+    check_exposure(settings)
+    return with_exposure(constants, y, exposures)
+
+
+def _read_features(
+    table: Table, kinds: Mapping[str, FeatureKind]
+) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
+    used: list[Column] = []
+    design: list[NDArray[np.float64]] = []
+    problems: list[DataProblem] = []
+    for name, kind in kinds.items():
+        column, values = train_column(table.column(name), kind, problems)
+        used.append(column)
+        design += values
+        if len(design) > MAX_COLUMNS or len(design) * table.num_rows > MAX_CELLS:
+            size = (
+                f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"
+            )
+            raise DataError(f"the table is too large: {size}; use fewer features")
+    if problems:
+        raise DataError(problems)
+    return tuple(used), np.stack(design)

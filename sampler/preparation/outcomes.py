@@ -1,0 +1,73 @@
+"""Outcomes of a fit: as read, and as the trees learn them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from sampler.data.censoring.outcomes import (
+    CensoredOutcomes,
+    check_censoring,
+    choose_censored_transform,
+    read_censored_target,
+)
+from sampler.data.target import read_target
+from sampler.data.transform import Transform, choose_transform, is_better_with_line
+from sampler.methods import METHODS
+from sampler.settings import NO_TRANSFORM, Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.data.schema import Column
+    from sampler.data.table import RawColumn
+
+
+def read_outcomes(
+    y: Any, name: str, num_rows: int, settings: Settings, roles: Mapping[str, RawColumn], *, weighted: bool
+) -> tuple[Column, NDArray[np.float64], CensoredOutcomes | None]:
+    """Read the outcomes of a fit, float64 [n]; those of censored rows too, where columns tell of any."""
+    if not roles:
+        return *read_target(y, name, num_rows, settings.family), None
+    check_censoring(settings, of_trees=METHODS[settings.method].engine.forests, weighted=weighted)
+    target, outcomes = read_censored_target(y, name, roles, num_rows)
+    return target, outcomes.y, outcomes
+
+
+def transformed(
+    transform: Transform | None, outcome: NDArray[np.float64], censored: CensoredOutcomes | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+    """Return what is learnt, float64 [n], and its limits, float64 [2, n]; None where no row is censored."""
+    limits = censored.limits if censored and censored.censored.any() else None
+    if transform is None:
+        return outcome, limits
+    return transform.forward(outcome), None if limits is None else transform.forward(limits)
+
+
+def choose_by_outcomes(
+    settings: Settings,
+    rows: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.uint8]],
+    censored: tuple[str, NDArray[np.float64], Mapping[str, RawColumn]] | None,
+    *,
+    has_units: bool,
+) -> tuple[Settings, Transform | None]:
+    """Choose the transform and the linear part where their settings are "auto".
+
+    `rows` are the outcomes, the columns, the weights (or None) and the codes; `censored` what
+    `choose_censored_transform` takes of censored outcomes, for which no linear part is looked for;
+    `has_units`: the prior has constants in units of the outcome, which then stays as it is.
+    """
+    named, linear = settings.transform, settings.linear
+    if has_units and named == "auto":
+        named = NO_TRANSFORM
+    if censored:
+        transform = choose_censored_transform(named, *censored)
+    else:
+        transform = choose_transform(named, *rows, linear=linear is True)
+    if linear == "auto":
+        linear = not has_units and censored is None and is_better_with_line(transform, *rows)
+    kind = transform.kind if transform else NO_TRANSFORM
+    return replace(settings, transform=kind, linear=linear), transform

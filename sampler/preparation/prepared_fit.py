@@ -1,0 +1,63 @@
+"""A prepared fit: training data for the chains, and the contents of the model's header."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.storage.model_header import REFERENCE_ROWS, Header
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.binning import Grid
+    from sampler.data.groupings import Groupings
+    from sampler.data.schema import Schema
+    from sampler.data.transform import Transform
+    from sampler.training import Training
+
+
+@dataclass(frozen=True)
+class PreparedFit:
+    """A prepared fit: training data for the chains, and the contents of the header for predictions."""
+
+    training: Training
+    schema: Schema
+    grid: Grid
+    warnings: list[str]
+    default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
+    reference_values: NDArray[np.float64] | None = None  # likewise
+    transform: Transform | None = None  # of the outcome; the training data has T(y)
+    exposure: str | None = None  # likewise
+    groupings: Groupings | None = None  # likewise
+    censoring: dict[str, str] = field(default_factory=dict)  # likewise
+
+    def header(self) -> bytes:
+        """Encode the header of the model; equal fits give equal bytes."""
+        codes, linear = self.training.codes, self.training.linear
+        rows = reference_rows(codes.shape[1])
+        header = Header(
+            schema=self.schema,
+            grid=self.grid,
+            constants=self.training.constants.to_json(),
+            settings=self.training.settings.to_json(),
+            reference=np.ascontiguousarray(codes[:, rows]),
+            weighted=self.training.weights is not None,
+            warnings=self.warnings,
+            default_grid=self.default_grid,
+            num_rows=self.training.num_counted,
+            linear=linear.terms if linear else None,
+            reference_values=self.reference_values,
+            transform=self.transform,
+            exposure=self.exposure,
+            groupings=self.groupings,
+            censoring=self.censoring,
+        )
+        return header.to_bytes()
+
+
+def reference_rows(num_rows: int) -> NDArray[np.int64]:
+    """Choose the places of the reference rows among the training rows."""
+    return np.unique(np.linspace(0, num_rows - 1, REFERENCE_ROWS).astype(np.int64))
