@@ -8,6 +8,7 @@ import numpy as np
 
 from app.services.access import keys
 from app.store.engine import session_scope
+from sampler import Posterior
 from tests.support.databases import Database
 
 CSV = {"Content-Type": "text/csv"}
@@ -56,6 +57,23 @@ def table(num_rows: int = 30) -> str:
 
 def as_json(value: Any) -> str:
     return json.dumps(value)
+
+
+def of_file(client: httpx.Client, model: dict[str, Any]) -> Posterior:
+    """Load a model's file, as a notebook does."""
+    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+
+
+def ask(client: httpx.Client, model: dict[str, Any] | str, what: str, **query: Any) -> Any:
+    """Get a document about a model, by its id or name."""
+    response = client.get(f"/models/{model if isinstance(model, str) else model['id']}/{what}", params=query)
+    assert response.status_code == 200, response.text
+    return response.json()
+
+
+def dependence(client: httpx.Client, model: dict[str, Any], **body: Any) -> httpx.Response:
+    """Request the partial dependence of a model."""
+    return client.post(f"/models/{model['id']}/partial-dependence", json=body)
 
 
 def make_key(database: Database, name: str, **given: Any) -> keys.NewKey:

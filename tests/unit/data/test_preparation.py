@@ -1,4 +1,4 @@
-"""Preparation of a table for a fit, and each way in which the data can be invalid."""
+"""Preparation of a table for a fit."""
 
 import math
 
@@ -6,35 +6,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import DataError, SettingsError, choose, describe, prepare
+from sampler import DataError, choose, describe, prepare
 from sampler.methods import METHODS
 from sampler.noise import NOISES
 from sampler.preparation import prepare_again
 from sampler.storage.model_header import Header
-
-N = 60
-RNG = np.random.default_rng(0)
-SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
-
-
-def table(**more):
-    columns = {
-        "size": RNG.normal(size=N).tolist(),
-        "flag": (RNG.random(N) < 0.5).tolist(),
-        "pair": RNG.choice(["no", "yes"], N).tolist(),
-        "trio": RNG.choice(["a", "b", "c"], N).tolist(),
-        "when": pd.date_range("2020-01-01", periods=N).to_numpy(),
-        "name": [f"n{i}" for i in range(N)],
-    }
-    return columns | more
-
-
-def y():
-    return RNG.normal(size=N)
-
-
-def problem_of(X=None, outcome=None, **arguments):
-    return prepare(table() if X is None else X, y() if outcome is None else outcome, **SETTINGS, **arguments)
+from tests.support.prepared_fits import RNG, SETTINGS, N, mixed_columns, outcomes, problem_of, refusal_of
 
 
 def test_columns_of_a_fit():
@@ -105,7 +82,7 @@ def test_missing_numbers_are_coded_as_missing():
 
 def test_the_target_is_not_a_feature():
     """A target contained in the table is not a feature."""
-    frame = pd.DataFrame({"x": RNG.normal(size=N), "y": y()})
+    frame = pd.DataFrame({"x": RNG.normal(size=N), "y": outcomes()})
     problem = prepare(frame, frame["y"], **SETTINGS)
     assert [column.name for column in problem.schema.columns] == ["x"]
     assert problem.schema.target.name == "y"
@@ -127,7 +104,7 @@ def test_constant_column_stays():
 
 def test_header_is_the_same_bytes_and_comes_back():
     """Equal problems have equal headers, which restore the schema, the grid and up to 200 rows."""
-    X, outcome = table(), y()
+    X, outcome = mixed_columns(), outcomes()
     problem = problem_of(X, outcome)
     assert problem.header() == problem_of(X, outcome).header()
     header = Header.from_bytes(problem.header())
@@ -152,130 +129,11 @@ def test_given_cuts():
     assert problem.training.codes[0].tolist() == [0] * 11 + [1] * 10 + [2] * 39
 
 
-def bad(X=None, outcome=None, error=DataError, **arguments):
-    with pytest.raises(error) as caught:
-        problem_of(X, outcome, **arguments)
-    return caught.value
-
-
-@pytest.mark.parametrize(
-    ("change", "row", "words"),
-    [
-        ({3: math.nan}, 4, "missing"),
-        ({0: math.inf}, 1, "infinite"),
-        ({9: -math.inf}, 10, "infinite"),
-    ],
-)
-def test_bad_target_rows_are_named(change, row, words):
-    """A missing or infinite target is an error that names its row."""
-    outcome = y()
-    for i, value in change.items():
-        outcome[i] = value
-    (problem,) = bad(outcome=outcome, target_name="mpg").problems
-    assert (problem.column, problem.row) == ("mpg", row)
-    assert words in problem.detail
-
-
-def test_many_bad_target_rows():
-    """Ten invalid target rows are named and the others counted."""
-    problems = bad(outcome=np.full(N, math.nan)).problems
-    assert [p.row for p in problems] == [*range(1, 11), None]
-    assert "50 more" in problems[-1].detail
-
-
-@pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        ([3.0] * N, "constant target"),
-        (["low", "high"] * 30, 'or set family="auto"'),
-        (["low", "mid", "high"] * 20, 'or set family="auto" if these are 3 classes'),
-        (["1", "2", "x"] * 20, "row 3 holds 'x'"),
-        (["12", "13"] * 30, "must be numeric"),
-        ([True, False] * 30, 'set family="probit", make it a number (0 and 1)'),
-        (pd.date_range("2020", periods=N), "must be numeric"),
-        ([1.0, "a"] * 30, "row 2 holds 'a'"),
-        (np.zeros((N, 2)), "one dimension"),
-        ([1.0, 2.0], "2 rows"),
-        ([], "no rows"),
-        (3.0, "one column"),
-        ([1e308, -1e308] * 30, "rescale it"),
-    ],
-    ids=str,
-)
-def test_targets_that_cannot_be_fitted(outcome, words):
-    """A refused target's error states the problem and the remedy."""
-    assert words in str(bad(outcome=outcome))
-
-
-@pytest.mark.parametrize(
-    ("outcome", "words"),
-    [
-        (["a"] * N, "constant target"),
-        (["a", "b", "c"] * 20, "3 classes: probit takes two"),
-        (np.arange(N), "60 classes"),
-        (["a", None] * 30, "row 2: the target is missing"),
-        ([1.0, math.nan] * 30, "row 2: the target is missing"),
-        ([[1], [2]] * 30, "type list"),
-    ],
-    ids=str,
-)
-def test_classes_that_cannot_be_fitted(outcome, words):
-    """Probit requires exactly two classes and a class in every row."""
-    assert words in str(bad(outcome=outcome, family="probit"))
-
-
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        ([1.0] * (N - 1) + [0.0], "positive"),
-        ([1.0] * (N - 1) + [-1.0], "row 60"),
-        ([1.0] * (N - 1) + [math.nan], "missing"),
-        ([1.0] * (N - 1) + [math.inf], "finite"),
-        (["a"] * N, "numbers"),
-        ([1.0], "1 rows"),
-    ],
-)
-def test_weights_that_make_no_sense(weights, words):
-    """Weights must be positive numbers, one per row."""
-    assert words in str(bad(weights=weights))
-
-
-def test_infinite_values_are_named():
-    """An infinite feature is an error with column and row."""
-    (problem,) = bad({"x": [1.0, math.inf] + [2.0] * 58}).problems
-    assert (problem.column, problem.row) == ("x", 2)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "words"),
-    [
-        ({"features": ["size", "nope"]}, DataError, "'nope': there is no such column"),
-        ({"features": ["size", "size"]}, DataError, "named twice"),
-        ({"features": []}, DataError, "no column to learn from"),
-        ({"columns": {"nope": "number"}}, SettingsError, "'nope'"),
-        ({"columns": {"size": "nominal"}}, SettingsError, "one of number, boolean, category, date"),
-        ({"columns": {"size": "boolean"}}, DataError, "true or false"),
-        ({"columns": {"size": "date"}}, DataError, "where a date"),
-        ({"columns": {"when": "number"}}, DataError, "dates where a number"),
-        ({"columns": {"trio": "boolean"}}, DataError, "true or false"),
-        ({"prior": {"cuts": "medians"}}, SettingsError, "mixed"),
-        ({"prior": {"cuts": {"nope": [1]}}}, SettingsError, "nope"),
-        ({"prior": {"cuts": {"size": [2, 1]}}}, SettingsError, "increasing"),
-        ({"prior": {"kk": 1}}, SettingsError, "kk"),
-        ({"family": "survival"}, SettingsError, "family"),
-    ],
-    ids=str,
-)
-def test_bad_arguments(arguments, error, words):
-    """The error of an invalid argument names the given value and the accepted ones."""
-    assert words in str(bad(error=error, **arguments))
-
-
 def test_unusable_columns():
     """A column of mixed types is left out with a reason, and refused when it is requested."""
     X = {"x": RNG.normal(size=N), "m": [1, "a"] * 30}
     assert "several types" in problem_of(X).schema.left_out[0].why
-    assert "several types" in str(bad(X, features=["m"]))
+    assert "several types" in str(refusal_of(X, features=["m"]))
     assert problem_of(X, columns={"m": "category"}).schema.columns[1].levels == ("1", "a")
 
 
@@ -288,21 +146,14 @@ def test_too_many_levels():
 
 def test_row_labels_that_differ_are_mentioned():
     """Rows are matched by position; pandas labels that differ give a warning."""
-    X, outcome = pd.DataFrame({"x": RNG.normal(size=N)}), pd.Series(y())
+    X, outcome = pd.DataFrame({"x": RNG.normal(size=N)}), pd.Series(outcomes())
     assert problem_of(X, outcome).warnings == []
     assert "different row labels" in problem_of(X, outcome[::-1]).warnings[0]
 
 
-def test_too_many_cells(monkeypatch):
-    """Data whose indicators would fill the memory are refused with their size."""
-    monkeypatch.setattr("sampler.preparation.MAX_CELLS", 300)
-    with pytest.raises(DataError, match="60 rows of more than 5 coded columns"):
-        problem_of()
-
-
 def test_the_service_can_choose_without_the_data():
     """`choose` needs only the summaries stored with a dataset, and refuses the same columns."""
-    summaries = describe(table())
+    summaries = describe(mixed_columns())
     assert list(choose(summaries, features=["size", "name"]).kinds) == ["size", "name"]
     with pytest.raises(DataError, match="no such column"):
         choose(summaries, features=["nope"])
@@ -343,20 +194,6 @@ def test_outliers_of_the_target_are_reported():
     assert prepare({"a": RNG.normal(size=60)}, RNG.standard_t(2, size=60)).warnings == []
 
 
-def test_classes_that_float64_would_merge():
-    """Integers near 2^53 that float64 would merge are separate classes."""
-    with pytest.raises(DataError, match="3 classes"):
-        prepare({"a": np.arange(30.0)}, [2**53, 2**53 + 1, 2**53 + 2] * 10, family="probit")
-
-
-@pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e160, 1e300, 1e307])
-def test_extreme_targets_are_refused_by_name(scale):
-    """Targets whose squares overflow or underflow are refused with their size."""
-    told = str(bad(outcome=RNG.uniform(1, 9, N).round() * scale, target_name="price"))
-    assert "price" in told
-    assert "rescale" in told
-
-
 @pytest.mark.parametrize("method", ["bart", "bcart", "rjhmc-df"])
 @pytest.mark.parametrize("scale", [1e-99, 1e99])
 def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
@@ -364,17 +201,10 @@ def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
     outcome, weights = RNG.normal(size=N), RNG.uniform(1, 9, N)
     for other in (1e-99, 1e99):
         constants = prepare(
-            table(), outcome * scale, weights=weights * other, method=method
+            mixed_columns(), outcome * scale, weights=weights * other, method=method
         ).training.constants
         found = [constants.step, constants.leaf_sd, constants.sigma_start, constants.lambda_]
         assert all(0 < value < math.inf for value in found)
-
-
-@pytest.mark.parametrize("name", ["k", "leaf_sd", "lambda", "sigma", "sigma_start", "step"])
-@pytest.mark.parametrize("value", [5e-324, 1e-300, 1e300])
-def test_extreme_scales_of_the_prior_are_refused(name, value):
-    """A prior scale whose square overflows or underflows is refused."""
-    assert f"prior {name} must be" in str(bad(error=SettingsError, prior={name: value}))
 
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "smc", "rjhmc-df"])
@@ -407,7 +237,7 @@ UNITS |= dict.fromkeys(("offset", "step", "leaf_sd", "slope_scale", "scale_of_gr
 )
 def test_constants_have_the_units_of_the_outcomes_and_weights(settings):
     """y times 2^k and all weights times 2^j multiply every constant by a power of two, by its unit."""
-    X, outcome, w = table(), y() + 3, RNG.uniform(0.3, 4, N)
+    X, outcome, w = mixed_columns(), outcomes() + 3, RNG.uniform(0.3, 4, N)
     fixed = {"transform": "none"} if METHODS[settings.get("method", "bart")].engine.forests else {}
 
     def constants(k: int, j: int) -> dict[str, object]:
@@ -440,11 +270,3 @@ def test_weights_too_small_to_be_told_from_zero_are_said():
     assert not [told for told in fine.warnings if told.startswith("weights")]
     relative = fine.training.grid_weights * fine.training.weight_unit / fine.training.weights
     np.testing.assert_allclose(relative, 1, atol=1 / 8)
-
-
-def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
-    """Weights of a single tree may span a factor of 1e12, held exactly; a span of 1e24 is refused."""
-    w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
-    assert not any("weights" in told for told in prepare(table(), y(), weights=w, method="bcart").warnings)
-    with pytest.raises(DataError, match="is negligible"):
-        prepare(table(), y(), weights=w**2, method="bcart")

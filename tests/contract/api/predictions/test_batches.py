@@ -26,11 +26,6 @@ NEW = "size,colour\n3,red\n17.5,blue\n,green\n99,mauve\n"
 
 
 @pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
-
-
-@pytest.fixture
 def dataset_id(client) -> str:
     return post_csv(client, NEW).json()["id"]
 

@@ -3,19 +3,15 @@
 import numpy as np
 import pytest
 
-from sampler import Posterior, holdout_rows
+from sampler import holdout_rows
 from sampler.posterior import rhat_ess
 from sampler.posterior.assessment.convergence import POINTS
-from tests.support.api_calls import post_csv, problem, table, two_classes
+from tests.support.api_calls import of_file, post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.models.partial_chains import give_back, take_chains
 
 pytestmark = only("sqlite")
-
-
-def of_file(client, model: dict) -> Posterior:
-    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
 
 
 def test_convergence_equals_the_notebooks_figures_at_each_count(client, settings):

@@ -1,4 +1,4 @@
-"""Explanations of a fitted model over HTTP."""
+"""Diagnostics, importance, draws and the card of a fitted model over HTTP."""
 
 import json
 import re
@@ -6,35 +6,17 @@ import re
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sampler import Posterior, holdout_rows
 from sampler.storage.model_file import MEDIA_TYPE
-from tests.support.api_calls import places, post_json, problem, table, two_classes
+from tests.support.api_calls import ask, dependence, of_file, places, problem, table, two_classes
 from tests.support.databases import only
-from tests.support.fuzzing.json_values import FUZZ, VALUES, send
 from tests.support.fuzzing.model_files import seeds, taken_apart
 from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.models.random_posteriors import make_posterior
 
 TYPES = {"html": "text/html; charset=utf-8", "markdown": "text/markdown; charset=utf-8"}
-
-
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
-
-
-def of_file(client, model: dict) -> Posterior:
-    return Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-
-
-def ask(client, model: dict | str, what: str, **query):
-    response = client.get(f"/models/{model if isinstance(model, str) else model['id']}/{what}", params=query)
-    assert response.status_code == 200, response.text
-    return response.json()
 
 
 def test_diagnostics_are_those_of_the_notebook(client, model):
@@ -159,97 +141,6 @@ def test_a_model_that_came_as_a_file_explains_itself(client):
 
     assert {name: report[name] for name in posterior.diagnostics()} == posterior.diagnostics()
     assert len(ask(client, model, "variable-importance")["features"]) == 4
-
-
-def dependence(client, model: dict, **body):
-    return client.post(f"/models/{model['id']}/partial-dependence", json=body)
-
-
-def test_partial_dependence_is_that_of_the_notebook(client, model):
-    """Partial dependence on one and two features, at every level, equals the model file's bit for bit."""
-    posterior = of_file(client, model)
-    for features, shape in ((["size"], (19,)), (["colour"], (3,)), (["colour", "size"], (3, 19))):
-        response = dependence(client, model, features=features, level=[0.5, 0.9])
-        assert response.status_code == 200, response.text
-        answer, expected = response.json(), posterior.partial_dependence(features, level=[0.5, 0.9])
-        assert (answer["model_id"], answer["draws"], answer["rows"]) == (model["id"], 40, 60)
-        assert (answer["features"], answer["grid"], answer["ice"]) == (features, expected.grid, None)
-        assert np.shape(answer["mean"]) == shape
-        assert (answer["mean"], answer["sd"]) == (expected.mean.tolist(), expected.sd.tolist())
-        assert answer["intervals"] == [
-            {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
-            for level, lower, upper in expected.intervals
-        ]
-
-
-def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
-    """Partial dependence and ICE equal predictions of the given rows with the feature fixed."""
-    rows = [{"size": 3, "colour": "red"}, {"size": None, "colour": "blue"}, {"size": 9, "colour": "green"}]
-    answer = dependence(
-        client, model, features=["size"], grid={"size": [2, None]}, rows=rows, draws=7, ice=True
-    ).json()
-
-    for point, size in enumerate((2, None)):
-        changed = [row | {"size": size} for row in rows]
-        path = f"/models/{model['id']}/predict"
-        asked = {"rows": changed, "draws": 7, "interval": "credible"}
-        predicted = client.post(path, json=asked).json()
-        np.testing.assert_allclose(answer["mean"][point], np.mean(predicted["mean"]))
-        ice = answer["ice"]
-        np.testing.assert_allclose([curve[point] for curve in ice["mean"]], predicted["mean"])
-        for end in ("lower", "upper"):
-            np.testing.assert_allclose(
-                [curve[point] for curve in ice["intervals"][0][end]], predicted["intervals"][0][end]
-            )
-    assert (answer["grid"], answer["rows"], answer["draws"]) == ([[2, None]], 3, 7)
-    assert ice["rows"] == [0, 1, 2]
-    columns = {name: [row[name] for row in rows] for name in rows[0]}
-    again = dependence(
-        client, model, features=["size"], grid={"size": [2, None]}, columns=columns, draws=7, ice=True
-    )
-    assert again.json() == answer
-
-
-@only("sqlite")
-def test_partial_dependence_that_makes_no_sense_is_refused_by_name(client, model):
-    """Unknown features, unfit grids and too much work are refused with the field or column."""
-    for body, field in {
-        '{"features": []}': "features",
-        '{"features": ["hue"]}': "features",
-        '{"features": ["size", "size"]}': "features",
-        '{"features": ["size", "colour", "y"]}': "features",
-        '{"features": "size"}': "features",
-        '{"features": ["size"], "grid": {"hue": [1]}}': "grid",
-        '{"features": ["size"], "grid": {"size": []}}': "grid",
-        '{"features": ["size"], "grid": {"size": ["big"]}}': "size",
-        '{"features": ["size"], "grid": {"size": [[1]]}}': "size",
-        '{"features": ["size"], "grid": {"size": [1e999]}}': "grid.size.0",
-        '{"features": ["size", "colour"], "ice": true}': "ice",
-        '{"features": ["size"], "draws": 41}': "draws",
-        '{"features": ["size"], "level": 1}': "level",
-        '{"features": ["size"], "rows": [{"size": 1}]}': "colour",
-        '{"features": ["size"], "seed": 1}': "seed",
-    }.items():
-        refused = problem(post_json(client, f"/models/{model['id']}/partial-dependence", body), 422)
-        assert str(places(refused)[0][0]).startswith(field), refused
-    assert "rows" in problem(dependence(client, model, features=["size"], rows=[]), 422)["detail"]
-    grid = {"size": [1.0] * 10_001}
-    assert "points" in problem(dependence(client, model, features=["size"], grid=grid), 413)["detail"]
-
-
-def test_no_question_of_dependence_makes_a_server_error(client, model):
-    """Any JSON, and valid requests with changed fields, never give a 5xx."""
-    names = st.sampled_from(["features", "grid", "level", "ice", "draws", "rows", "columns"])
-    path = f"/models/{model['id']}/partial-dependence"
-
-    @given(fields=st.dictionaries(names, VALUES, max_size=3), cells=st.lists(VALUES, max_size=4))
-    @FUZZ
-    def fuzz(fields, cells):
-        send(client, path, {"features": ["size"]} | fields)
-        send(client, path, {"features": ["colour", "size"], "grid": {"colour": cells}})
-        send(client, path, {"features": ["size"], "columns": {"size": cells, "colour": cells}})
-
-    fuzz()
 
 
 def draws_of(client, model: dict, **query) -> pa.Table:
@@ -390,124 +281,3 @@ def test_two_classes_explain_themselves(client, settings):
     table = draws_of(client, model, f=True)
     assert table.column_names == ["chain", "draw", "f"]
     assert json.loads(table.schema.metadata[b"bartserve"])["classes"] == ["no", "yes"]
-
-
-def test_shap_values_are_those_of_the_notebook(client, model):
-    """Values, ends and base equal the model file's, and add up to f; a column of text has values too."""
-    rows = {"size": [1.0, 7.5, None], "colour": ["red", "blue", "red"]}
-    response = client.post(f"/models/{model['id']}/shap", json={"columns": rows, "level": 0.5})
-    assert response.status_code == 200, response.text
-    answer, expected = response.json(), of_file(client, model).shap(rows, level=0.5)
-    assert (answer["model_id"], answer["draws"], answer["features"]) == (model["id"], 80, ["size", "colour"])
-    for name in ("values", "lower", "upper", "f"):
-        np.testing.assert_array_equal(answer[name], getattr(expected, name))
-    assert answer["base"] == expected.base_values
-    assert answer["warnings"] == expected.warnings
-    assert any("missing" in warning for warning in expected.warnings)
-    np.testing.assert_allclose(answer["base"] + np.sum(answer["values"], axis=1), answer["f"])
-    predicted = client.post(f"/models/{model['id']}/predict", json={"columns": rows}).json()
-    np.testing.assert_allclose(answer["f"], predicted["mean"])  # all draws are used
-
-
-@pytest.mark.parametrize(
-    ("body", "status", "field"),
-    [
-        ({"rows": [{"size": 1, "colour": "red"}], "game": "tree"}, 422, "game"),
-        ({"rows": [{"size": 1, "colour": "red"}], "draws": 0}, 422, "draws"),
-        ({"rows": [{"size": "x", "colour": "red"}]}, 422, "size"),
-        ({"rows": []}, 422, None),
-        ({"columns": {"size": [1] * 9_000, "colour": ["red"] * 9_000}, "draws": 100_000}, 413, None),
-    ],
-)
-def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
-    """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
-    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 1e5)
-    told = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
-    if field is not None:
-        assert field in str(told["errors"])
-
-
-def test_accumulated_effects_are_those_of_the_notebook(client, model):
-    """They equal those of the model's file, over training rows and over rows sent; faults are named."""
-    posterior, path = of_file(client, model), f"/models/{model['id']}/accumulated-effects"
-    sent = {"size": [1.0, 4.0, 2.0, 5.0], "colour": ["red", "blue", "red", "blue"]}
-    for columns in (None, sent):
-        answer = client.post(path, json={"feature": "size", "level": [0.5, 0.9], "columns": columns})
-        assert answer.status_code == 200, answer.text
-        expected = posterior.accumulated_effects("size", columns, [0.5, 0.9])
-        told = answer.json()
-        assert (told["grid"], told["rows"]) == (expected.grid, expected.rows.tolist())
-        assert told["mean"] == expected.mean.tolist()
-        assert told["intervals"][1]["upper"] == expected.intervals[1].upper.tolist()
-    for feature in ("colour", "weight"):
-        told = problem(client.post(path, json={"feature": feature}), 422)
-        assert told["errors"][0]["column"] == "feature"
-    problem(client.post(path, json={"feature": "size", "draws": 10**9}), 422)
-
-
-def test_shap_values_of_training_rows(client, model, monkeypatch):
-    """Without rows they are of the reference rows, with their cells; of fewer where that is much work."""
-    path, expected = f"/models/{model['id']}/shap", of_file(client, model).shap()
-    answer = client.post(path, json={}).json()
-    np.testing.assert_array_equal(answer["values"], expected.values)
-    assert answer["data"] == [list(row) for row in zip(*expected.data, strict=True)]
-    assert {row[1] for row in answer["data"]} == {"red", "green", "blue"}
-    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 2e4)
-    assert 1 <= len(client.post(path, json={}).json()["values"]) < 60
-    assert client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}).json()["data"] is None
-
-
-@only("sqlite")
-def test_shap_values_of_a_row_fit_in_memory(client, model, monkeypatch):
-    """Draws times features of one row are bounded, however few rows there are."""
-    monkeypatch.setattr("app.services.explanations.shap_values.MAX_DRAWN", 100)
-    asked = {"rows": [{"size": 1, "colour": "red"}], "draws": 50}
-    assert client.post(f"/models/{model['id']}/shap", json=asked).status_code == 200
-    told = problem(client.post(f"/models/{model['id']}/shap", json=asked | {"draws": 51}), 413)
-    assert "fewer draws" in told["detail"]
-
-
-def test_contrasts_are_those_of_the_notebook(client, model):
-    """Rows, averages and groups equal the model file's; the reference rows are the default."""
-    posterior = of_file(client, model)
-    first, second = {"size": 8.0}, {"size": 2.0}
-    rows = {"size": [1.0, 7.5, 8.0], "colour": ["red", "blue", "red"]}
-    for sent in (None, rows):
-        body = {"first": first, "second": second, "by": "colour", "columns": sent, "level": 0.5}
-        response = client.post(f"/models/{model['id']}/contrast", json=body)
-        assert response.status_code == 200, response.text
-        answer, expected = response.json(), posterior.contrast(sent, first, second, by="colour", level=0.5)
-        for name in ("mean", "lower", "upper"):
-            np.testing.assert_array_equal(answer[name], getattr(expected, name))
-        for name in ("average", "population"):
-            assert list(answer[name].values()) == list(getattr(expected, name))
-        assert answer["groups"]["red"]["mean"] == expected.groups["red"].mean
-        assert answer["warnings"] == expected.warnings
-    assert answer["treated"]["rows"] == 1
-
-
-@pytest.mark.parametrize(
-    ("body", "field"),
-    [
-        ({"first": {"length": 1}, "second": {"length": 2}}, "first"),
-        ({"first": {"size": 1}, "second": {"colour": "red"}}, "second"),
-        ({"first": {"size": 1}, "second": {"size": 2}, "by": "size"}, "by"),
-        ({"first": {"size": "big"}, "second": {"size": 2}}, "size"),
-    ],
-)
-def test_contrasts_that_make_no_sense_are_refused_by_name(client, model, body, field):
-    """Unknown features, settings of different features and wrong values are refused by name."""
-    told = problem(client.post(f"/models/{model['id']}/contrast", json=body), 422)
-    assert field in str(told["errors"])
-
-
-def test_interactions_are_those_of_the_notebook(client, model):
-    """Pairs have the model file's figures; unknown features and single ones are refused by name."""
-    answer = ask(client, model, "interactions", level=0.5)
-    expected = of_file(client, model).interactions(level=0.5)
-    assert [tuple(pair["features"]) for pair in answer["pairs"]] == expected.pairs
-    for name in ("strength", "strength_upper", "h", "h_lower", "inclusion", "inclusion_upper", "expected"):
-        assert [pair[name] for pair in answer["pairs"]] == getattr(expected, name).tolist()
-    for wrong in (["size"], ["size", "town"]):
-        refused = client.get(f"/models/{model['id']}/interactions", params={"feature": wrong})
-        assert "features" in str(problem(refused, 422)["errors"])

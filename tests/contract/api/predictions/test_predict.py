@@ -4,7 +4,6 @@ import json
 import re
 
 import numpy as np
-import pytest
 from sqlalchemy import update
 
 from app.api.predict import _Json
@@ -19,11 +18,6 @@ from tests.support.models.fitted_models import SMALL, fitted
 from tests.support.processes.api_server import serving
 
 ROWS = [{"size": 3, "colour": "red"}, {"size": 17.5, "colour": "blue"}, {"size": None, "colour": "green"}]
-
-
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
 
 
 def predict(client, model, **body):

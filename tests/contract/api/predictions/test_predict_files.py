@@ -24,11 +24,6 @@ COLUMNS = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
 CSV_ROWS = 'size,colour\n3,red\n 17.5 ,"blue"\nNA,green\n'
 
 
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
-
-
 def stream(rows: pa.Table, compression=None) -> bytes:
     sink = io.BytesIO()
     options = pa.ipc.IpcWriteOptions(compression=compression)

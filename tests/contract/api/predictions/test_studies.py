@@ -1,30 +1,24 @@
-"""Studies of models over HTTP: selection of features by a permutation null, and tuning."""
+"""Studies of models over HTTP, and the selection of features by a permutation null."""
 
 import numpy as np
 import pytest
 
-from app.services.errors import InvalidRequestError, TooLargeError
+from app.services.errors import InvalidRequestError
 from app.services.fits.costs import TooLongError
 from app.services.request_context import Actor, OwnerLimits, acting
-from app.services.studies import selection, tuning
-from app.services.studies.plan import TrainingData
+from app.services.studies import selection
 from app.services.studies.selection import SelectionRequest
-from app.services.studies.tuning import TuningRequest
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.claims import Claim
-from sampler import holdout_rows, select_features, tune
+from sampler import holdout_rows, select_features
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
+from tests.support.study_tables import outcomes_of_every_kind, training_size
 
 FEWEST = 20
-
-
-@pytest.fixture
-def model(client, settings) -> dict:
-    return fitted(client, settings, name="mine", seed=3)
 
 
 def start(client, model, **more):
@@ -73,23 +67,6 @@ def test_features_are_selected_in_the_background(client, settings, model):
         assert [thresholds[name] for name in expected.names] == expected.threshold(rule).tolist()
 
 
-def rows(num_rows=90) -> dict[str, list]:
-    """Columns of a table with every kind of outcome, two missing ones among them."""
-    rng = np.random.default_rng(8)
-    x, z, days = rng.uniform(size=num_rows), rng.uniform(size=num_rows), rng.integers(1, 9, num_rows)
-    number = [float(value) for value in (3 * x + 0.3 * rng.normal(size=num_rows)).round(3)]
-    return {
-        "number": [None if row in {4, 50} else value for row, value in enumerate(number)],
-        "answer": ["yes" if value > 0.5 else "no" for value in x],
-        "count": rng.poisson(days * np.exp(x)).tolist(),
-        "days": days.tolist(),
-        "weight": rng.integers(1, 4, num_rows).tolist(),
-        "x": x.round(4).tolist(),
-        "z": z.round(4).tolist(),
-        "unused": [row % 5 for row in range(num_rows)],
-    }
-
-
 @only("sqlite")
 @pytest.mark.parametrize(
     ("target", "settings_of_fit", "roles"),
@@ -104,7 +81,7 @@ def rows(num_rows=90) -> dict[str, list]:
 )
 def test_rows_and_roles_are_those_of_the_model(client, settings, target, settings_of_fit, roles):
     """A study takes the model's training rows, features, family, weights and exposures."""
-    columns = rows()
+    columns = outcomes_of_every_kind()
     lines = zip(*columns.values(), strict=True)
     text = "\n".join(
         [",".join(columns), *(",".join("" if v is None else str(v) for v in row) for row in lines)]
@@ -240,14 +217,10 @@ def test_a_study_that_fails_says_why(client, settings, database, model):
     assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
 
 
-def data(num_rows, num_features=10) -> TrainingData:
-    return TrainingData(num_rows, num_features, num_features, {"family": "gaussian"})
-
-
 @pytest.mark.parametrize("num_rows", [50, 5_000, 100_000, 2_000_000])
 def test_a_unit_takes_seconds(num_rows):
     """Units have as many permutations as take about two seconds, at most ten, and together all of them."""
-    planned = selection.plan(SelectionRequest(permutations=57), data(num_rows), slots=4)
+    planned = selection.plan(SelectionRequest(permutations=57), training_size(num_rows), slots=4)
     own, *permuted = planned.fits
     at_once = planned.request["at_once"]
     assert (own, sum(permuted), permuted[0]) == (10, 57, at_once)
@@ -260,11 +233,11 @@ def test_a_unit_takes_seconds(num_rows):
 def test_what_would_take_too_long_is_refused():
     """The limit on the duration of a fit holds for a study; so does one on the size of its result."""
     with acting(Actor("ann", limits=OwnerLimits(fit_seconds=60.0))):
-        selection.plan(SelectionRequest(), data(1000), slots=1)
+        selection.plan(SelectionRequest(), training_size(1000), slots=1)
         with pytest.raises(TooLongError, match="fewer permutations"):
-            selection.plan(SelectionRequest(permutations=1000), data(100_000), slots=2)
+            selection.plan(SelectionRequest(permutations=1000), training_size(100_000), slots=2)
     with pytest.raises(InvalidRequestError, match="shares"):
-        selection.plan(SelectionRequest(permutations=1000), data(100, 600), slots=2)
+        selection.plan(SelectionRequest(permutations=1000), training_size(100, 600), slots=2)
 
 
 @only("sqlite")
@@ -274,141 +247,3 @@ def test_datasets_of_studies_stay(client, settings, model):
     problem(client.delete(f"/datasets/{model['dataset_id']}"), 409, "in-use")
     other = post_csv(client, table(20)).json()
     assert client.delete(f"/datasets/{other['id']}").status_code == 204
-
-
-BRIEF = {"num_trees": 5, "num_chains": 1, "num_burnin": 20, "num_draws": 10, "thin": 1}
-
-
-def start_tuning(client, model, **more):
-    body = {"kind": "tuning", "candidates": [BRIEF], "folds": 2} | more
-    return client.post(f"/models/{model['id']}/studies", json=body)
-
-
-def without_seconds(trials) -> list[dict]:
-    return [{name: value for name, value in trial.items() if name != "seconds"} for trial in trials]
-
-
-@only("sqlite")
-@pytest.mark.parametrize(
-    ("target", "of_model"),
-    [
-        ("number", {"weights": "weight", "missing_target": "leave_out", "holdout": 0.2, "prior": {"k": 3.0}}),
-        ("answer", {"family": "probit"}),
-        ("count", {"family": "negative-binomial", "exposure": "days"}),
-    ],
-)
-def test_settings_are_tuned_in_the_background(client, settings, target, of_model):
-    """A tuning has the model's rows, roles and prior; trials and choice are those of `sampler.tune`."""
-    columns = rows()
-    lines = zip(*columns.values(), strict=True)
-    text = "\n".join(
-        [",".join(columns), *(",".join("" if v is None else str(v) for v in row) for row in lines)]
-    )
-    features = ["x", "z"]
-    model = fitted(client, settings, text=text, target=target, features=features, seed=5, **of_model)
-    candidates = [BRIEF, BRIEF | {"prior": {"alpha": 0.5}}]
-    made = start_tuning(client, model, candidates=candidates, seed=7)
-    assert made.status_code == 202, made.text
-    made = made.json()
-    assert (made["kind"], made["selection"], made["tuning"]) == ("tuning", None, None)
-    assert made["progress"] == {"fraction": 0, "fits_done": 0, "fits": 4}
-    assert made["request"]["candidates"] == candidates
-    assert run_units(settings) == 4
-    done = client.get(f"/studies/{made['id']}").json()
-    assert done["state"] == "succeeded", done["error"]
-
-    seen = np.ones(len(columns["x"]), bool)
-    seen[holdout_rows(len(seen), of_model.get("holdout"), 5)] = False
-    seen &= [value is not None for value in columns[target]]
-    taken = {
-        name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
-        for name, v in columns.items()
-    }
-    roles = {
-        role: [float(v) for v in taken[of_model[role]]]
-        for role in ("weights", "exposure")
-        if role in of_model
-    }
-    prior = {"prior": of_model["prior"]} if "prior" in of_model else {}
-    line = {"linear": False} if model["settings"]["family"] == "gaussian" else {}
-    expected = tune(
-        {name: taken[name] for name in features},
-        taken[target],
-        candidates=candidates,
-        folds=2,
-        seed=7,
-        family=model["settings"]["family"],
-        target_name=target,
-        num_threads=1,
-        num_trees=model["settings"]["num_trees"],
-        **line,
-        **prior,
-        **roles,
-    ).to_json()
-    found = done["tuning"]
-    assert without_seconds(found["trials"]) == without_seconds(expected["trials"])
-    assert (found["chosen"], found["folds"]) == (expected["chosen"], 2)
-    chosen = expected["trials"][found["chosen"]]["settings"]
-    assert found["best"] == {"family": model["settings"]["family"], "method": "bart"} | line | chosen | (
-        {"prior": prior["prior"] | chosen.get("prior", {})} if prior else {}
-    )
-    body = {"dataset_id": model["dataset_id"], "target": target, "missing_target": "leave_out"}
-    again = client.post("/models/estimate", json=body | found["best"])
-    assert again.status_code == 200, again.text
-
-
-@only("sqlite")
-def test_candidates_that_cannot_be_fitted_are_told(client, settings, model):
-    """A candidate that the rows refuse is left out with the reason; a page keeps to studies of its kind."""
-    wrong = BRIEF | {"transform": "log"}
-    below = table(60).replace("\n", "\n-", 1)  # one outcome below zero
-    other = fitted(client, settings, text=below, target="y", features=["size"])
-    ids = [start_tuning(client, other, candidates=tried).json()["id"] for tried in ([BRIEF, wrong], [wrong])]
-    run_units(settings)
-    some, none = (client.get(f"/studies/{study_id}").json()["tuning"] for study_id in ids)
-    assert [bool(trial["refused"]) for trial in some["trials"]] == [False, True]
-    assert "positive" in some["trials"][1]["refused"]
-    assert (some["trials"][1]["log_score"], some["chosen"]) == (None, 0)
-    assert (none["chosen"], none["best"]) == (None, None)
-    assert client.get(f"/ui/models/{other['id']}/features").status_code == 200
-
-
-WRONG_TUNINGS = [
-    ({"candidates": "all"}, "candidates"),
-    ({"candidates": 3}, "candidates"),
-    ({"candidates": []}, "candidates"),
-    ({"candidates": [BRIEF] * 51}, "candidates"),
-    ({"candidates": [{"num_trees": 0}]}, "candidates"),
-    ({"candidates": [{"prior": {"kk": 1}}]}, "candidates"),
-    ({"candidates": [{"prior": {"cuts": {"nothing": [1]}}}]}, "candidates"),
-    ({"candidates": [{"noise": "t", "transform": "auto"}]}, "candidates"),
-    ({"candidates": [BRIEF, {"family": "probit"}]}, "candidates.1.family"),
-    ({"candidates": [{"num_tree": 3}]}, "candidates.0.num_tree"),
-    ({"folds": 1}, "folds"),
-    ({"folds": 31}, "folds"),
-    ({"folds": 2.5}, "folds"),
-    ({"seed": -1}, "seed"),
-    ({"parsimony": 1}, "parsimony"),
-    ({"permutations": 20}, "permutations"),
-]
-
-
-@only("sqlite")
-def test_tunings_refused_by_field(client, model, subtests):
-    """Fields out of range and unknown settings are refused by name, and nothing is queued."""
-    for wrong, field in WRONG_TUNINGS:
-        with subtests.test(str(wrong)[:80]):
-            body = problem(start_tuning(client, model, **wrong), 422, "invalid-request")
-            assert places(body) == [(field, None)]
-    assert client.get("/studies").json()["items"] == []
-
-
-def test_large_tunings_are_refused():
-    """The limits on the duration of a fit and on stored scores hold for a tuning."""
-    with acting(Actor("ann", limits=OwnerLimits(fit_seconds=600.0))):
-        planned = tuning.plan(TuningRequest(folds=3), data(200), slots=1)
-        assert planned.fits == [2] * 30
-        with pytest.raises(TooLongError, match="fewer candidates"):
-            tuning.plan(TuningRequest(folds=20), data(50_000), slots=2)
-    with pytest.raises(TooLargeError, match=r"1,000,000 scores.*fewer candidates"):
-        tuning.plan(TuningRequest(), data(100_000), slots=2)
