@@ -16,13 +16,8 @@ import argparse
 import asyncio
 import contextlib
 import json
-import os
 import resource
-import signal
-import socket
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter, defaultdict
 from pathlib import Path
@@ -31,14 +26,10 @@ import httpx
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from app.services.access import keys
-from app.store import schema
-from app.store.engine import make_engine, session_scope
 from benchmarks.service import friedman
-from tests.support.processes import servers
+from benchmarks.team_stack import stack, watch
 
 PATIENCE = 40.0  # seconds after which a request counts as unanswered
-SAMPLE_SECONDS = 2.0
 FITS_OPEN, FITS_KEPT = 2, 4
 DATASETS_KEPT = 10
 GROWTH, GROWTH_MIB = 1.15, 40  # growth of memory from the first quarter to the last; more is a leak
@@ -197,102 +188,6 @@ class Fits:
             await asyncio.sleep(1)
 
 
-def tree(pid):
-    """List a process and all its descendants."""
-    found = [pid]
-    with contextlib.suppress(OSError):
-        for task in Path(f"/proc/{pid}/task").iterdir():
-            for child in (task / "children").read_text().split():
-                found += tree(int(child))
-    return found
-
-
-def measure(pids):
-    """Sum proportional memory (MiB), threads and open files of processes."""
-    memory = threads = files = 0
-    for pid in pids:
-        with contextlib.suppress(OSError, ValueError, StopIteration):
-            rollup = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
-            memory += int(next(line for line in rollup if line.startswith("Pss:")).split()[1]) / 1024
-            threads += len(list(Path(f"/proc/{pid}/task").iterdir()))
-            files += len(list(Path(f"/proc/{pid}/fd").iterdir()))
-    return memory, threads, files
-
-
-async def watch(parts, samples):
-    """Record the resources of the parts at intervals, until cancelled."""
-    while True:
-        for name, pid in parts.items():
-            samples[name].append(measure(tree(pid)))
-        await asyncio.sleep(SAMPLE_SECONDS)
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
-
-
-def serve(port):
-    """Start one API process on loopback with keys and quotas, as if reachable from outside."""
-    from app.server import server
-    from app.settings import Settings
-
-    server(Settings(host="0.0.0.0"), port=port).run()
-
-
-@contextlib.contextmanager
-def stack():
-    """Start the stack; yield the ports of two API processes, a key, and the process ids of the parts."""
-    with (
-        servers.postgres() as postgres,
-        servers.valkey() as broker,
-        tempfile.TemporaryDirectory() as folder,
-        contextlib.ExitStack() as ends,
-    ):
-        url = postgres.create()
-        schema.migrate(url)
-        engine = make_engine(url)
-        with session_scope(engine) as session:
-            key = keys.create(session, name="load", scopes=list(keys.SCOPES)).secret
-        engine.dispose()
-        environment = os.environ | {"BARTSERVE_DATABASE_URL": url, "BARTSERVE_REDIS_URL": broker}
-        log = ends.enter_context(Path(folder, "log").open("wb"))
-        started = {}
-
-        def start(name, *command):
-            started[name] = subprocess.Popen(
-                [sys.executable, *command], env=environment, stdout=log, stderr=log, start_new_session=True
-            )
-
-        ports = [free_port(), free_port()]
-        for number, port in enumerate(ports):
-            start(f"API {number + 1}", __file__, "--serve", str(port))
-        start("worker", "-m", "app.cli", "worker", "--slots", "1")
-        try:
-            wait_ready(ports)
-            yield ports, key, {name: process.pid for name, process in started.items()}, Path(folder, "log")
-        finally:
-            for process in started.values():
-                process.terminate()
-            for process in started.values():
-                try:
-                    process.wait(40)
-                except subprocess.TimeoutExpired:
-                    os.killpg(process.pid, signal.SIGKILL)
-
-
-def wait_ready(ports):
-    deadline = time.monotonic() + 180
-    for port in ports:
-        while True:
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"http://127.0.0.1:{port}/health/ready", timeout=5).status_code == 200:
-                    break
-            assert time.monotonic() < deadline, "the stack doesn't get ready"
-            time.sleep(0.2)
-
-
 def first_model(client, content):
     """Create a dataset and a finished model."""
     made = client.post("/datasets", content=content, headers={"Content-Type": "text/csv"}).raise_for_status()
@@ -402,11 +297,7 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--overload", type=float, default=300)
-    parser.add_argument("--serve", type=int, help=argparse.SUPPRESS)
     asked = parser.parse_args()
-    if asked.serve:
-        serve(asked.serve)
-        return
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with stack() as (ports, key, parts, log):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, limit[1]), limit[1]))  # of this process alone
