@@ -87,7 +87,9 @@ GROUPS = {
         ("base", "leaf-blocks"),
     ),
     "change": Group(("bart.kernels.change_bottom",), ("base",), NORMAL),
-    "reshape": Group(("bart.kernels.change_and_swap",), ("base", "passes", "change"), NORMAL),
+    "reshape": Group(
+        ("bart.kernels.below_split", "bart.kernels.change_and_swap"), ("base", "passes", "change"), NORMAL
+    ),
     "particles": Group(
         ("bart.kernels.particles.layout", "bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
         ("base", "passes", "bart"),

@@ -11,9 +11,9 @@ from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, Method
-from sampler.posterior.arviz import to_arviz
 from sampler.posterior.assessable_posterior import AssessablePosterior
-from sampler.posterior.display.model_card import ModelCard, model_card
+from sampler.posterior.display.arviz import to_arviz
+from sampler.posterior.display.model_card import model_card
 from sampler.posterior.display.plots import Plots
 from sampler.posterior.display.tabular import (
     posterior_card,
@@ -28,6 +28,7 @@ from sampler.storage.model_header import Header
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from sampler.posterior.display.card_document import ModelCard
     from sampler.preparation import PreparedFit
 
 

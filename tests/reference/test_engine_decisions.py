@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from sampler.bart.chain import Chain
-from sampler.bart.kernels import change_and_swap, change_bottom, tree_tables, tree_update
+from sampler.bart.kernels import below_split, change_and_swap, change_bottom, tree_tables, tree_update
 from tests.reference import moves
 from tests.reference.enumerator import LEAF, nodes, replaced
 from tests.reference.prior import Sampled, SampledForest
@@ -93,8 +93,8 @@ def decide_change(data, forest, model, work, at, rule):
     if tree_tables.is_bottom(forest.node[0], at):
         change_bottom.mark_split(data, forest, work, 0, at)
         return change_bottom.decide_change(data, forest, model, work, 0, at)
-    labels = change_and_swap.look_below(forest, work, 0, at)
-    change_and_swap.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
+    labels = below_split.look_below(forest, work, 0, at)
+    below_split.gather_rows(data, forest, work, 0, at == 0, np.uint8(labels))
     return change_and_swap.try_rule(data, forest, model, work, 0, at, labels)
 
 

@@ -35,6 +35,7 @@ from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
 
+Frame = dict[str, Any]  # values common to all pages of a model
 router = APIRouter(
     prefix="/ui/models",
     include_in_schema=False,
@@ -197,13 +198,22 @@ def show(
     )
 
 
-def framed(session: Session, owner: str, model: models.FittedModel, tab: str) -> dict[str, Any]:
+def framed(session: Session, owner: str, model: models.FittedModel, tab: str) -> Frame:
     """Return the values common to all pages of a model."""
     dataset = None
     if model.dataset_id is not None:
         with suppress(NotFoundError):
             dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
     return {"model": model, "tab": tab, "dataset": dataset, "drawn": version_of(model)}
+
+
+def framed_as(tab: str) -> Any:
+    """Return a dependency: the values common to all pages of the model in the path."""
+
+    def frame(session: Reading, owner: Owner, model_id: str) -> Frame:
+        return framed(session, owner, models.view(session, owner, model_id), tab)
+
+    return Depends(frame)
 
 
 def version_of(model: models.FittedModel) -> str:

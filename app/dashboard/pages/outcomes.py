@@ -8,7 +8,7 @@ from starlette.responses import Response
 from app.dashboard import render, snippets
 from app.dashboard.charts import prepare_to_draw
 from app.dashboard.forms.fields import SentForm
-from app.dashboard.pages.model_tabs import Frame, framed_as
+from app.dashboard.pages.models import Frame, framed_as
 from app.services import health
 from app.services.access.keys import READ, TRAIN
 from app.services.fits import creation

@@ -11,7 +11,8 @@ from starlette.responses import Response
 
 from app.dashboard import snippets
 from app.dashboard.forms.fields import SentForm, text
-from app.dashboard.pages.model_tabs import Frame, framed_as, predict_page
+from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.pages.predict_row import predict_page
 from app.dashboard.sparkline import WIDTH
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError

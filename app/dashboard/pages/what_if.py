@@ -8,7 +8,8 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.pages.model_tabs import Frame, framed_as, typed
+from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.pages.predict_row import typed
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.explanations import contrasts, densities, importance

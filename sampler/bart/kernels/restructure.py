@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from sampler.bart.kernels.change_and_swap import list_splits
+from sampler.bart.kernels.below_split import list_splits
 from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, Forest, Work, step_signature
 from sampler.bart.kernels.tree_prior import log_split, log_stay
 from sampler.bart.kernels.tree_tables import plane_of

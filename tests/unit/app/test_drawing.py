@@ -12,7 +12,7 @@ import pytest
 from app.dashboard import charts
 from app.dashboard.drawing import chains, effects, held_out, shapes
 from app.dashboard.drawing.canvas import COLOURS, ChartStyle
-from app.dashboard.pages import model_tabs, models
+from app.dashboard.pages import model_tabs, models, predict_row
 from app.services.explanations.importance import FeatureShare, LossGrowth
 from app.services.explanations.partial_dependence import CurveBounds, Dependence, FeatureRows
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
@@ -92,7 +92,7 @@ def test_pages_of_models_prepare_the_first_chart(monkeypatch):
         if thread.daemon and thread.name.startswith("draw"):
             thread.join()
     assert len(drawn) == 1
-    for router in (models.router, model_tabs.router):
+    for router in (models.router, model_tabs.router, predict_row.router):
         assert charts.prepare_to_draw in [each.dependency for each in router.dependencies]
 
 

@@ -11,7 +11,7 @@ from sampler.kernels import arrays
 from sampler.kernels.jit import warm
 from tests.support.kernel_cases import codes_of, goes_left, padded
 from tests.support.open_kernels import (
-    change_and_swap,
+    below_split,
     histograms,
     pairs,
     rows,
@@ -165,7 +165,7 @@ def test_send_down(rng, n, weighted):
     weights = rng.integers(0, 2**28, n).astype(np.int32)
     key, shift = rows.shifted(9, 1)
     sent = member.copy()
-    moved = change_and_swap.send_down(
+    moved = below_split.send_down(
         sent, column, np.uint8(2), np.uint8(key), np.uint8(shift), np.uint8(7),
         weights if weighted else weights[:0], n,
     )  # fmt: skip
@@ -192,5 +192,5 @@ def test_constant_columns(rng, share):
             codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), n, np.zeros((6, 256, 8), np.int32),
         )  # fmt: skip
         columns = np.zeros(6, np.int32)
-        found = change_and_swap.list_constant(data, padded(member, 255), np.uint8(0), columns)
+        found = below_split.list_constant(data, padded(member, 255), np.uint8(0), columns)
         assert columns[:found].tolist() == expected

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler.posterior import arviz as export
-from sampler.posterior.arviz import draws_of
+from sampler.posterior.display.arviz import draws_of
 from tests.support.models.random_posteriors import make_posterior
 
 

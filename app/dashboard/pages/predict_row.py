@@ -1,0 +1,202 @@
+"""Prediction of one row: its form, the intervals, the reasons and, of times, the survival curve."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter, Depends, Request
+from starlette.responses import Response
+
+from app.dashboard import render, snippets
+from app.dashboard.charts import prepare_to_draw, row_values
+from app.dashboard.pages.models import Frame, framed_as
+from app.services.access.keys import PREDICT
+from app.services.errors import (
+    InvalidRequestError,
+    NotFinishedError,
+    ServiceError,
+    TooLargeError,
+)
+from app.services.explanations import (
+    densities,
+    shap_values,
+    survival,
+)
+from app.services.explanations.shap_values import ShapRequest
+from app.services.explanations.survival import SurvivalRequest
+from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.middleware.concurrency import GateOf
+from app.web.scopes import GuardedRoute, needs
+
+router = APIRouter(
+    prefix="/ui/models",
+    include_in_schema=False,
+    route_class=GuardedRoute,
+    dependencies=[Depends(prepare_to_draw)],
+)
+LEVELS = (0.5, 0.9)
+MOST_REASONS = 20  # features in the table of reasons
+
+
+@router.get("/{model_id}/predict")
+@needs(PREDICT)
+async def predict(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, framed_as("predict")],
+) -> Response:
+    """Show forms for a row and for a file; with values in the query, also the prediction of the row."""
+    model_id = frame["model"].id
+    return await predict_page(request, predictor, gate, owner, model_id, frame)
+
+
+async def predict_page(
+    request: Request,
+    predictor: Predictor,
+    gate: GateOf,
+    owner: str,
+    model_id: str,
+    frame: Frame,
+    *,
+    of_file: Any = None,
+    file_snippets: list[snippets.Snippet] | None = None,
+) -> Response:
+    """Render the page of predictions; `of_file` is the preview of a file, or why there is none."""
+    asked = "f0" in request.query_params
+    found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, submitted=asked))
+    error = of_file if isinstance(of_file, ServiceError) else found["error"]
+    body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
+    of_row = snippets.call(
+        "predict", model_id, [found["row"]], level=list(LEVELS), interval=found["interval"]
+    )
+    path = f"/models/{model_id}/predict"
+    row_snippets = snippets.ask(request, path, of_row, method="POST", body=body) if found["row"] else []
+    return render.render(
+        request.scope,
+        "model_predict.html",
+        status=200 if error is None else error.status,
+        **frame,
+        **found,
+        of_file=None if isinstance(of_file, ServiceError) else of_file,
+        file_error=of_file if isinstance(of_file, ServiceError) else None,
+        query=urlencode([(name, value) for name, value in request.query_params.items() if name[:1] == "f"]),
+        snippets=file_snippets or row_snippets,
+    )
+
+
+def _predicted(
+    predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, submitted: bool
+) -> dict[str, Any]:
+    model, dataset = frame["model"], frame["dataset"]
+    interval = "credible" if model.settings.get("family") in ("probit", "categorical") else "predictive"
+    nothing: dict[str, Any] = {
+        "columns": [],
+        "given": [],
+        "row": None,
+        "answer": None,
+        "error": None,
+        "wrong": {},
+        "interval": interval,
+        "reasons": None,
+        "survival": None,
+        "calibrated": None,
+    }
+    if not model.draws:
+        return nothing
+    profiles = {}
+    if dataset is not None and dataset.profiles:
+        profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
+    columns = densities.features(predictor, owner, model_id, profiles)
+    usual = [typed(column.typical) for column in columns]
+    given = row_values(request, len(columns)) if submitted else usual
+    found = nothing | {"columns": columns, "given": given}
+    try:
+        found["row"] = densities.row_of(columns, given)
+        if submitted:
+            wanted = PredictRequest(
+                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
+            )
+            found["answer"] = predictor.predict(owner, model_id, wanted).to_json()
+            wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
+            found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
+            if model.calibration is not None:
+                wanted = PredictRequest(rows=[found["row"]], interval="calibrated")
+                found["calibrated"] = predictor.predict(owner, model_id, wanted).to_json()
+            found["reasons"] = _reasons(predictor, owner, model_id, found["row"])
+            if any(model.settings.get(role) for role in ("event", "lower", "upper")):
+                found["survival"] = _survival(predictor, owner, model_id, found["row"])
+    except ServiceError as error:
+        if error.status != 422:
+            raise
+        found["error"] = error
+        found["wrong"] = {fault.column: fault.detail for fault in error.errors}
+    return found
+
+
+@dataclass(frozen=True)
+class FeatureEffect:
+    """Effect of a feature on a prediction, and its bar: left end, width and mark, of a scale of 120."""
+
+    name: str
+    value: Any
+    mean: float
+    lower: float
+    upper: float
+    bar: tuple[float, float, float]
+
+
+@dataclass(frozen=True)
+class Reasons:
+    """SHAP values of one row, the largest first; `zero` is where no effect is on the bars' scale."""
+
+    scale: str
+    base: float
+    f: float
+    reasons: list[FeatureEffect]
+    zero: float
+
+
+def _survival(
+    predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]
+) -> survival.Survival | None:
+    """Return the survival curve of a row; None while the model is fitted, and where it is too much work."""
+    try:
+        return survival.survival(predictor, owner, model_id, SurvivalRequest([row]))
+    except (NotFinishedError, TooLargeError):
+        return None
+
+
+def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:
+    """Explain the prediction of a row; None while the model is fitted, and where it has no such values."""
+    try:
+        found = shap_values.explain(predictor, owner, model_id, ShapRequest(rows=[row]))
+    except (InvalidRequestError, NotFinishedError, TooLargeError):
+        return None
+    if found.classes is not None:
+        return None
+    ends: list[float] = [0.0, *found.lower[0], *found.upper[0]]
+    start, width = min(ends), (max(ends) - min(ends)) or 1.0
+
+    def place(value: float) -> float:
+        return 120 * (value - start) / width
+
+    figures = zip(found.features, found.values[0], found.lower[0], found.upper[0], strict=True)
+    reasons = [
+        FeatureEffect(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
+        for name, mean, low, high in figures
+    ]
+    reasons.sort(key=lambda reason: -abs(reason.mean))
+    return Reasons(found.scale, found.base, found.f[0], reasons[:MOST_REASONS], place(0.0))
+
+
+def typed(value: Any) -> str:
+    """Return a value as the text of a form's field; empty for a missing one."""
+    if value is None:
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return f"{value:g}" if isinstance(value, float) else str(value)
