@@ -11,7 +11,7 @@ import numpy as np
 from sampler import interrupt
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
-from sampler.posterior.assessment.conformal import check_request, predict_calibrated
+from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
 from sampler.posterior.intervals import (
@@ -73,9 +73,7 @@ class PosteriorDraws(ValuesAtRows):
             For a model that is not calibrated, and for levels that need more calibration rows.
 
         """
-        check_request(self, None, None)
-        assert self.conformal_table is not None
-        return [self.conformal_table.at(each) for each in Request.check(level, "predictive", None).levels]
+        return levels_to_claim(self, level)
 
     @property
     def usual_interval(self) -> IntervalKind:
@@ -123,8 +121,7 @@ class PosteriorDraws(ValuesAtRows):
 
         """
         if interval == CALIBRATED:
-            check_request(self, quantiles, num_draws)
-            levels = self.calibrated_levels(level)
+            levels = levels_to_claim(self, level, quantiles, num_draws)
             return predict_calibrated(self, X, levels, num_draws, ignore_extra=ignore_extra)
         request = Request.check(level, interval or self.usual_interval, quantiles, self.classes)
         coded = X if isinstance(X, Coded) else self.encode(X, ignore_extra=ignore_extra)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import Interval
+from sampler.posterior.intervals import Interval, Request
 from sampler.posterior.prediction import PredictionSet
 
 if TYPE_CHECKING:
@@ -61,6 +61,40 @@ def probabilities(prediction: Prediction) -> Floats:
     return mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
 
 
+def levels_to_claim(
+    posterior: PosteriorDraws,
+    level: float | Sequence[float] | None,
+    quantiles: Any = None,
+    num_draws: int | None = None,
+) -> list[CalibratedLevel]:
+    """Return what calibrated predictions of these levels are and promise.
+
+    Raises SettingsError for a model that has none, with figures that have none (quantiles, fewer draws), and
+    for levels that need more calibration rows.
+    """
+    table = posterior.conformal_table
+    if table is None:
+        raise SettingsError(
+            "the model has no calibrated intervals: fit it with calibrate, or use posterior.calibrate",
+            field="interval",
+            code="unavailable",
+        )
+    if quantiles is not None and np.size(quantiles):
+        raise SettingsError(
+            'quantiles are not calibrated: ask for them with interval="predictive"',
+            field="quantiles",
+            code="not_applicable",
+        )
+    if num_draws is not None and num_draws != table.draws:
+        raise SettingsError(
+            f"the intervals are calibrated for all {table.draws} draws per chain, not for {num_draws}: leave "
+            "the number of draws out",
+            field="num_draws",
+            code="not_applicable",
+        )
+    return [table.at(each) for each in Request.check(level, "predictive", None).levels]
+
+
 def predict_calibrated(
     posterior: PosteriorDraws,
     X: Any,
@@ -87,27 +121,3 @@ def predict_calibrated(
     bounds = [values.get(end, -infinite if end < 0.5 else infinite) for end in ends]
     intervals = [Interval(each.level, *bounds[2 * i : 2 * i + 2]) for i, each in enumerate(levels)]
     return replace(said, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))
-
-
-def check_request(posterior: PosteriorDraws, quantiles: Any, num_draws: int | None) -> None:
-    """Refuse calibrated predictions of a model, or with figures, that have none; raise SettingsError."""
-    table = posterior.conformal_table
-    if table is None:
-        raise SettingsError(
-            "the model has no calibrated intervals: fit it with calibrate, or use posterior.calibrate",
-            field="interval",
-            code="unavailable",
-        )
-    if quantiles is not None and np.size(quantiles):
-        raise SettingsError(
-            'quantiles are not calibrated: ask for them with interval="predictive"',
-            field="quantiles",
-            code="not_applicable",
-        )
-    if num_draws is not None and num_draws != table.draws:
-        raise SettingsError(
-            f"the intervals are calibrated for all {table.draws} draws per chain, not for {num_draws}: leave "
-            "the number of draws out",
-            field="num_draws",
-            code="not_applicable",
-        )
