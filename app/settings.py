@@ -325,14 +325,14 @@ def read_settings(**overrides: Any) -> Settings:
         wrong = error.errors(include_url=False, include_context=False, include_input=False)
     faults = []
     for fault in wrong:
-        what = fault["msg"].removeprefix("Value error, ")
+        message = fault["msg"].removeprefix("Value error, ")
         if not fault["loc"]:
-            faults.append(what)  # the message names its variable
+            faults.append(message)  # the message names its variable
             continue
         name = str(fault["loc"][0])
         option = f"--{name.removeprefix('worker_').replace('_', '-')}"
         variable = option if name in overrides else f"{PREFIX}{name.upper()}"
-        faults.append(f"{variable}: {what[:1].lower()}{what[1:]}")
+        faults.append(f"{variable}: {message[:1].lower()}{message[1:]}")
     raise SettingError("; ".join(faults) + ".")
 
 

@@ -60,10 +60,10 @@ def ahead(compute: Callable[[B], T], blocks: Iterable[B]) -> Iterator[tuple[B, T
     coming = spare.submit(copy_context().run, compute_there, left[0])
     try:
         for number, block in enumerate(left, start=1):
-            found = coming.result()
+            result = coming.result()
             if number < len(left):
                 coming = spare.submit(copy_context().run, compute_there, left[number])
-            yield block, found
+            yield block, result
     finally:
         coming.cancel()
         wait([coming])

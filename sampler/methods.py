@@ -97,8 +97,8 @@ class Method:
 
     def num_trees_of(self, family: str) -> int:
         """Give the default number of trees for a family."""
-        found = FAMILIES[family].num_trees if self.engine.forests and family in FAMILIES else None
-        return found or self.num_trees
+        of_family = FAMILIES[family].num_trees if self.engine.forests and family in FAMILIES else None
+        return of_family or self.num_trees
 
     def knows(self, family: str, moves: Iterable[str]) -> bool:
         """Tell whether trees of a family have such moves."""
@@ -305,7 +305,7 @@ def check_family(method: str, family: str) -> None:
     """Raise SettingsError for a family that the method doesn't take."""
     families = METHODS[method].families
     if family not in families:
-        others = [name for name, found in METHODS.items() if family in found.families]
+        others = [name for name, each in METHODS.items() if family in each.families]
         raise SettingsError(
             f"family {family} goes with method {' or '.join(others)}; method {method} takes family "
             f"{' or '.join(families)}",

@@ -97,8 +97,8 @@ def check_entries(
         For an unknown entry or a value out of range.
 
     """
-    given = dict(prior or {})
-    for name, value in given.items():
+    entries = dict(prior or {})
+    for name, value in entries.items():
         if name not in known:
             raise SettingsError(
                 f"unknown prior entry {name!r}{whose}; accepted are "
@@ -106,8 +106,8 @@ def check_entries(
                 field=f"prior.{name}",
                 code="unknown",
             )
-        given[name] = PRIOR[name].check(f"prior.{name}", value)
-    return given
+        entries[name] = PRIOR[name].check(f"prior.{name}", value)
+    return entries
 
 
 def _chi2_quantile(probability: float, degrees: float) -> float:

@@ -63,9 +63,9 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
         if name == "transform":
             _check_mean(values)
         elif draws_trees_alone(values):
-            field, what = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
+            field, value = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
             raise SettingsError(
-                f"{field} with {what} draws trees alone: leave out {what}, or {name}",
+                f"{field} with {value} draws trees alone: leave out {value}, or {name}",
                 field=field,
                 code="contradiction",
             )
@@ -98,10 +98,10 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
         return
     unknown = [name for name in values["moves"] if name not in family.moves]
     if unknown or values["start"] == "smc":
-        field, what = ("moves", unknown[0]) if unknown else ("start", "smc")
+        field, value = ("moves", unknown[0]) if unknown else ("start", "smc")
         raise SettingsError(
-            f"{field} with {what} has no meaning for family {values['family']}, whose trees have "
-            f"{', '.join(family.moves)} alone: leave out {what}",
+            f"{field} with {value} has no meaning for family {values['family']}, whose trees have "
+            f"{', '.join(family.moves)} alone: leave out {value}",
             field=field,
             code="not_applicable",
         )
@@ -111,20 +111,20 @@ def check_groups(settings: Settings, method: Method, columns: Collection[str]) -
     """Raise SettingsError where the fit has columns of groups, and no place for their intercepts."""
     if not columns:
         return
-    told = ""
+    reason = ""
     if not method.engine.forests:
-        told = f"method {settings.method} has no place for them beside its tree: set method=bart"
+        reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
     elif settings.family not in ("gaussian", "probit"):
-        told = f"family {settings.family} has none: set family=gaussian or probit"
+        reason = f"family {settings.family} has none: set family=gaussian or probit"
     elif NOISES[settings.noise].heavy_tails:
-        told = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
+        reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
     elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
-        what = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
-        told = f"{what} draws trees alone: leave out {what}"
-    if told:
+        value = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
+        reason = f"{value} draws trees alone: leave out {value}"
+    if reason:
         raise SettingsError(
-            f"groups have intercepts beside a sum of trees, of numbers or two classes; {told}, or leave out "
-            "groups",
+            "groups have intercepts beside a sum of trees, of numbers or two classes; "
+            f"{reason}, or leave out groups",
             field="groups",
             code="not_applicable",
         )

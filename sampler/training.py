@@ -127,10 +127,10 @@ class Training:
         """Some rows with each code of each column, int32 [p, 256, 8], -1 where there are fewer."""
         from sampler.kernels.rows import find_examples  # noqa: PLC0415  # kernels load late
 
-        found = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
-        for column, place in zip(self.padded_codes, found, strict=True):
+        rows = np.empty((len(self.codes), 256, EXAMPLES), np.int32)
+        for column, place in zip(self.padded_codes, rows, strict=True):
             find_examples(column, len(self.y), place)
-        return found
+        return rows
 
     @cached_property
     def weight_unit(self) -> float:

@@ -33,8 +33,8 @@ def sentence(error: Exception) -> Json:
     for kind, name in kinds:
         if isinstance(error, kind):
             return {"type": name, "detail": str(error) or "The worker ran out of memory."}
-    said = " ".join(str(error).split())[:MOST_SAID]
+    message = " ".join(str(error).split())[:MOST_SAID]
     return {
         "type": "internal",
-        "detail": f"The worker met an unexpected error ({type(error).__name__}: {said}).",
+        "detail": f"The worker met an unexpected error ({type(error).__name__}: {message}).",
     }

@@ -7,7 +7,7 @@ from worker.heartbeat import Watch
 PREDICTION = "prediction"
 
 
-def load_kernels(watch: Watch, *what: Settings | str) -> None:
+def load_kernels(watch: Watch, *needed: Settings | str) -> None:
     """Load the kernels that a fit (or a named group) or several need, or compile them.
 
     Raises
@@ -15,13 +15,13 @@ def load_kernels(watch: Watch, *what: Settings | str) -> None:
     EndedError
         A cancel or a drain has taken effect meanwhile; no further kernel is compiled.
     """
-    if is_warm(what):
-        warm(what)
+    if is_warm(needed):
+        warm(needed)
         return
 
     def tell(done: int, total: int) -> None:
         watch.tell(Progress("compiling", done, total))
         watch.check()
 
-    warm(what, tell)
+    warm(needed, tell)
     watch.tell(None)

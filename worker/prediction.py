@@ -51,15 +51,15 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     load_kernels(watch, PREDICTION)
     assert claim.prediction_id is not None
     with session_scope(context.engine, read_only=True) as session:
-        found = session.get(BatchPrediction, claim.prediction_id)
-        if found is None or found.dataset_id is None:
+        stored = session.get(BatchPrediction, claim.prediction_id)
+        if stored is None or stored.dataset_id is None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
-        request = found.request
+        request = stored.request
         posterior = _posterior(context, claim.model_id, request["draws"])
         names = [column.name for column in posterior.schema.inputs]
-        there = session.get_one(Dataset, found.dataset_id).columns
+        there = session.get_one(Dataset, stored.dataset_id).columns
         names += [column["name"] for column in there if column["name"] == posterior.exposure]
-        table, before = predictions.read_rows(session, found, names, claim.ordinal)
+        table, before = predictions.read_rows(session, stored, names, claim.ordinal)
     _beat(watch, 0, table.num_rows)
     coded = _encoded(posterior, table, before)
     del table
@@ -100,12 +100,12 @@ def _encoded(posterior: Posterior, table: pa.Table, first: int) -> Coded:
 
 def _parts(watch: Watch, posterior: Posterior, coded: Coded, request: Json) -> Iterator[pa.Table]:
     size = EXAMINED_ROWS if request["mcse"] or request["rhat"] else PART_ROWS
-    told, began = time.monotonic(), time.monotonic()
+    last_told, began = time.monotonic(), time.monotonic()
     for start in range(0, coded.num_rows, size):
         yield _predict(posterior, coded.part(slice(start, start + size)), request)
         now = time.monotonic()
-        if now - told > BEAT_SECONDS:
-            told, done = now, min(start + size, coded.num_rows)
+        if now - last_told > BEAT_SECONDS:
+            last_told, done = now, min(start + size, coded.num_rows)
             _beat(watch, done, coded.num_rows, done / (now - began))
 
 
@@ -113,20 +113,20 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
     num_draws = request["draws"]
     if (calibrated := request.get("calibrated")) is not None:  # as planned, whatever the model's is now
         levels = [CalibratedLevel.from_json(each) for each in calibrated]
-        said = predict_calibrated(posterior, coded, levels, num_draws)
+        prediction = predict_calibrated(posterior, coded, levels, num_draws)
     else:
         kind, quantiles = request["interval"], request["quantiles"]
-        said = posterior.predict(coded, request["levels"], kind, quantiles, num_draws)
-    if not are_finite(said):
+        prediction = posterior.predict(coded, request["levels"], kind, quantiles, num_draws)
+    if not are_finite(prediction):
         raise SamplerError("The predictions exceed the largest float: rescale the target.")
     rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
     named = columns(
-        said,
-        errors=row_diagnostics.errors(posterior, coded, said) if request["mcse"] else None,
+        prediction,
+        errors=row_diagnostics.errors(posterior, coded, prediction) if request["mcse"] else None,
         rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
     )
     table = pa.table({name: _array(values) for name, values in named.items()})
-    return table.append_column("flags", _flags(said.flags))
+    return table.append_column("flags", _flags(prediction.flags))
 
 
 def _array(values: Any) -> pa.Array:

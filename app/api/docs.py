@@ -246,10 +246,11 @@ def document(app: FastAPI) -> None:
                     "type": "http",
                     "scheme": "bearer",
                     "description": "Required unless the service listens on loopback. Operations list the "
-                    "scopes that they accept. " + "; ".join(f"`{s}`: {told}" for s, told in SCOPES.items()),
+                    "scopes that they accept. "
+                    + "; ".join(f"`{s}`: {meaning}" for s, meaning in SCOPES.items()),
                 }
             }
-            guards = {(method, path): what for method, path, what in list_needs(app)}
+            guards = {(method, path): need for method, path, need in list_needs(app)}
             for path, operations in openapi_document["paths"].items():
                 for method, operation in operations.items():
                     operation["security"] = _security(guards[method.upper(), path])

@@ -129,10 +129,10 @@ async def get_model_card(
     """
 
     def work() -> Response:
-        found, card = model_cards.describe(predictor, owner, model_id)
+        described_id, card = model_cards.describe(predictor, owner, model_id)
         page = card.to_html() if form == "html" else card.to_markdown()
         return Response(
-            page, media_type=CARD_TYPES[form], headers=CARD_HEADERS | {"Bartserve-Model-Id": found}
+            page, media_type=CARD_TYPES[form], headers=CARD_HEADERS | {"Bartserve-Model-Id": described_id}
         )
 
     return await gate.run(work)

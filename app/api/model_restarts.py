@@ -128,8 +128,8 @@ def estimate_extension(
     """
     stop = None if body.stop is None else body.stop.model_dump()
     slots = health.slots(session, settings)
-    found = restarts.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
-    return ExtensionView(**asdict(found))
+    extension = restarts.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
+    return ExtensionView(**asdict(extension))
 
 
 @router.post("/{model_id}/refit", status_code=202, response_model=ModelView, responses=responses(409, 415))

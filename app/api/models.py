@@ -250,17 +250,17 @@ def estimate_model(
     The body and the checks are those of `POST /models`, except that a fit which needs too much memory or time
     is not refused: `fits` is false.
     """
-    found = creation.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
+    plan = creation.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
     return EstimateView(
-        seconds=found.cost.seconds,
-        most_seconds=found.most.seconds,
-        slots=found.slots,
-        memory_bytes=found.most.bytes,
-        memory_limit_bytes=found.memory_limit,
-        seconds_limit=found.seconds_limit,
-        fits=found.fits,
-        settings=found.settings,
-        warnings=found.warnings,
+        seconds=plan.cost.seconds,
+        most_seconds=plan.most.seconds,
+        slots=plan.slots,
+        memory_bytes=plan.most.bytes,
+        memory_limit_bytes=plan.memory_limit,
+        seconds_limit=plan.seconds_limit,
+        fits=plan.fits,
+        settings=plan.settings,
+        warnings=plan.warnings,
     )
 
 
@@ -291,6 +291,6 @@ def delete_model(
     model_id: str, session: Deleting, predictor: ThePredictor, owner: Owner, response: Response
 ) -> None:
     """Delete a model with its draws; a running one stops. 409 for a name that several models share."""
-    found = models.delete(session, owner, model_id)
-    predictor.cache.drop(found)
-    response.headers["Bartserve-Model-Id"] = found
+    deleted_id = models.delete(session, owner, model_id)
+    predictor.cache.drop(deleted_id)
+    response.headers["Bartserve-Model-Id"] = deleted_id

@@ -258,8 +258,8 @@ async def predict_file(
     body = await request.body()
 
     if query.keep and form == JSON:
-        told = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
-        raise InvalidRequestError(errors=[Fault("keep", None, told)])
+        message = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
+        raise InvalidRequestError(errors=[Fault("keep", None, message)])
 
     def work() -> Response:
         with TemporaryFile() as file:

@@ -95,8 +95,8 @@ class TuningBody(BaseModel):
 
     def asked(self) -> TuningRequest:
         """Convert to the service's request."""
-        given = self.candidates
-        candidates = given if isinstance(given, str) else [each.given() for each in given]
+        grid = self.candidates
+        candidates = grid if isinstance(grid, str) else [each.given() for each in grid]
         return TuningRequest(candidates, self.folds, self.parsimony, self.seed)
 
 

@@ -46,14 +46,14 @@ def list_datasets(
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
-        found = list(islice(client.datasets(), limit))
+        listed = list(islice(client.datasets(), limit))
     if as_json:
-        print_json([dataset.document for dataset in found])
+        print_json([dataset.document for dataset in listed])
         return
     table = make_table("id", "name", "rows", "columns", "created")
-    for dataset in found:
-        made = ago(dataset.document["created_at"])
-        table.add_row(dataset.id, dataset.name, f"{dataset.num_rows:,}", str(len(dataset.columns)), made)
+    for dataset in listed:
+        age = ago(dataset.document["created_at"])
+        table.add_row(dataset.id, dataset.name, f"{dataset.num_rows:,}", str(len(dataset.columns)), age)
     print_table(table, "There are no datasets yet: bartserve datasets upload FILE creates one.")
 
 
@@ -97,8 +97,8 @@ def amend_dataset(
     for column, value in texts(missing_in):
         changes.setdefault(column, {}).setdefault("missing", []).append(value)
     with asking(url, data_dir, err.print) as client:
-        found = client.amend(_dataset(client, dataset), changes, missing=missing or (), name=name)
-    _show_dataset(found, as_json=as_json)
+        amended = client.amend(_dataset(client, dataset), changes, missing=missing or (), name=name)
+    _show_dataset(amended, as_json=as_json)
 
 
 @app.command("show")
@@ -107,8 +107,8 @@ def show_dataset(
 ) -> None:
     """Show the columns of a dataset."""
     with asking(url, data_dir, err.print) as client:
-        found = _dataset(client, dataset)
-    _show_dataset(found, as_json=as_json)
+        shown = _dataset(client, dataset)
+    _show_dataset(shown, as_json=as_json)
 
 
 @app.command("delete")
@@ -126,12 +126,12 @@ def _dataset(client: Client, dataset: str) -> Dataset:
     except ProblemError as error:
         if error.status != HTTPStatus.NOT_FOUND:
             raise
-    found = next((one for one in client.datasets() if one.name == dataset), None)
-    if found is None:
+    named = next((one for one in client.datasets() if one.name == dataset), None)
+    if named is None:
         raise ClientError(
             f"There is no dataset with the id or name {dataset}: bartserve datasets lists yours."
         )
-    return found
+    return named
 
 
 def _show_dataset(dataset: Dataset, *, as_json: bool) -> None:

@@ -94,14 +94,14 @@ def _free_port() -> int:
 def _wait_until_ready(
     address: str, process: subprocess.Popen[bytes], log: Path, say: Callable[[str], None]
 ) -> None:
-    began = said = time.monotonic()
+    began = last_said = time.monotonic()
     with Client(address) as client:
         while (now := time.monotonic()) < began + READY_SECONDS and process.poll() is None:
             if client.ready():
                 return
-            if now - said >= SAY_SECONDS:
+            if now - last_said >= SAY_SECONDS:
                 say(f"service   starting: {now - began:.0f} s")
-                said = now
+                last_said = now
             time.sleep(0.1)
     last = (log.read_text(errors="replace").strip().splitlines() or ["(empty)"])[-1]
     raise StartError(f"The service did not start; the last line of its log: {last}")

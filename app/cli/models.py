@@ -48,18 +48,18 @@ def list_models(
     if context.invoked_subcommand is not None:
         return
     with asking(url, data_dir, err.print) as client:
-        found = list(islice(client.models(), limit))
+        listed = list(islice(client.models(), limit))
     if as_json:
-        print_json([model.document for model in found])
+        print_json([model.document for model in listed])
         return
     table = make_table("id", "name", "target", "state", "done", "draws", "verdict", "created")
-    for model in found:
+    for model in listed:
         verdict = (model.verdict or "").replace("_", " ")
         if model.document.get("outcomes") == "no_longer_hold":
             verdict = f"{verdict}, intervals no longer hold"
-        done, made = f"{model.fraction:.0%}", ago(model.document["created_at"])
+        done, age = f"{model.fraction:.0%}", ago(model.document["created_at"])
         table.add_row(
-            model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, made
+            model.id, model.name or "", model.target, model.state, done, str(model.draws), verdict, age
         )
     print_table(table, "There are no models yet: bartserve fit FILE --target COLUMN creates one.")
 
@@ -70,22 +70,22 @@ def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_
     from app.cli.progress import about_verdict
 
     with asking(url, data_dir, err.print) as client:
-        found = client.model(model)
+        fitted = client.model(model)
     if as_json:
-        print_json(found.document)
+        print_json(fitted.document)
         return
-    out.print(f"model     {found.id}  {found.name or ''}")
-    out.print(f"state     {found.state}, {found.fraction:.0%} done, {found.draws} draws kept per chain")
-    for line in about_verdict(found) if found.verdict else []:
+    out.print(f"model     {fitted.id}  {fitted.name or ''}")
+    out.print(f"state     {fitted.state}, {fitted.fraction:.0%} done, {fitted.draws} draws kept per chain")
+    for line in about_verdict(fitted) if fitted.verdict else []:
         out.print(line)
-    if found.error:
-        out.print(f"error     {found.error}")
-    plain = {name: value for name, value in found.settings.items() if not isinstance(value, (dict, list))}
+    if fitted.error:
+        out.print(f"error     {fitted.error}")
+    plain = {name: value for name, value in fitted.settings.items() if not isinstance(value, (dict, list))}
     out.print(f"settings  {_listed(plain)}")
-    for name, value in found.settings.items():
+    for name, value in fitted.settings.items():
         if isinstance(value, (dict, list)) and value:
-            told = _listed(value) if isinstance(value, dict) else ", ".join(map(str, value))
-            out.print(f"{name:<9} {told}")
+            text = _listed(value) if isinstance(value, dict) else ", ".join(map(str, value))
+            out.print(f"{name:<9} {text}")
 
 
 @app.command("save")
@@ -121,11 +121,11 @@ def write_card(
 def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
     """Show the intercepts of a model's groups with 90% intervals, and how much groups differ."""
     with asking(url, data_dir, err.print) as client:
-        found = client.groups(model)
+        columns = client.groups(model)
     if as_json:
-        print_json(found)
+        print_json(columns)
         return
-    for column in found:
+    for column in columns:
         of_all = column["standard_deviation"]
         out.print(
             f"{column['column']}: standard deviation {of_all['mean']:.4g} ({of_all['lower']:.4g} to "
@@ -136,7 +136,7 @@ def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data
             figures = (f"{group[name]:.4g}" for name in ("mean", "lower", "upper"))
             table.add_row(group["group"], str(group["rows"]), *figures)
         print_table(table, "")
-    if not found:
+    if not columns:
         out.print("The model has no groups: bartserve fit FILE --target COLUMN --groups COLUMN has.")
 
 
@@ -146,11 +146,11 @@ def cancel_model(
 ) -> None:
     """Cancel a model at its next slice; its draws are kept."""
     with asking(url, data_dir, err.print) as client:
-        found = client.cancel(model)
+        cancelled = client.cancel(model)
     if as_json:
-        print_json(found.document)
+        print_json(cancelled.document)
         return
-    out.print(f"{found.id} is {'being ' if found.is_open else ''}cancelled.")
+    out.print(f"{cancelled.id} is {'being ' if cancelled.is_open else ''}cancelled.")
 
 
 @app.command("retry")
@@ -159,9 +159,9 @@ def retry_model(model: ModelName, as_json: AsJson = False, url: Url = None, data
     from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        found = follow_fit(client, client.retry(model), err)
+        fitted = follow_fit(client, client.retry(model), err)
     if as_json:
-        print_json(found.document)
+        print_json(fitted.document)
 
 
 @app.command("extend")
@@ -185,9 +185,9 @@ def extend_model(
         raise typer.BadParameter("give DRAWS, a number, or --until converged")
     stop = None if until is None else {"verdict": until}
     with asking(url, data_dir, err.print) as client:
-        found = follow_fit(client, client.extend(model, draws, stop=stop), err)
+        fitted = follow_fit(client, client.extend(model, draws, stop=stop), err)
     if as_json:
-        print_json(found.document)
+        print_json(fitted.document)
 
 
 @app.command("refit")
@@ -205,11 +205,11 @@ def refit_model(
     from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        found = follow_fit(client, client.refit(model, holdout=holdout, name=name), err)
+        fitted = follow_fit(client, client.refit(model, holdout=holdout, name=name), err)
     if as_json:
-        print_json(found.document)
+        print_json(fitted.document)
     else:
-        out.print(f"model     {found.id}")
+        out.print(f"model     {fitted.id}")
 
 
 @app.command("delete")

@@ -187,8 +187,8 @@ def _stage_of(model: Model) -> str:
 
 def _compiled(model: Model) -> str:
     """Return how many kernels are compiled, while chains wait for them, which all wait for the same."""
-    told = [(chain.iteration, chain.iterations) for chain in model.chains if chain.phase == "compiling"]
-    return " ({} of {})".format(*max(told)) if told and _stage_of(model) == COMPILING else ""
+    compiling = [(chain.iteration, chain.iterations) for chain in model.chains if chain.phase == "compiling"]
+    return " ({} of {})".format(*max(compiling)) if compiling and _stage_of(model) == COMPILING else ""
 
 
 def _phase(chain: Chain) -> str:

@@ -37,11 +37,11 @@ def select_features(
 
     with asking(url, data_dir, err.print) as client:
         study = client.select_features(model, permutations=permutations, level=level, seed=seed)
-        found = follow_study(client, study, err)
+        ended = follow_study(client, study, err)
     if as_json:
-        print_json(found.document)
+        print_json(ended.document)
         return
-    features = found.features or []
+    features = ended.features or []
     rules = list(features[0]["thresholds"]) if features else []
     table = make_table("feature", "share", *rules, "selected by")
     for feature in features:
@@ -77,11 +77,11 @@ def tune_settings(
             raise typer.BadParameter("this is not JSON", param_hint="--candidates") from None
     with asking(url, data_dir, err.print) as client:
         study = client.tune(model, candidates=tried, folds=folds, parsimony=parsimony, seed=seed)
-        found = follow_study(client, study, err)
+        ended = follow_study(client, study, err)
     if as_json:
-        print_json(found.document)
+        print_json(ended.document)
         return
-    result = found.tuning or {"trials": [], "chosen": None}
+    result = ended.tuning or {"trials": [], "chosen": None}
     table = make_table("", "settings", "log score", "behind", "+-", "rmse", "90%", "seconds")
     for place, trial in enumerate(result["trials"]):
         settings = json.dumps(trial["settings"])
@@ -90,11 +90,11 @@ def tune_settings(
             trial[name] for name in ("log_score", "behind", "behind_error", "rmse", "coverage", "seconds")
         ]
         shown = ["" if each is None else f"{each:.4g}" for each in figures]
-        told = f"{settings}: {trial['refused']}" if trial["refused"] else settings
-        table.add_row(mark, told, *shown)
+        outcome = f"{settings}: {trial['refused']}" if trial["refused"] else settings
+        table.add_row(mark, outcome, *shown)
     print_table(table, "There are no candidates.")
-    if found.tuning and found.tuning["best"] is not None:
-        err.print(f"best      {json.dumps(found.tuning['best'])}")
+    if ended.tuning and ended.tuning["best"] is not None:
+        err.print(f"best      {json.dumps(ended.tuning['best'])}")
 
 
 def calibrate(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:

@@ -48,8 +48,8 @@ def survival(
 ) -> None:
     """Print survival curves; the help is SURVIVAL."""
     errors = make_console(stderr=True)
-    given = len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists())
-    source = [pairs(rows)] if given else _table(Path(rows[0]))
+    as_pairs = len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists())
+    source = [pairs(rows)] if as_pairs else _table(Path(rows[0]))
     with asking(url, data_dir, errors.print) as client:
         answer = client.survival(model, source, times=_numbers(times), level=level)
     if as_json:

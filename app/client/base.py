@@ -82,9 +82,9 @@ class Calls:
             pause = min(LOOK_LAST, pause * LOOK_GROWTH)
 
 
-def id_of(thing: Any) -> str:
+def id_of(entity: Any) -> str:
     """Return the id of an object that has one, or the given id or name."""
-    return str(getattr(thing, "id", thing))
+    return str(getattr(entity, "id", entity))
 
 
 def address(*steps: Any) -> str:

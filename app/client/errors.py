@@ -36,9 +36,9 @@ class FitError(ClientError):
         The service's reason, if any.
     """
 
-    def __init__(self, what: str, state: str, detail: str | None) -> None:
+    def __init__(self, subject: str, state: str, detail: str | None) -> None:
         self.state, self.detail = state, detail
-        super().__init__(f"{what} ended as {state}" + (f": {detail}" if detail else "."))
+        super().__init__(f"{subject} ended as {state}" + (f": {detail}" if detail else "."))
 
 
 @dataclass(frozen=True)

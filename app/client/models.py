@@ -75,10 +75,10 @@ class Models(Calls):
             model = self.model(model)  # from now on by id, since a newer model may get the name
             return model
 
-        found = self._look(look, progress, seconds)
-        if found.state != "succeeded":
-            raise FitError(f"Model {found.id}", found.state, found.error)
-        return found
+        fitted = self._look(look, progress, seconds)
+        if fitted.state != "succeeded":
+            raise FitError(f"Model {fitted.id}", fitted.state, fitted.error)
+        return fitted
 
     def cancel(self, model: str | Model) -> Model:
         """Cancel a model at its next slice; its draws are kept."""
@@ -131,8 +131,9 @@ class Models(Calls):
             with self._transport.open(call) as answer, suppress(httpx.TransportError):
                 if answer.status_code == httpx.codes.NO_CONTENT:
                     return  # its last event was received before
-                told = answer.headers.get("Bartserve-Model-Id")  # a newer model may get the name meanwhile
-                path = address("models", told, "events") if told else path
+                # a newer model may get the name meanwhile
+                followed_id = answer.headers.get("Bartserve-Model-Id")
+                path = address("models", followed_id, "events") if followed_id else path
                 for event in events_of(answer):
                     after = event.sequence if event.sequence is not None else after
                     kind, pause = event.kind, LOOK_FIRST

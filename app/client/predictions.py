@@ -110,9 +110,9 @@ class Predictions(Calls):
         Raises as `wait`.
         """
         path = address("predictions", job)
-        found = self._look(lambda: PredictionJob.of(self._get(path)), progress, seconds)
-        if found.state != "succeeded":
-            raise FitError(f"Prediction {found.id}", found.state, found.error)
+        ended = self._look(lambda: PredictionJob.of(self._get(path)), progress, seconds)
+        if ended.state != "succeeded":
+            raise FitError(f"Prediction {ended.id}", ended.state, ended.error)
         return self._arrow(f"{path}/result")
 
     def diagnostics(self, model: str | Model, **options: Any) -> Json:
@@ -134,13 +134,13 @@ class Predictions(Calls):
         NoHoldoutError
             For a model without held-out rows.
         """
-        found = self._get(address("models", model, "variable-importance"), loss=loss)
-        if found["permutation"] is None:
+        document = self._get(address("models", model, "variable-importance"), loss=loss)
+        if document["permutation"] is None:
             raise NoHoldoutError(
-                f"Model {found['model_id']} has no importance on held-out rows: fit with holdout=0.2, say; "
-                "inclusion() gives the shares of the split rules."
+                f"Model {document['model_id']} has no importance on held-out rows: fit with holdout=0.2, say;"
+                " inclusion() gives the shares of the split rules."
             )
-        ranked: Json = found["permutation"]
+        ranked: Json = document["permutation"]
         return ranked
 
     def inclusion(self, model: str | Model, level: float = 0.9, of: str = "mean") -> list[Json]:
@@ -149,31 +149,31 @@ class Predictions(Calls):
         `of` is "mean", or "noise" for the trees that make the noise differ by row.
         """
         path = address("models", model, "variable-importance")
-        found: list[Json] = self._get(path, level=level, of=of)["features"]
-        return found
+        features: list[Json] = self._get(path, level=level, of=of)["features"]
+        return features
 
     def linear_part(self, model: str | Model, level: float = 0.9) -> list[Json] | None:
         """Return the slopes of the linear part beside the trees; None without one."""
-        found: list[Json] | None = self._get(address("models", model, "variable-importance"), level=level)[
+        terms: list[Json] | None = self._get(address("models", model, "variable-importance"), level=level)[
             "linear"
         ]
-        return found
+        return terms
 
     def groups(self, model: str | Model, level: float = 0.9) -> list[Json]:
         """Return the intercepts of groups beside the trees, by column of groups; empty without any.
 
         Each has ``column``, ``standard_deviation``, ``share`` and ``groups``, with mean and interval.
         """
-        found: list[Json] = self._get(address("models", model, "groups"), level=level)["columns"]
-        return found
+        columns: list[Json] = self._get(address("models", model, "groups"), level=level)["columns"]
+        return columns
 
     def interactions(
         self, model: str | Model, features: Sequence[str] | None = None, level: float = 0.9
     ) -> list[Json]:
         """Return how strongly each two features act together, the strongest first."""
         path = address("models", model, "interactions")
-        found: list[Json] = self._get(path, feature=features, level=level)["pairs"]
-        return found
+        pairs: list[Json] = self._get(path, feature=features, level=level)["pairs"]
+        return pairs
 
     def partial_dependence(self, model: str | Model, features: Sequence[str], **options: Any) -> Json:
         """Return how predictions change with features; `options` as in POST .../partial-dependence."""
@@ -188,8 +188,8 @@ class Predictions(Calls):
         POST .../accumulated-effects.
         """
         path = address("models", model, "accumulated-effects")
-        given = {} if rows is None else rows_json(rows)
-        body = {"feature": feature, **given, **without_none(options)}
+        of_rows = {} if rows is None else rows_json(rows)
+        body = {"feature": feature, **of_rows, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def shap(self, model: str | Model, rows: Any = None, **options: Any) -> Json:
@@ -199,8 +199,8 @@ class Predictions(Calls):
         rows.
         """
         path = address("models", model, "shap")
-        given = {} if rows is None else rows_json(rows)
-        body = {**given, **without_none(options)}
+        of_rows = {} if rows is None else rows_json(rows)
+        body = {**of_rows, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def survival(self, model: str | Model, rows: Any, **options: Any) -> Json:
@@ -228,8 +228,8 @@ class Predictions(Calls):
         rows.
         """
         path = address("models", model, "contrast")
-        given = {} if rows is None else rows_json(rows)
-        body = {"first": dict(first), "second": dict(second), **given, **without_none(options)}
+        of_rows = {} if rows is None else rows_json(rows)
+        body = {"first": dict(first), "second": dict(second), **of_rows, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def model_card(self, model: str | Model, form: Literal["html", "markdown"] = "html") -> str:

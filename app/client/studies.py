@@ -70,10 +70,10 @@ class Studies(Calls):
         seconds: float | None = None,
     ) -> Study:
         """Return a study when it has succeeded; raises as `wait`."""
-        found = self._look(lambda: self.study(study), progress, seconds)
-        if found.state != "succeeded":
-            raise FitError(f"Study {found.id}", found.state, found.error)
-        return found
+        ended = self._look(lambda: self.study(study), progress, seconds)
+        if ended.state != "succeeded":
+            raise FitError(f"Study {ended.id}", ended.state, ended.error)
+        return ended
 
     def cancel_study(self, study: str | Study) -> Study:
         """Cancel a study; its finished fits are discarded."""

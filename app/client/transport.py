@@ -120,9 +120,9 @@ class Transport:
         return headers
 
     def _no_answer(self, error: httpx.TransportError) -> NoAnswerError:
-        said = str(error) or type(error).__name__
+        cause = str(error) or type(error).__name__
         return NoAnswerError(
-            f"No response from {self.http.base_url}: {said}. Is the service running there "
+            f"No response from {self.http.base_url}: {cause}. Is the service running there "
             "(bartserve up, or BARTSERVE_URL for another URL)?"
         )
 

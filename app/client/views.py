@@ -282,10 +282,10 @@ class Study:
 
     def selected(self, rule: str = "max") -> list[str]:
         """Return the names of the features selected by a rule: "max", "se" or "local"."""
-        found = self.features or []
-        if found and rule not in found[0]["thresholds"]:
-            raise ValueError(f"rule must be one of {', '.join(found[0]['thresholds'])}, not {rule!r}")
-        return [feature["name"] for feature in found if rule in feature["selected_by"]]
+        features = self.features or []
+        if features and rule not in features[0]["thresholds"]:
+            raise ValueError(f"rule must be one of {', '.join(features[0]['thresholds'])}, not {rule!r}")
+        return [feature["name"] for feature in features if rule in feature["selected_by"]]
 
 
 def without_none(values: Mapping[str, Any]) -> Json:

@@ -323,8 +323,8 @@ async def reasons_of_rows(
     def find() -> shap_values.ExplainedRows:
         return shap_values.explain(predictor, owner, model_id, ShapRequest(num_rows=SWARM_ROWS))
 
-    def paint(found: shap_values.ExplainedRows) -> bytes:
-        return reasons.beeswarm(found, options.look(reasons.height(len(found.features))))
+    def paint(explained: shap_values.ExplainedRows) -> bytes:
+        return reasons.beeswarm(explained, options.look(reasons.height(len(explained.features))))
 
     return await studio.answer(_key(request, owner), gate, find, paint)
 

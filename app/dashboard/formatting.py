@@ -95,16 +95,16 @@ def roughly(seconds: float | None) -> str:
 
 def moment(value: datetime | str | None) -> str:
     """Format a time in UTC, to the second."""
-    found = _moment(value)
-    return NOTHING if found is None else found.strftime("%Y-%m-%d %H:%M:%S UTC")
+    when = _moment(value)
+    return NOTHING if when is None else when.strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def ago(value: datetime | str | None) -> str:
     """Format the approximate time since a moment."""
-    found = _moment(value)
-    if found is None:
+    when = _moment(value)
+    if when is None:
         return "never"
-    seconds = (datetime.now(UTC) - found).total_seconds()
+    seconds = (datetime.now(UTC) - when).total_seconds()
     if seconds < MINUTE:
         return "just now"
     if seconds < HOUR:
@@ -181,7 +181,9 @@ def phase(state: str, name: str | None) -> str:
 def advice_on(error: Mapping[str, Any] | None) -> str:
     """Return advice on a failed model."""
     kind = str((error or {}).get("type", ""))
-    return next((told for known, told in ADVICE.items() if known in kind), "Retry continues where it ended.")
+    return next(
+        (advice for known, advice in ADVICE.items() if known in kind), "Retry continues where it ended."
+    )
 
 
 def grouped(faults: Iterable[Any]) -> list[tuple[str | None, str]]:
@@ -196,7 +198,7 @@ def grouped(faults: Iterable[Any]) -> list[tuple[str | None, str]]:
             for name in ("column", "row", "detail")
         )
         rows.setdefault((column, detail), []).extend([] if row is None else [row])
-    return [(column, detail + _in_rows(found)) for (column, detail), found in rows.items()]
+    return [(column, detail + _in_rows(numbers)) for (column, detail), numbers in rows.items()]
 
 
 def _in_rows(rows: list[int]) -> str:

@@ -30,15 +30,15 @@ HEADERS = {
 @cache
 def environment() -> Environment:
     """Return the template environment with autoescaping; an undefined name is an error."""
-    made = Environment(
+    templates = Environment(
         loader=FileSystemLoader(FOLDER / "templates"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters |= formatting.FILTERS | {"settings": in_words}
-    made.globals |= {
+    templates.filters |= formatting.FILTERS | {"settings": in_words}
+    templates.globals |= {
         "static": static,
         "version": version("bartserve"),
         "state_word": formatting.state,
@@ -46,7 +46,7 @@ def environment() -> Environment:
         "phase_words": formatting.phase,
         "converged_rhat": converged_rhat,
     }
-    return made
+    return templates
 
 
 @cache

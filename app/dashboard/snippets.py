@@ -102,6 +102,6 @@ def _curl(url: str, method: str, body: Any, query: Mapping[str, Any] | None, *, 
     if body is not None:
         sent = json.dumps(body, ensure_ascii=False)
         sent = json.dumps(body, ensure_ascii=False, indent=2) if len(sent) > SHORT else sent
-        sent = shlex.quote(HIDDEN.sub(lambda found: f"\\u{ord(found[0]):04x}", sent))
+        sent = shlex.quote(HIDDEN.sub(lambda match: f"\\u{ord(match[0]):04x}", sent))
         text += f" \\\n     -H 'content-type: application/json' \\\n     -d {sent}"
     return text

@@ -115,11 +115,11 @@ def _without(column: pa.ChunkedArray, name: str, missing: Sequence[str]) -> pa.C
         try:
             values = [float(value) for value in values]
         except ValueError:
-            told = f"{', '.join(missing)[:100]}: the column has numbers, so give numbers"
-            raise InvalidRequestError(errors=[Fault(name, None, told)]) from None
+            message = f"{', '.join(missing)[:100]}: the column has numbers, so give numbers"
+            raise InvalidRequestError(errors=[Fault(name, None, message)]) from None
     elif not pa.types.is_string(column.type):
-        told = "only text and numbers can have values that mean missing"
-        raise InvalidRequestError(errors=[Fault(name, None, told)])
+        message = "only text and numbers can have values that mean missing"
+        raise InvalidRequestError(errors=[Fault(name, None, message)])
     gone = pc.is_in(column, value_set=pa.array(values, column.type))
     return pc.if_else(gone, pa.scalar(None, column.type), column)
 

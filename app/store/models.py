@@ -96,8 +96,8 @@ _HEAD = select(*(_TABLE[name] for name in ModelHead._fields)).where(
 
 def head(connection: Connection, owner: str, model_id: str) -> ModelHead | None:
     """Return the head of the owner's model with this id, or None."""
-    found = connection.execute(_HEAD, {"owner": owner, "model_id": model_id}).one_or_none()
-    return None if found is None else ModelHead(*found)
+    row = connection.execute(_HEAD, {"owner": owner, "model_id": model_id}).one_or_none()
+    return None if row is None else ModelHead(*row)
 
 
 def head_of(model: Model) -> ModelHead:

@@ -68,9 +68,9 @@ def keyless(endpoint: Endpoint) -> Endpoint:
     return _declare(Needs(frozenset(), keyless=True))(endpoint)
 
 
-def _declare(what: Needs) -> Callable[[Endpoint], Endpoint]:
+def _declare(needed: Needs) -> Callable[[Endpoint], Endpoint]:
     def declared(endpoint: Endpoint) -> Endpoint:
-        setattr(endpoint, ATTRIBUTE, what)
+        setattr(endpoint, ATTRIBUTE, needed)
         return endpoint
 
     return declared

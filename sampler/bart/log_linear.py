@@ -32,10 +32,10 @@ def gamma_prior(log_sd: float, num_trees: int) -> tuple[float, float]:
     """
     from scipy.special import polygamma, psi  # noqa: PLC0415  # slow to import
 
-    wanted = log_sd**2 / num_trees
-    shape = 1.0 / wanted + 0.5
+    variance = log_sd**2 / num_trees
+    shape = 1.0 / variance + 0.5
     for _ in range(100):
-        step = float((polygamma(1, shape) - wanted) / polygamma(2, shape))
+        step = float((polygamma(1, shape) - variance) / polygamma(2, shape))
         shape = max(shape - step, 0.5 * shape)
         if abs(step) < 1e-14 * shape:
             break

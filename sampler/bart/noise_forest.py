@@ -31,8 +31,8 @@ def groups_of(settings: Settings) -> tuple[str, ...]:
 
 def make_model(training: Training, mean: Normal) -> LogLinear:
     """Make the leaf model of the precisions, beside that of the mean."""
-    given = given_weights(training)
-    seen = (given > 0).astype(np.int32) if np.any(given == 0) else np.zeros(0, np.int32)
+    precision = given_weights(training)
+    seen = (precision > 0).astype(np.int32) if np.any(precision == 0) else np.zeros(0, np.int32)
     leaves = gamma_prior(2.0 * LOG_SD, NUM_TREES)
     return make_log_linear(leaves, 0.5, mean.noise, seen, training.padded_codes.shape[1])
 

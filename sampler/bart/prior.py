@@ -97,8 +97,8 @@ def calibrate(
     if settings.family == "probit":
         return _calibrate_probit(y, settings, knobs, len(design))
     if own := FAMILIES[settings.family].calibrate:
-        found: Constants = resolve_name(f"sampler.{own}")(y, design, weights, settings, knobs)
-        return found
+        constants: Constants = resolve_name(f"sampler.{own}")(y, design, weights, settings, knobs)
+        return constants
     num_columns = len(design)
     rest = y if line is None else y - line
     low, high = float(np.min(rest)), float(np.max(rest))
@@ -212,8 +212,8 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
                 field=f"prior.{name}",
                 code="not_applicable",
             )
-    given = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER))
-    needless = [name for name in HYPER if name in given and not _is_used(name, given)]
+    checked = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER))
+    needless = [name for name in HYPER if name in checked and not _is_used(name, checked)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"
         raise SettingsError(
@@ -221,21 +221,21 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
             field=f"prior.{needless[0]}",
             code="not_applicable",
         )
-    if "sigma" in given and "lambda" in given:
+    if "sigma" in checked and "lambda" in checked:
         raise SettingsError(
             "prior takes sigma (known noise) or lambda (its scale), not both",
             field="prior.sigma",
             code="contradiction",
         )
-    drawn_k = () if given.keys() & {"k", "k_df", "leaf_sd"} else FAMILIES[family].drawn_k
-    found = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False)) | given
-    if "k_scale" in found and "k" not in given:
-        del found["k"]  # it would change nothing
-    return found
+    drawn_k = () if checked.keys() & {"k", "k_df", "leaf_sd"} else FAMILIES[family].drawn_k
+    entries = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False)) | checked
+    if "k_scale" in entries and "k" not in checked:
+        del entries["k"]  # it would change nothing
+    return entries
 
 
-def _is_used(name: str, given: Mapping[str, Any]) -> bool:
-    return name == "k_df" or ("k_df" in given if name == "k_scale" else bool(given.get("sparse")))
+def _is_used(name: str, entries: Mapping[str, Any]) -> bool:
+    return name == "k_df" or ("k_df" in entries if name == "k_scale" else bool(entries.get("sparse")))
 
 
 def weight_warnings(training: Training, _schema: Schema) -> list[str]:

@@ -52,7 +52,7 @@ class StudentScales:
         self,
         mean: Normal,
         log_value: NDArray[np.int32],
-        given: Floats,
+        precision: Floats,
         outcome: Outcome,
         work: Work,
         iteration: int,
@@ -63,7 +63,7 @@ class StudentScales:
 
         power = float(mean.noise[LIKELIHOOD])
         seen = measure_errors(
-            log_value, given, mean.residual, mean.noise[SIGMA2], len(self._squares), self._squares
+            log_value, precision, mean.residual, mean.noise[SIGMA2], len(self._squares), self._squares
         )
         if iteration % EVERY == 0:
             place = draw_degrees(
@@ -71,5 +71,5 @@ class StudentScales:
             )
             outcome.scalars[self._place] = self._grid[place]
         degrees = float(outcome.scalars[self._place])
-        draw_scales(self._squares, given, power, degrees, work.random, self._weights)
+        draw_scales(self._squares, precision, power, degrees, work.random, self._weights)
         return self._weights

@@ -105,7 +105,7 @@ def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) 
     columns = len(rows.codes)
     return state.Room(
         rule=np.zeros(3, np.int64),
-        found=np.zeros(3, np.int64),
+        code_span=np.zeros(3, np.int64),
         columns=np.zeros(columns, np.int32),
         shelf=np.zeros(len(rows.y), np.int32),
         left=np.zeros(stats, np.int64),

@@ -180,8 +180,8 @@ def _complaint(cell: Any, kind: FeatureKind, *, read_text: bool) -> str:
     )
     cell_type = type_of_cell(cell)
     if cell_type != "text":
-        what = "" if cell_type == "other" else f" ({cell})"
-        return f"a value of type {type(cell).__name__}{what} where {form} belongs"
+        value = "" if cell_type == "other" else f" ({cell})"
+        return f"a value of type {type(cell).__name__}{value} where {form} belongs"
     shown = repr(cell if len(cell) <= 40 else cell[:37] + "...")
     if kind == "number" and not read_text and is_number(cell):
         return f"the text {shown} where a number belongs: send it without quotes"

@@ -173,8 +173,8 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
     """
     stray = (level == -2) | ((level == -1) & (column.missing == 0))
     for name in column.indicators:
-        wanted = -1 if name is None else column.levels.index(name)
-        values = np.asarray(level == wanted, dtype=np.float64)
+        number = -1 if name is None else column.levels.index(name)
+        values = np.asarray(level == number, dtype=np.float64)
         if len(column.indicators) == 1:
             values[stray] = math.nan
         yield values
@@ -263,10 +263,10 @@ def _usual_values(cells: list[Any], column: Column) -> list[list[float]] | None:
     if low is None or high is None or not all(type(cell) in plain for cell in cells):
         return None
     try:
-        found = [text_to_days(cell) if plain == (str,) else float(cell) for cell in cells]
+        values = [text_to_days(cell) if plain == (str,) else float(cell) for cell in cells]
     except (ValueError, OverflowError):
         return None
-    return [found] if all(low <= value <= high for value in found) else None
+    return [values] if all(low <= value <= high for value in values) else None
 
 
 def _check_named(table: Any, schema: Schema) -> None:
@@ -336,11 +336,11 @@ def _unseen(column: Column, labels: Labels) -> str:
 def _warn_groups(column: Column, level: NDArray[np.intp], labels: Labels, warnings: list[str]) -> None:
     """Warn about rows of new groups, and about rows without one, which count as such."""
     new, missing = int(np.count_nonzero(level == -2)), int(np.count_nonzero(level == -1))
-    told = [f"groups never seen in training: {_unseen(column, labels)} ({_rows(new)})"] if new else []
-    told += [f"missing in {_rows(missing)}"] if missing else []
-    if told:
+    parts = [f"groups never seen in training: {_unseen(column, labels)} ({_rows(new)})"] if new else []
+    parts += [f"missing in {_rows(missing)}"] if missing else []
+    if parts:
         warnings.append(
-            f"{column.name}: {'; '.join(told)}: such rows are predicted as of a new group, whose intercept "
+            f"{column.name}: {'; '.join(parts)}: such rows are predicted as of a new group, whose intercept "
             "is unknown: intervals of outcomes allow for it"
         )
 

@@ -68,29 +68,29 @@ class Groupings:
         }
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any], columns: Sequence[Column], num_reference: int) -> Groupings:
+    def from_json(cls, stored: Mapping[str, Any], columns: Sequence[Column], num_reference: int) -> Groupings:
         """Read the groupings of a model with those columns; raise ValueError, KeyError or TypeError."""
-        found = cls(
-            scales=tuple(float(scale) for scale in given["scales"]),
-            rows=tuple(tuple(counts) for counts in given["rows"]),
-            reference=tuple(tuple(places) for places in given["reference"]),
+        groupings = cls(
+            scales=tuple(float(scale) for scale in stored["scales"]),
+            rows=tuple(tuple(counts) for counts in stored["rows"]),
+            reference=tuple(tuple(places) for places in stored["reference"]),
         )
         sizes = [len(column.levels) for column in columns]
         if not 0 < len(columns) <= MOST_COLUMNS or sum(sizes) > MOST_GROUPS or 0 in sizes:
             raise ValueError("it has too many groups, or none")
-        if [len(counts) for counts in found.rows] != sizes or len(found.scales) != len(columns):
+        if [len(counts) for counts in groupings.rows] != sizes or len(groupings.scales) != len(columns):
             raise ValueError("the figures of its groups don't fit its columns of groups")
-        if [len(places) for places in found.reference] != [num_reference] * len(columns):
+        if [len(places) for places in groupings.reference] != [num_reference] * len(columns):
             raise ValueError("the groups of its reference rows don't fit them")
-        whole = [count for counts in found.rows for count in counts]
+        whole = [count for counts in groupings.rows for count in counts]
         if not all(type(count) is int and 0 <= count < 2**63 for count in whole):
             raise ValueError("the rows of its groups are no numbers of rows")
-        for places, size in zip(found.reference, sizes, strict=True):
+        for places, size in zip(groupings.reference, sizes, strict=True):
             if not all(type(place) is int and 0 <= place < size for place in places):
                 raise ValueError("its reference rows have groups that there are not")
-        if not all(0 < scale < 1e150 for scale in found.scales):
+        if not all(0 < scale < 1e150 for scale in groupings.scales):
             raise ValueError("the scales of its groups are out of range")
-        return found
+        return groupings
 
     def reference_index(self) -> NDArray[np.int32]:
         """Return the groups of the reference rows, int32 [column, row]."""
@@ -106,15 +106,15 @@ def group_names(groups: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of columns of groups; raise SettingsError for too many, and for one named twice."""
     names = () if groups is None else (groups,) if isinstance(groups, str) else tuple(groups)
     if not all(isinstance(name, str) for name in names):
-        told = f"groups must be names of columns, not {groups!r}"
-        raise SettingsError(told, field="groups", code="not_accepted")
+        message = f"groups must be names of columns, not {groups!r}"
+        raise SettingsError(message, field="groups", code="not_accepted")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        told = f"groups names {twice!r} twice"
-        raise SettingsError(told, field="groups", code="not_accepted")
+        message = f"groups names {twice!r} twice"
+        raise SettingsError(message, field="groups", code="not_accepted")
     if len(names) > MOST_COLUMNS:
-        told = f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken"
-        raise SettingsError(told, field="groups", code="too_large")
+        message = f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken"
+        raise SettingsError(message, field="groups", code="too_large")
     return names
 
 
@@ -130,15 +130,15 @@ def check_names(
     """
     for name in names:
         if name not in known:
-            told = f"groups names {name!r}, which the table doesn't have{suggestion(name, known)}"
-            raise SettingsError(told, field="groups", code="unknown")
+            message = f"groups names {name!r}, which the table doesn't have{suggestion(name, known)}"
+            raise SettingsError(message, field="groups", code="unknown")
         role = next((role for role, column in taken.items() if column == name), None)
         if role is not None:
-            told = f"groups: {name!r} is the {role} already"
-            raise SettingsError(told, field="groups", code="contradiction")
+            message = f"groups: {name!r} is the {role} already"
+            raise SettingsError(message, field="groups", code="contradiction")
         if features is not None and name in features:
-            told = f"groups: {name!r} is among the features too: name it in one of the two"
-            raise SettingsError(told, field="groups", code="contradiction")
+            message = f"groups: {name!r} is among the features too: name it in one of the two"
+            raise SettingsError(message, field="groups", code="contradiction")
 
 
 def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArray[np.int32]]:
@@ -156,7 +156,7 @@ def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArr
 
     """
     problems: list[DataProblem] = []
-    found: list[Column] = []
+    columns_read: list[Column] = []
     index = np.zeros((len(columns), len(columns[0]) if columns else 0), np.int32)
     for raw, places in zip(columns, index, strict=True):
         before = len(problems)
@@ -164,8 +164,8 @@ def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArr
         if len(problems) > before:
             continue
         missing = np.flatnonzero(labels.index < 0)
-        told = "the group is missing: give such rows a group of their own, or leave them out"
-        problems += [DataProblem(raw.name, int(row) + 1, told) for row in missing[:NAMED_CELLS]]
+        message = "the group is missing: give such rows a group of their own, or leave them out"
+        problems += [DataProblem(raw.name, int(row) + 1, message) for row in missing[:NAMED_CELLS]]
         if len(missing) > NAMED_CELLS:
             more = len(missing) - NAMED_CELLS
             problems.append(DataProblem(raw.name, None, f"and {more} more rows without a group"))
@@ -173,16 +173,18 @@ def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArr
         place = {level: k for k, level in enumerate(levels)}
         if len(levels) and not len(missing):
             places[:] = np.array([place[name] for name in labels.names], np.int32)[labels.index]
-        found.append(Column(raw.name, "category", levels))
-    total = sum(len(column.levels) for column in found)
+        columns_read.append(Column(raw.name, "category", levels))
+    total = sum(len(column.levels) for column in columns_read)
     if total > MOST_GROUPS:
-        names = ", ".join(column.name for column in found)
+        names = ", ".join(column.name for column in columns_read)
         problems.append(
-            DataProblem(found[0].name, None, f"{total} groups ({names}) are too many: at most {MOST_GROUPS}")
+            DataProblem(
+                columns_read[0].name, None, f"{total} groups ({names}) are too many: at most {MOST_GROUPS}"
+            )
         )
     if problems:
         raise DataError(problems)
-    return tuple(found), index
+    return tuple(columns_read), index
 
 
 def columns_of(table: Table, names: Sequence[str]) -> list[RawColumn]:

@@ -77,10 +77,10 @@ class LinearTerms:
             if 0 < len(present) < len(values):
                 rows.append((position, True, 1 - len(present) / len(values), 1.0, 0.0, 1.0))
         if not 0 < len(rows) <= MOST_TERMS:
-            found = "no column with two values" if not rows else f"{len(rows)} terms"
+            have = "no column with two values" if not rows else f"{len(rows)} terms"
             raise SettingsError(
                 f"linear: a linear part has 1 to {MOST_TERMS} terms, one for a number and one for each level "
-                f"of a category but one, and there {'is' if not rows else 'are'} {found}: leave linear out, "
+                f"of a category but one, and there {'is' if not rows else 'are'} {have}: leave linear out, "
                 "or learn from other features",
                 field="linear",
                 code="out_of_range",
@@ -93,13 +93,13 @@ class LinearTerms:
         """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
         column, missing = np.array(self.column), np.array(self.missing)[:, None]
         mean, scale, low, high = np.array([self.mean, self.scale, self.low, self.high])[:, :, None]
-        found = np.empty((len(column), values.shape[1]))
+        z = np.empty((len(column), values.shape[1]))
         for start in range(0, values.shape[1], ROWS):
             x = values[column, start : start + ROWS]
             unknown = np.isnan(x)
             held = np.where(unknown, mean, np.clip(x, low, high))
-            found[:, start : start + ROWS] = (np.where(missing, unknown, held) - mean) / scale
-        return found
+            z[:, start : start + ROWS] = (np.where(missing, unknown, held) - mean) / scale
+        return z
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
@@ -109,23 +109,23 @@ class LinearTerms:
         }
 
     @classmethod
-    def from_json(cls, given: Mapping[str, Any], num_columns: int) -> LinearTerms:
+    def from_json(cls, stored: Mapping[str, Any], num_columns: int) -> LinearTerms:
         """Read terms of a model of that many coded columns; raise ValueError, KeyError or TypeError."""
         lists: dict[str, Any] = {
-            field.name: tuple(given[field.name]) for field in fields(cls) if field.name != "slope_scale"
+            field.name: tuple(stored[field.name]) for field in fields(cls) if field.name != "slope_scale"
         }
-        found = cls(**lists, slope_scale=float(given["slope_scale"]))
-        count = len(found.column)
+        terms = cls(**lists, slope_scale=float(stored["slope_scale"]))
+        count = len(terms.column)
         if {*map(len, lists.values())} != {count} or not 0 < count <= MOST_TERMS:
             raise ValueError("its linear part has lists of different lengths, or too long ones")
-        if not all(type(column) is int and 0 <= column < num_columns for column in found.column):
+        if not all(type(column) is int and 0 <= column < num_columns for column in terms.column):
             raise ValueError("its linear part has terms of columns that there are not")
-        if not all(type(missing) is bool for missing in found.missing):
+        if not all(type(missing) is bool for missing in terms.missing):
             raise ValueError("its linear part doesn't say which terms are of missing values")
-        numbers = np.array([found.mean, found.scale, found.low, found.high], np.float64)
-        if not np.all(np.isfinite(numbers)) or not np.all(numbers[1] > 0) or not found.slope_scale > 0:
+        numbers = np.array([terms.mean, terms.scale, terms.low, terms.high], np.float64)
+        if not np.all(np.isfinite(numbers)) or not np.all(numbers[1] > 0) or not terms.slope_scale > 0:
             raise ValueError("its linear part has figures out of range")
-        return found
+        return terms
 
 
 def slope_names(count: int) -> tuple[str, ...]:
@@ -162,7 +162,7 @@ def ridge_fit(z: Floats, y: Floats, weights: Floats | None) -> Floats:
     projected = basis.T @ moment
     squares = float(weight @ (y - y_centre) ** 2)
     seen = int(np.count_nonzero(weight))
-    best, found = math.inf, np.zeros(len(z))
+    best, coefficients = math.inf, np.zeros(len(z))
     for penalty in float(size[-1]) * 10.0 ** np.arange(-12, 4.0, 0.25):
         shrunk = projected / (size + penalty)
         rest = squares - float(shrunk @ (2 * projected - size * shrunk))
@@ -171,5 +171,5 @@ def ridge_fit(z: Floats, y: Floats, weights: Floats | None) -> Floats:
             continue
         score = max(rest, 0.0) / free**2
         if score < best:
-            best, found = score, basis @ shrunk
-    return np.asarray(z.T @ found)
+            best, coefficients = score, basis @ shrunk
+    return np.asarray(z.T @ coefficients)

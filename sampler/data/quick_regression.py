@@ -73,9 +73,9 @@ def _binned(codes: NDArray[np.uint8], y: Floats, weights: Floats) -> Codes:
     """Merge codes into at most 32 bins, of the 30 columns that explain most of y by their bins' means."""
     columns = []
     for column in codes:
-        _, found = np.unique(column, return_inverse=True)
-        count = int(found.max()) + 1
-        columns.append(found * min(BINS, count) // count)
+        _, level = np.unique(column, return_inverse=True)
+        count = int(level.max()) + 1
+        columns.append(level * min(BINS, count) // count)
     binned = np.array(columns, np.int64).reshape(len(codes), len(y))
     if len(binned) <= MOST_COLUMNS or not weights.any():
         return binned[:MOST_COLUMNS]
@@ -92,11 +92,11 @@ def _boost(binned: Codes, y: Floats, weights: Floats) -> Floats:
     """Fit boosted trees by weighted least squares; return their sum at every row, also those of weight 0."""
     columns, rows = binned.shape
     offset = np.arange(columns)[:, None] * BINS
-    found = np.zeros(rows)
+    fit = np.zeros(rows)
     if columns == 0:
-        return found
+        return fit
     for _ in range(TREES):
-        residual = weights * (y - found)
+        residual = weights * (y - fit)
         leaf = np.zeros(rows, np.int64)
         for depth in range(DEPTH):
             # sums over the rows of every leaf, column and bin
@@ -111,5 +111,5 @@ def _boost(binned: Codes, y: Floats, weights: Floats) -> Floats:
             column, cut = best // BINS, best % BINS
             leaf = 2 * leaf + (binned[column[leaf], np.arange(rows)] > cut[leaf])
         value = np.bincount(leaf, residual, 1 << DEPTH) / (np.bincount(leaf, weights, 1 << DEPTH) + SHRINKAGE)
-        found += RATE * value[leaf]
-    return found
+        fit += RATE * value[leaf]
+    return fit

@@ -201,8 +201,8 @@ def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64
 def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
     numbers = finite_numbers(raw)
     bad = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > LARGEST_COUNT)
-    told = f"a count must be a whole number from 0 to {LARGEST_COUNT}"
-    reject_rows(raw.name, bad, f'{told}; family="gaussian" takes any numbers')
+    message = f"a count must be a whole number from 0 to {LARGEST_COUNT}"
+    reject_rows(raw.name, bad, f'{message}; family="gaussian" takes any numbers')
     low, high = float(numbers.min()), float(numbers.max())
     if low == high:
         detail = f"constant target: every value is {low:g}, so there is nothing to learn"

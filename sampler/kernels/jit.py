@@ -153,12 +153,12 @@ def address(entry: Kernel, leaf_model: type | None = None) -> int:
     return int(entry.build(leaf_model).address)
 
 
-def warm(what: Work | Sequence[Work] | None = None, progress: Tell | None = None) -> float:
+def warm(needed: Work | Sequence[Work] | None = None, progress: Tell | None = None) -> float:
     """Compile the kernels that some work needs, or load them from the disk cache.
 
     Parameters
     ----------
-    what
+    needed
         The settings of a fit, the name of one of `kernels.GROUPS`, several of these, or None for every
         kernel. Processes share the compiling of several better than of one after the other.
     progress
@@ -172,7 +172,7 @@ def warm(what: Work | Sequence[Work] | None = None, progress: Tell | None = None
         Seconds that compiling took, here or in other processes; 0 when all was on disk.
 
     """
-    names = _groups(what)
+    names = _groups(needed)
     if _loaded.issuperset(names):
         return 0.0
     tell = progress or (lambda _done, _total: None)
@@ -203,9 +203,9 @@ def load_inner_kernels() -> None:
             entry.build(leaf_model(name))
 
 
-def is_warm(what: Work | Sequence[Work] | None = None) -> bool:
+def is_warm(needed: Work | Sequence[Work] | None = None) -> bool:
     """Whether the disk cache already holds every kernel that some work needs."""
-    return all(map(jit_cache.is_complete, _groups(what)))
+    return all(map(jit_cache.is_complete, _groups(needed)))
 
 
 def load_ready() -> None:
@@ -217,20 +217,20 @@ def load_ready() -> None:
             warm(name)
 
 
-def _groups(what: Work | Sequence[Work] | None) -> list[str]:
-    """List the groups that `what` needs, each after those that it needs itself."""
+def _groups(needed: Work | Sequence[Work] | None) -> list[str]:
+    """List the groups that work needs, each after those that it needs itself."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
 
-    if what is None:
-        wanted: Iterable[str] = GROUPS
-    elif isinstance(what, str):
-        wanted = [what]
-    elif isinstance(what, Sequence):
-        wanted = [name for each in what for name in _groups(each)]
+    if needed is None:
+        names: Iterable[str] = GROUPS
+    elif isinstance(needed, str):
+        names = [needed]
+    elif isinstance(needed, Sequence):
+        names = [name for each in needed for name in _groups(each)]
     else:
-        wanted = what.kernel_groups
+        names = needed.kernel_groups
     ordered: dict[str, None] = {}
-    for name in wanted:
+    for name in names:
         ordered |= dict.fromkeys([*GROUPS[name].needs, name])
     return list(ordered)
 

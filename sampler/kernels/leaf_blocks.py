@@ -28,10 +28,10 @@ class Blocks(NamedTuple):
 
 
 @kernel(allocates=False)
-def clean_rules(room: Blocks, first: Int, last: Int, column: Int, wanted: Int) -> Int:
+def clean_rules(room: Blocks, first: Int, last: Int, column: Int, chosen: Int) -> Int:
     """Rules of a column that cut none of the blocks listed from `first` to `last`: how many there are.
 
-    With `wanted` not negative, the one of that number goes to `room.rule`.
+    With `chosen` not negative, the one of that number goes to `room.rule`.
     """
     low, high, missing, mixed = np.int64(255), np.int64(-1), np.int64(0), False
     bad, order, ranges = room.bad, room.order, room.ranges
@@ -64,11 +64,11 @@ def clean_rules(room: Blocks, first: Int, last: Int, column: Int, wanted: Int) -
         cut_left += bad[1, c]
         for side in range(2):
             if (cut_left if side else cut_right) == 0:
-                if number == wanted:
+                if number == chosen:
                     room.rule[0], room.rule[1], room.rule[2] = column, c, side
                 number += 1
     if missing and not mixed:
-        if number == wanted:
+        if number == chosen:
             room.rule[0], room.rule[1], room.rule[2] = column, PRESENT_OR_MISSING, 0
         number += 1
     return number
@@ -89,13 +89,13 @@ def draw_clean(room: Blocks, random: Words, first: Int, last: Int) -> Int:
     number = count_clean(room, first, last)
     if number == 0:
         return 0
-    wanted = below(random, number)
+    chosen = below(random, number)
     for column in range(room.ranges.shape[1]):
         here = clean_rules(room, first, last, column, NONE)
-        if wanted < here:
-            clean_rules(room, first, last, column, wanted)
+        if chosen < here:
+            clean_rules(room, first, last, column, chosen)
             return number
-        wanted -= here
+        chosen -= here
     return number
 
 

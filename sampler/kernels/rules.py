@@ -44,11 +44,11 @@ def try_column(random: Words, shares: Floats2, num_columns: Int) -> Int:
     """Draw any column by its share, or uniformly where there are no shares."""
     if len(shares) == 0:
         return below(random, num_columns)
-    wanted = uniform(random) * shares[1, num_columns - 1]
+    mass = uniform(random) * shares[1, num_columns - 1]
     low, high = np.int64(0), np.int64(num_columns - 1)
     while low < high:
         middle = (low + high) // 2
-        if shares[1, middle] > wanted:
+        if shares[1, middle] > mass:
             high = middle
         else:
             low = middle + 1
@@ -56,19 +56,19 @@ def try_column(random: Words, shares: Floats2, num_columns: Int) -> Int:
 
 
 @kernel(allocates=False)
-def redraw_column(random: Words, shares: Floats2, columns: Ints, found: Int) -> Int:
-    """Draw one of the first `found` columns listed, by its share or uniformly."""
+def redraw_column(random: Words, shares: Floats2, columns: Ints, count: Int) -> Int:
+    """Draw one of the first `count` columns listed, by its share or uniformly."""
     if len(shares) == 0:
-        return np.int64(columns[below(random, found)])
+        return np.int64(columns[below(random, count)])
     total = 0.0
-    for k in range(found):
+    for k in range(count):
         total += shares[0, columns[k]]
     left = uniform(random) * total
-    for k in range(found):
+    for k in range(count):
         left -= shares[0, columns[k]]
         if left < 0.0:
             return np.int64(columns[k])
-    return np.int64(columns[found - 1])
+    return np.int64(columns[count - 1])
 
 
 @kernel(inline=True, allocates=False)
@@ -92,12 +92,12 @@ def draw_column(
         column = try_column(random, shares, num_columns)
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
             return column
-    found = 0
+    count = 0
     for column in range(num_columns):
         if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
-            columns[found] = column
-            found += 1
-    column = redraw_column(random, shares, columns, found)
+            columns[count] = column
+            count += 1
+    column = redraw_column(random, shares, columns, count)
     look_at_column(data, slots, leaf, everywhere, column, span)
     return column
 

@@ -100,8 +100,8 @@ class AssessablePosterior(PosteriorDraws):
 
         """
         rows = LabelledRows.read(self, X, y, weights)
-        found: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
-        return found
+        bins: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
+        return bins
 
     def calibrate(self, X: Any, y: Any, weights: Any = None) -> Self:
         """Calibrate by rows that the posterior was not fitted to (`holdout_rows` chooses such).

@@ -92,8 +92,8 @@ class Ensemble:
             parts.append((ensemble, values, copies.sums.setdefault((ensemble, key), {}) if again else {}))
         sums = _zeros((len(draws), count, 1 if total else codes.shape[2]), self, total=total)
         if several:
-            found = several[0].sums(coded.codes, draws).reshape(len(draws), count, -1)
-            sums += found.sum(axis=2, keepdims=True, dtype=np.int64) if total else found
+            of_several = several[0].sums(coded.codes, draws).reshape(len(draws), count, -1)
+            sums += of_several.sum(axis=2, keepdims=True, dtype=np.int64) if total else of_several
         for ensemble, values, known in parts:  # grid steps are exact: their sums don't depend on the order
             _add_by_value(sums, ensemble, codes, values, draws, known)
         return sums
@@ -101,10 +101,10 @@ class Ensemble:
     def _divided(self, features: Sequence[Sequence[int]]) -> list[Ensemble]:
         """Divide into the trees that use none of these features, each of them alone, and if any, several."""
         divided = [(scale, _divide(trees, features, self.num_features)) for scale, trees in self.parts]
-        found = [copy(self) for _ in divided[0][1]]
-        for number, ensemble in enumerate(found):
+        ensembles = [copy(self) for _ in divided[0][1]]
+        for number, ensemble in enumerate(ensembles):
             ensemble.parts = [(scale, trees[number]) for scale, trees in divided]
-        return found
+        return ensembles
 
     def sums(
         self, codes: NDArray[np.uint8], draws: NDArray[np.int64] | None = None
@@ -156,8 +156,8 @@ def _add_by_value(
 
     `codes` are uint8 [coded column, block, row]; `known` are the sums of earlier values.
     """
-    found, first = np.unique(values, return_index=True)
-    new = {int(value): block for value, block in zip(found, first, strict=True) if value not in known}
+    distinct, first = np.unique(values, return_index=True)
+    new = {int(value): block for value, block in zip(distinct, first, strict=True) if value not in known}
     if new:
         rows = codes[:, list(new.values())]
         fresh = ensemble.sums(rows.reshape(len(rows), -1), draws).reshape(len(sums), len(new), -1)
@@ -174,11 +174,11 @@ def _zeros(shape: tuple[int, int, int], ensemble: Ensemble, *, total: bool) -> N
 
 def _largest(chains: Sequence[Draws]) -> int:
     """Return the largest possible sum of one leaf per tree, in size."""
-    found = 0
+    largest_sum = 0
     for draws in chains:
         largest = np.maximum.reduceat(np.abs(draws.leaf.astype(np.int64)), draws.tree_start[:-1])
-        found = max(found, int(largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0)))
-    return found
+        largest_sum = max(largest_sum, int(largest.reshape(draws.num_draws, -1).sum(axis=1).max(initial=0)))
+    return largest_sum
 
 
 def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> SortedTrees:

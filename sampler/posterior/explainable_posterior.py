@@ -201,8 +201,8 @@ class ExplainablePosterior(PosteriorDraws):
         each = (self.leaf_counts.shape[2] + self.own_work) / self.num_trees
         wish = Wish(features, grid or {}, levels, ice, max_work / each)
         average = self._average_of(chosen) if of == "mean" else None
-        found = partial_dependence(self._header, f, coded, len(chosen), wish, average)
-        return replace(found, classes=self.classes)
+        effect = partial_dependence(self._header, f, coded, len(chosen), wish, average)
+        return replace(effect, classes=self.classes)
 
     def shap(
         self,

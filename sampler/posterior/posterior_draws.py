@@ -272,12 +272,12 @@ class PosteriorDraws(ValuesAtRows):
 
     @cached_property
     def _summary(self) -> Summary:
-        found = self._summarise()
-        told = [
+        summary = self._summarise()
+        more = [
             None if self.sigma is None else noise_prior_reason(self.sigma, self._header),
             None if self._intercepts is None else self._intercepts.disagreement(self.group_sds()),
         ]
-        return replace(found, reasons=[*found.reasons, *(reason for reason in told if reason)])
+        return replace(summary, reasons=[*summary.reasons, *(reason for reason in more if reason)])
 
     def _summarise(self) -> Summary:
         f = self.draws_by_figure(self.reference)

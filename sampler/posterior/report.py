@@ -115,12 +115,12 @@ def _figures(x: Floats, weights: Floats | None) -> dict[str, list[float | None]]
         mean = np.sum(x * weights, axis=(1, 2))
         sd = np.sqrt(np.sum((x - mean[:, None, None]) ** 2 * weights, axis=(1, 2)))
         unknown: list[float | None] = [None] * len(x)
-        found = {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
-        return found | {"mcse_mean": _plain(mean_error(x, weights))}
-    found = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
+        figures = {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
+        return figures | {"mcse_mean": _plain(mean_error(x, weights))}
+    figures = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
     known = x.shape[2] >= FEWEST_DRAWS
     nothing: list[float | None] = [None] * len(x)
-    return found | {name: _plain(of(x)) if known else nothing for name, of in FIGURES.items()}
+    return figures | {name: _plain(of(x)) if known else nothing for name, of in FIGURES.items()}
 
 
 def _plain(values: Floats) -> list[float | None]:

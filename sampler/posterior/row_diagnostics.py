@@ -86,11 +86,13 @@ def errors(posterior: PosteriorDraws, coded: Coded, prediction: Prediction) -> E
         if prediction.interval == "predictive":
             error = posterior.bound_errors(coded.part(rows), prediction.draws)
         mean[rows] = posterior.draw_weights.mean_error(f, prediction.draws).reshape(shape)
-        for (level, values), (_, found) in zip(bounds, into, strict=True):
+        for (level, values), (_, error_of) in zip(bounds, into, strict=True):
             if error is None:
-                found[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(shape)
+                error_of[rows] = posterior.draw_weights.quantile_error(f, level, prediction.draws).reshape(
+                    shape
+                )
             else:
-                found[rows] = error(values[rows])
+                error_of[rows] = error(values[rows])
     return Errors(mean, intervals, quantiles)
 
 
@@ -148,8 +150,8 @@ def thinned(posterior: PosteriorDraws, coded: Coded, num_draws: int, count: int)
             code="out_of_range",
         )
     chosen = posterior.draw_weights.spaced(num_draws, count)
-    found = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(posterior, coded, num_draws)]
-    values = np.concatenate(found) if found else np.empty((0, count))
+    blocks = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(posterior, coded, num_draws)]
+    values = np.concatenate(blocks) if blocks else np.empty((0, count))
     classes = posterior.classes
     return values if classes is None or len(classes) == 2 else values.reshape(-1, len(classes), count)
 

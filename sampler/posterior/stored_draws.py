@@ -126,10 +126,10 @@ class StoredDraws:
             return None
         if not all(DEGREES in draws.scalars for draws in chains):
             raise PackedError("the draws don't have the degrees of freedom of the model's noise")
-        found = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
-        if not noise_law.are_degrees(found):
+        degrees = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
+        if not noise_law.are_degrees(degrees):
             raise PackedError("the draws' degrees of freedom are not among those that noise may have")
-        return found
+        return degrees
 
     def degrees(self, num_draws: int | None = None) -> Floats | None:
         """Return draws of the noise's degrees of freedom, float64 [chain, draw]; None for normal noise."""

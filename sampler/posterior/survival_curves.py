@@ -105,15 +105,15 @@ def check_times(posterior: PosteriorDraws, times: Any) -> Floats:
         assert target.max is not None
         return default_times(target.min, target.max, positive=positive)
     try:
-        found = np.atleast_1d(np.asarray(times, np.float64))
+        points = np.atleast_1d(np.asarray(times, np.float64))
     except (TypeError, ValueError):
-        found = np.empty(0)
-    fine = found.ndim == 1 and 0 < len(found) <= MOST_TIMES and bool(np.all(np.isfinite(found)))
-    if not fine or np.any(np.diff(found) <= 0):
+        points = np.empty(0)
+    fine = points.ndim == 1 and 0 < len(points) <= MOST_TIMES and bool(np.all(np.isfinite(points)))
+    if not fine or np.any(np.diff(points) <= 0):
         raise SettingsError(
             f"times must be 1 to {MOST_TIMES} increasing finite numbers", field="times", code="out_of_range"
         )
-    return found
+    return points
 
 
 def survival_curves(

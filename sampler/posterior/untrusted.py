@@ -256,5 +256,5 @@ def _is_number(value: Any) -> bool:
     return whole or (isinstance(value, float) and math.isfinite(value))
 
 
-def _wrong(what: str) -> PackedError:
-    return PackedError(f"the model file can't be used: {what}")
+def _wrong(detail: str) -> PackedError:
+    return PackedError(f"the model file can't be used: {detail}")

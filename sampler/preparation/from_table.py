@@ -115,16 +115,16 @@ def prepare(
     check_groups(resolved, METHODS[resolved.method], grouped)
     table = read(X)
     y = one_column(y)
-    given = target_name or getattr(y, "name", None)
+    own_name = target_name or getattr(y, "name", None)
     target, outcome, censored = read_outcomes(
-        y, str(given or "y"), table.num_rows, resolved, roles, weighted=weights is not None
+        y, str(own_name or "y"), table.num_rows, resolved, roles, weighted=weights is not None
     )
     named_so = exposure_name or getattr(exposure, "name", None) or "exposure"
     exposed = None if exposure is None else str(named_so)
     names = {role: column.name for role, column in roles.items()}
     others = {f"column of {role}": name for role, name in names.items()}
-    check_names(grouped, table.names, {"target": given, "column of exposures": exposed} | others, features)
-    taken = [*([target.name] if given else []), *([] if exposed is None else [exposed]), *names.values()]
+    check_names(grouped, table.names, {"target": own_name, "column of exposures": exposed} | others, features)
+    taken = [*([target.name] if own_name else []), *([] if exposed is None else [exposed]), *names.values()]
     reserved = [*(name for name in taken if name in table.names), *grouped]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)

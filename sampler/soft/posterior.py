@@ -51,9 +51,9 @@ class SoftPosterior(TreePosterior):
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> SoftEnsemble:
         soft = [draws for draws in chains if isinstance(draws, SoftDraws)]
-        found = SoftEnsemble(SoftDraws.join(soft), num_features)
-        self._soft_ensemble = found
-        return found
+        ensemble = SoftEnsemble(SoftDraws.join(soft), num_features)
+        self._soft_ensemble = ensemble
+        return ensemble
 
     def _values(self, codes: NDArray[np.uint8], chosen: NDArray[np.int64]) -> Floats:
         """Compute the expected leaf values of the chosen draws, float64 [draw, row, k]."""
@@ -106,26 +106,26 @@ class SoftEnsemble(Ensemble):
 
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
-        found = np.empty((len(chosen), len(x), value.shape[1]))
+        means = np.empty((len(chosen), len(x), value.shape[1]))
         warm("soft-prediction")
         soft_values(
             draws.is_split, draws.tree_start, self.first_split, self.right, draws.threshold,
             np.ascontiguousarray(draws.direction), value, draws.sharpness, x,
-            np.ascontiguousarray(chosen), np.empty(self._most_nodes), found,
+            np.ascontiguousarray(chosen), np.empty(self._most_nodes), means,
         )  # fmt: skip
-        return found
+        return means
 
 
 def _values_of_codes(header: Header) -> list[list[float]]:
     """Read the numbers that the codes of each column stand for; raise PackedError for invalid ones."""
-    found = header.constants.get("values")
-    if not isinstance(found, list) or len(found) != len(header.grid.cuts):
+    values = header.constants.get("values")
+    if not isinstance(values, list) or len(values) != len(header.grid.cuts):
         raise PackedError("the model's header doesn't say what the codes of soft splits stand for")
-    for column in found:
+    for column in values:
         numbers = isinstance(column, list) and all(isinstance(value, int | float) for value in column)
         if not numbers or not 1 <= len(column) <= CODES or not all(0 <= value <= 1 for value in column):
             raise PackedError("the model's header doesn't say what the codes of soft splits stand for")
-    return found
+    return values
 
 
 def _right_children(draws: SoftDraws) -> NDArray[np.int64]:

@@ -86,8 +86,8 @@ class CalibratedLevel:
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values that `from_json` reads."""
-        made = {"ends": None if self.ends is None else list(self.ends)}
-        return self.claim | made | {"least_probability": self.least_probability}
+        ends = {"ends": None if self.ends is None else list(self.ends)}
+        return self.claim | ends | {"least_probability": self.least_probability}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> CalibratedLevel:
@@ -158,11 +158,11 @@ class ConformalTable:
                 code="out_of_range",
             )
         at_least = None if self.kind == "folds" else level
-        made = CalibratedLevel(level, self.rows, at_least, self._text(level))
+        claim = CalibratedLevel(level, self.rows, at_least, self._text(level))
         if self.of_classes:
             least = float(self.scores[self.rows - rank])
-            return CalibratedLevel(**vars(made) | {"least_probability": least})
-        return CalibratedLevel(**vars(made) | {"ends": self._ends(level, rank)})
+            return CalibratedLevel(**vars(claim) | {"least_probability": least})
+        return CalibratedLevel(**vars(claim) | {"ends": self._ends(level, rank)})
 
     def _ends(self, level: float, rank: int) -> tuple[float, float]:
         if self.rows < TWO_SIDED_ROWS:
@@ -176,16 +176,16 @@ class ConformalTable:
         )
 
     def _text(self, level: float) -> str:
-        what = "prediction sets" if self.of_classes else "intervals"
+        noun = "prediction sets" if self.of_classes else "intervals"
         if self.kind == "folds":
             return (
                 f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
-                f"these {what}, judged by fits that had not seen the rows. No guarantee goes with it."
+                f"these {noun}, judged by fits that had not seen the rows. No guarantee goes with it."
             )
         origin = "rows held out from the fit" if self.kind == "holdout" else "outcomes reported after the fit"
         return (
             f"Of new rows like the {self.rows} {origin}, at least {level:.4g} fall inside "
-            f"these {what} on average. {NOT_PROMISED}"
+            f"these {noun} on average. {NOT_PROMISED}"
         )
 
     @property

@@ -67,8 +67,8 @@ def fit_calibrated(
     for held in parts:
         apart = None if _is_cut(posterior) else fitted(rows.prepare_without(held, settings))
         if apart is None or _is_cut(apart):
-            told = "the fit was interrupted: its intervals are not calibrated"
-            warnings.warn(told, DataWarning, stacklevel=4)
+            message = "the fit was interrupted: its intervals are not calibrated"
+            warnings.warn(message, DataWarning, stacklevel=4)
             return posterior
         scores[held] = conformity(apart, rows.labelled(apart, held))
     return posterior.calibrated_by("folds", scores)

@@ -37,11 +37,11 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
         )
     if grid == "prior":
         laws = [(3.0, 0.9), (3.0, 0.99), (10.0, 0.75)] if family == "gaussian" else [None]
-        found: list[dict[str, Any]] = [{}]
+        tried: list[dict[str, Any]] = [{}]
         for trees, k, law in product((50, 200), (1.0, 2.0, 3.0, 5.0), laws):
             of_noise = {} if law is None else {"nu": law[0], "q": law[1]}
-            found.append({"num_trees": trees, "prior": {"k": k} | of_noise})
-        return found
+            tried.append({"num_trees": trees, "prior": {"k": k} | of_noise})
+        return tried
     if family != "gaussian":
         raise SettingsError(
             "candidates model are of numbers: take prior, or a list of settings",
@@ -55,31 +55,31 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     ]
 
 
-def candidates_of(given: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
+def candidates_of(grid: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
     """Read candidates, or the name of a grid; raise SettingsError."""
-    if isinstance(given, str):
-        return candidates(given, family)
-    found = [dict(each) for each in given if isinstance(each, Mapping)]
-    if len(found) < len(given) or not found:
+    if isinstance(grid, str):
+        return candidates(grid, family)
+    listed = [dict(each) for each in grid if isinstance(each, Mapping)]
+    if len(listed) < len(grid) or not listed:
         raise SettingsError(
             "candidates must be one or more mappings of settings, or the name of a grid",
             field="candidates",
             code="not_accepted",
         )
-    return found
+    return listed
 
 
 def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
     """Add a candidate's settings to the common ones, and its prior entries to theirs."""
-    found = dict(common) | dict(own)
+    settings = dict(common) | dict(own)
     if "prior" in common and "prior" in own:
-        found["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
-    return found
+        settings["prior"] = dict(common["prior"] or {}) | dict(own["prior"] or {})
+    return settings
 
 
 def settings_in_words(settings: Mapping[str, Any]) -> str:
     """Say in words how a candidate differs from the settings that all share."""
     flat = dict(settings)
     flat |= flat.pop("prior", None) or {}
-    told = [f"{name} {str(value).lower()}" for name, value in flat.items()]
-    return ", ".join(told) or "as given"
+    parts = [f"{name} {str(value).lower()}" for name, value in flat.items()]
+    return ", ".join(parts) or "as given"

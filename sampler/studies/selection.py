@@ -161,8 +161,8 @@ class NullFits:
             prepared = self._prepare(None, settings, self.num_chains, self.seed)
         else:
             prepared = self._prepare(permutation, settings, 1, self.seed + 1 + permutation)
-        found = run(prepared, num_threads=1, report=report).inclusion()
-        return found.names, found.mean
+        inclusion = run(prepared, num_threads=1, report=report).inclusion()
+        return inclusion.names, inclusion.mean
 
     @cached_property
     def _chosen(self) -> dict[str, Any]:

@@ -206,7 +206,7 @@ def tune(
     exposed_name = settings.get("exposure_name") or getattr(exposure, "name", None)
     of_data = common | ({} if exposed_name is None else {"exposure_name": str(exposed_name)})
     units = list(product(range(len(tried)), range(folds)))
-    found: dict[tuple[int, int], FoldScores | str] = {}
+    scores: dict[tuple[int, int], FoldScores | str] = {}
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
         waiting = {
             pool.submit(
@@ -224,15 +224,15 @@ def tune(
         try:
             for done, each in enumerate(as_completed(waiting), 1):
                 try:
-                    found[waiting[each]] = each.result()
+                    scores[waiting[each]] = each.result()
                 except SettingsError as error:
-                    found[waiting[each]] = str(error)
+                    scores[waiting[each]] = str(error)
                 if progress is not None:
                     progress(done, len(units))
         finally:
             pool.shutdown(cancel_futures=True)
     return compare(
-        tried, [[found[place, fold] for fold in range(folds)] for place in range(len(tried))],
+        tried, [[scores[place, fold] for fold in range(folds)] for place in range(len(tried))],
         parsimony=parsimony, common=dict(settings),
     )  # fmt: skip
 
@@ -296,7 +296,7 @@ def _scores_of(posterior: Posterior, rows: LabelledRows) -> tuple[Floats, Floats
 
 def compare(
     tried: Sequence[Mapping[str, Any]],
-    found: Sequence[Sequence[FoldScores | str]],
+    scored: Sequence[Sequence[FoldScores | str]],
     *,
     parsimony: bool = False,
     common: Mapping[str, Any] | None = None,
@@ -307,7 +307,7 @@ def compare(
     ----------
     tried
         The candidates, simpler ones first.
-    found
+    scored
         For each of them what `score_fold` returned for every fold, or why it can't be fitted.
     parsimony
         Take the first candidate that is at most one standard error of the difference behind the best.
@@ -320,10 +320,10 @@ def compare(
         Where no candidate could be fitted.
 
     """
-    refused = [next((each for each in parts if isinstance(each, str)), "") for parts in found]
+    refused = [next((each for each in parts if isinstance(each, str)), "") for parts in scored]
     scores = [
         None if refused[place] else _by_row([each for each in parts if isinstance(each, FoldScores)])
-        for place, parts in enumerate(found)
+        for place, parts in enumerate(scored)
     ]
     means = np.array([-np.inf if each is None else each.mean() for each in scores])
     if not np.isfinite(means).any():
@@ -334,7 +334,7 @@ def compare(
     top = scores[first]
     assert top is not None
     trials = []
-    for place, (candidate, parts, own) in enumerate(zip(tried, found, scores, strict=True)):
+    for place, (candidate, parts, own) in enumerate(zip(tried, scored, scores, strict=True)):
         if own is None:
             trials.append(TriedSettings(dict(candidate), refused=refused[place]))
             continue
@@ -358,7 +358,7 @@ def compare(
         for place, trial in enumerate(trials)
         if trial.behind is not None and trial.behind_error is not None and trial.behind <= trial.behind_error
     ]
-    return Tuning(trials, near[0] if parsimony else first, len(found[0]), dict(common or {}))
+    return Tuning(trials, near[0] if parsimony else first, len(scored[0]), dict(common or {}))
 
 
 def _by_row(folds: Sequence[FoldScores]) -> Floats:

@@ -55,8 +55,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         stopped = {"by": ended_by, **seen.to_json()}
         cut = _cut(model, header, posterior) if short else None
     _beat(watch)
-    found = _score(context, claim, watch, posterior)
-    table = found.table
+    scores = _score(context, claim, watch, posterior)
+    table = scores.table
     watch.check()
     with session_scope(context.engine) as session:
         units.finish_model(
@@ -64,8 +64,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             claim,
             verdict=summary.verdict,
             diagnostics=json_safe(summary.to_json() | {"chosen": _chosen(posterior, model.settings)}),
-            holdout=json_safe(found.holdout),
-            held_out=json_safe(found.by_row),
+            holdout=json_safe(scores.holdout),
+            held_out=json_safe(scores.by_row),
             stopped=json_safe(stopped),
             cut=cut,
             calibrated=None
@@ -91,11 +91,11 @@ def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_c
 
 def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
     """Reduce the model to its draws: those that every chain with draws has."""
-    asked = model.settings["num_chains"]
+    num_chains = model.settings["num_chains"]
     counts = {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
     warnings = [*model.warnings]
-    if posterior.num_chains < asked:
-        left = f"{posterior.num_chains} of {asked}"
+    if posterior.num_chains < num_chains:
+        left = f"{posterior.num_chains} of {num_chains}"
         warnings.append(f"when the time was over, only {left} chains had draws: the model consists of these")
     return units.Cut(model.settings | counts, with_counts(header, **counts), warnings)
 

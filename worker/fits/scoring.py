@@ -28,16 +28,16 @@ def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Call
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
     rows = labelled(posterior, held)
-    found = scoring.score(posterior, rows, beat, quick=True)
+    scores = scoring.score(posterior, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
     if held.censoring:
-        base, first = _of_censored(rows, training, found), ("rows", "censored", "integrated_brier")
+        base, first = _of_censored(rows, training, scores), ("rows", "censored", "integrated_brier")
     elif rows.classes:
         base = _of_classes(posterior, rows, training)
     else:
         base = _of_numbers(posterior, training, held)
-    return {name: found[name] for name in first} | base | found | {"note": UNSEEN}
+    return {name: scores[name] for name in first} | base | scores | {"note": UNSEEN}
 
 
 def look_at(
@@ -81,13 +81,13 @@ def _of_numbers(posterior: Posterior, training: ModelRows, held: ModelRows) -> J
     return {"linear_rmse": float(np.sqrt(np.mean((linear - floats(held.y)) ** 2)))}
 
 
-def _of_censored(rows: LabelledRows, training: ModelRows, found: Json) -> Json:
+def _of_censored(rows: LabelledRows, training: ModelRows, scores: Json) -> Json:
     """Score the training rows' Kaplan-Meier curve, which knows no features."""
     seen, limits = training.censored_outcomes(), rows.coded.limits
     events = seen.limits[0] == seen.limits[1]
-    if found["integrated_brier"] is None or limits is None or not (events | np.isinf(seen.limits[1])).all():
+    if scores["integrated_brier"] is None or limits is None or not (events | np.isinf(seen.limits[1])).all():
         return {"base_integrated_brier": None}
-    at = np.array([each["time"] for each in found["brier_by_time"]])
+    at = np.array([each["time"] for each in scores["brier_by_time"]])
     curve = censored_scores.steps_at(censored_scores.kaplan_meier(seen.y, events), at)
     survival = np.broadcast_to(curve, (len(rows.y), len(at)))
     scored = censored_scores.brier(rows.y, limits[0] == limits[1], at, survival)

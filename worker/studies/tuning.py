@@ -38,7 +38,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         "groups": spec.groups,
     }
     try:
-        found = score_fold(
+        scores = score_fold(
             rows.X,
             rows.y,
             rows.weights,
@@ -50,8 +50,8 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         )
     except SettingsError as error:
         return {"refused": str(error)}
-    finite = [value if math.isfinite(value) else None for value in found.log_score]  # JSON has no infinity
-    return asdict(found) | {"log_score": finite}
+    finite = [value if math.isfinite(value) else None for value in scores.log_score]  # JSON has no infinity
+    return asdict(scores) | {"log_score": finite}
 
 
 def _settings(request: Json, number: int) -> Json:

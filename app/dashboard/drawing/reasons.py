@@ -12,14 +12,14 @@ MOST_REASONS = 12  # features of the chart; the table has all
 SHADES = 24
 
 
-def beeswarm(found: ExplainedRows, look: ChartStyle) -> bytes:
+def beeswarm(explained: ExplainedRows, look: ChartStyle) -> bytes:
     """Draw the values of all rows by feature, the largest on top, each on its interval.
 
     The colour is the rank of the feature's own value. Of several classes it shows the one that moves most.
     """
-    reasons = reasons_of(found)
+    reasons = reasons_of(explained)
     shown = reasons.features[:MOST_REASONS]
-    cells = list(zip(*(found.data or []), strict=True))
+    cells = list(zip(*(explained.data or []), strict=True))
 
     def paint(figure: Any, look: ChartStyle) -> None:
         from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415

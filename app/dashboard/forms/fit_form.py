@@ -34,8 +34,8 @@ def body_of(form: FormData) -> dict[str, Any]:
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     for knob in fit_fields.every():
-        if (said := text(form, knob.name)) is not None:
-            _put(body, knob, said, faults)
+        if (typed := text(form, knob.name)) is not None:
+            _put(body, knob, typed, faults)
     if holdout := _percent(text(form, "holdout"), faults):
         body["holdout"] = holdout
     if text(form, "missing_target") == "leave_out":

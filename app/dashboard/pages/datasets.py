@@ -123,8 +123,8 @@ def amend(
     for name, kind in kinds.items():
         codes = [value for value in form.getlist(f"{CODES}{name}") if isinstance(value, str)]
         # Texts among numbers are read as missing so that the column becomes one of numbers.
-        wanted = "number" if codes and kind in {"text", "category"} else kind
-        changes[name] = ColumnChange(wanted, codes)
+        new_kind = "number" if codes and kind in {"text", "category"} else kind
+        changes[name] = ColumnChange(new_kind, codes)
     missing = _parts(text(form, "missing"), ",") or []
     most = settings.max_body_bytes
     with (
@@ -134,8 +134,8 @@ def amend(
         dataset = datasets.save(session, owner, parsed, old.name)
         with suppress(InUseError):
             datasets.delete(session, owner, old.id)
-        made = dataset.id
-    return render.see_other(f"/ui/datasets/{made}")
+        amended_id = dataset.id
+    return render.see_other(f"/ui/datasets/{amended_id}")
 
 
 @router.post("/{dataset_id}/delete")

@@ -72,7 +72,7 @@ async def chains(
         except NotFinishedError:
             return None  # no draws yet
 
-    found = await gate.run(find)
+    growth = await gate.run(find)
     path, call = f"/models/{model_id}/diagnostics", snippets.call("diagnostics", model_id)
     if frame["model"].state != "succeeded":
         path, call = f"{path}/growth", snippets.call("growth", model_id)
@@ -80,7 +80,7 @@ async def chains(
         request.scope,
         "model_chains.html",
         **frame,
-        growth=found,
+        growth=growth,
         weights=weights,
         topologies=(frame["model"].diagnostics or {}).get("topologies"),
         snippets=snippets.ask(request, path, call),
@@ -105,10 +105,10 @@ async def features(
     With `pairs` also how strongly each two act together.
     """
     model_id = frame["model"].id
-    found, grouped = None, list[dict[str, Any]]()
+    ranking, grouped = None, list[dict[str, Any]]()
     together, refused = None, None
     if frame["model"].state == "succeeded":
-        found = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
+        ranking = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
         grouped = await gate.run(lambda: groups.groups(predictor, owner, model_id, 0.9).columns)
         if pairs:
             try:
@@ -122,7 +122,7 @@ async def features(
         request.scope,
         "model_features.html",
         **frame,
-        importance=found,
+        importance=ranking,
         together=together,
         refused=refused,
         grouped=grouped,
@@ -147,14 +147,14 @@ async def effects(
     model_id = frame["model"].id
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
-    found, along, swarm = None, None, None
+    dependence, along, swarm = None, None, None
     if frame["model"].state == "succeeded":
 
         def find() -> tuple[list[str], Dependence, Accumulation | None, ReasonsOfRows | None]:
             ranked = importance.importance(predictor, owner, model_id, 0.9)
             listed = [each.name for each in (ranked.permutation or ranked).features]
-            asked = DependenceRequest(features=chosen or listed[:1])
-            effect = partial_dependence.dependence(predictor, owner, model_id, asked)
+            wish = DependenceRequest(features=chosen or listed[:1])
+            effect = partial_dependence.dependence(predictor, owner, model_id, wish)
             return (
                 listed,
                 effect,
@@ -162,8 +162,8 @@ async def effects(
                 _reasons_of_rows(predictor, owner, model_id),
             )
 
-        names, found, along, swarm = await gate.run(find)
-        chosen = found.features
+        names, dependence, along, swarm = await gate.run(find)
+        chosen = dependence.features
     body = {"features": chosen, "level": 0.9}
     path = f"/models/{model_id}/partial-dependence"
     return render.render(
@@ -172,13 +172,13 @@ async def effects(
         **frame,
         names=names,
         chosen=chosen,
-        found=found,
+        found=dependence,
         along=along,
         swarm=swarm,
         swarm_height=round(100 * swarm_height(len(swarm.features))) if swarm else 0,
-        height=round(100 * chart_height(found.grid, len(found.classes or ()))) if found else 0,
-        by_level=found is not None and not is_ordered(found.grid[0]),
-        by_point=_by_point(found) if found and len(found.classes or ()) > 2 else [],
+        height=round(100 * chart_height(dependence.grid, len(dependence.classes or ()))) if dependence else 0,
+        by_level=dependence is not None and not is_ordered(dependence.grid[0]),
+        by_point=_by_point(dependence) if dependence and len(dependence.classes or ()) > 2 else [],
         query=urlencode([("feature", name) for name in chosen]),
         snippets=snippets.ask(
             request,
@@ -195,8 +195,8 @@ def _accumulated(predictor: Predictor, owner: str, model_id: str, features: list
     if len(features) > 1:
         return None
     try:
-        asked = AccumulationRequest(features[0])
-        return accumulated_effects.accumulate(predictor, owner, model_id, asked)
+        request = AccumulationRequest(features[0])
+        return accumulated_effects.accumulate(predictor, owner, model_id, request)
     except (InvalidRequestError, TooLargeError, UnusableDataError):
         return None
 
@@ -204,8 +204,8 @@ def _accumulated(predictor: Predictor, owner: str, model_id: str, features: list
 def _reasons_of_rows(predictor: Predictor, owner: str, model_id: str) -> ReasonsOfRows | None:
     """Return the SHAP values of training rows; None where the model has no such values."""
     try:
-        asked = ShapRequest(num_rows=SWARM_ROWS)
-        return shap_values.reasons_of(shap_values.explain(predictor, owner, model_id, asked))
+        request = ShapRequest(num_rows=SWARM_ROWS)
+        return shap_values.reasons_of(shap_values.explain(predictor, owner, model_id, request))
     except (InvalidRequestError, TooLargeError, UnusableDataError):
         return None
 

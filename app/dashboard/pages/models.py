@@ -91,15 +91,15 @@ def list_models(
 
 def _orders(sort: str | None, order: str | None) -> dict[str, tuple[str, str]]:
     """Return for each column the order that its heading asks for, and its present `aria-sort`."""
-    made = {}
+    orders = {}
     for name in comparison.ORDERS:
         down = name in comparison.LARGEST_FIRST
         if name == sort:
             down = order == "down" if order else down
-            made[name] = ("up" if down else "down", "descending" if down else "ascending")
+            orders[name] = ("up" if down else "down", "descending" if down else "ascending")
         else:
-            made[name] = ("down" if down else "up", "none")
-    return made
+            orders[name] = ("down" if down else "up", "none")
+    return orders
 
 
 @router.get("/compare")
@@ -113,8 +113,8 @@ def compare(
     """Show two or more models side by side: figures, the settings that differ, and held-out rows."""
     chosen = [models.view(session, owner, model_id) for model_id in dict.fromkeys(model or [])]
     if len(chosen) < 2:
-        told = f"choose 2 to {MOST_COMPARED} models in the list"
-        raise InvalidRequestError(errors=[Fault("model", None, told)])
+        message = f"choose 2 to {MOST_COMPARED} models in the list"
+        raise InvalidRequestError(errors=[Fault("model", None, message)])
     return render.render(
         request.scope,
         "model_compare.html",
@@ -250,12 +250,12 @@ def held_out_of(session: Session, owner: str, model: models.FittedModel) -> diag
 @needs(READ)
 def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
     """Return the held-out rows with their predictions as a CSV file; classes by their labels."""
-    found = diagnostics.held_out(session, owner, model_id)
-    columns = dict(found.rows)
-    if labels := found.classes:
+    held_out = diagnostics.held_out(session, owner, model_id)
+    columns = dict(held_out.rows)
+    if labels := held_out.classes:
         for name in {"actual", "predicted"} & set(columns):
             columns[name] = [labels[int(k)] for k in columns[name]]
-    ends = {end: f"{end}_{100 * found.level:g}" for end in ("lower", "upper")}
+    ends = {end: f"{end}_{100 * held_out.level:g}" for end in ("lower", "upper")}
     table = pa.table({ends.get(name, name): values for name, values in columns.items()})
     headers = {"Content-Disposition": 'attachment; filename="held-out.csv"', "Cache-Control": "no-store"}
     return Response(to_csv(table), media_type=CSV, headers=headers)
@@ -294,14 +294,14 @@ def extend(
     """Draw more from a model's chains: a number of draws, or until they have converged."""
     models.get(session, owner, model_id)
     slots = health.slots(session, settings)
-    given = text(form, "num_draws") or ""
+    typed = text(form, "num_draws") or ""
     if text(form, "until") == "converged":
         model = restarts.extend(session, owner, model_id, stop=UNTIL_CONVERGED, slots=slots)
-    elif not (given.isascii() and given.isdigit() and 1 <= int(given[:9]) <= restarts.MAX_DRAWS):
-        told = f"a whole number from 1 to {restarts.MAX_DRAWS}"
-        raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
+    elif not (typed.isascii() and typed.isdigit() and 1 <= int(typed[:9]) <= restarts.MAX_DRAWS):
+        message = f"a whole number from 1 to {restarts.MAX_DRAWS}"
+        raise InvalidRequestError(errors=[Fault("num_draws", None, message)])
     else:
-        model = restarts.extend(session, owner, model_id, int(given[:9]), slots=slots)
+        model = restarts.extend(session, owner, model_id, int(typed[:9]), slots=slots)
     after.add_task(bell.ring, len(model.progress.chains))
     return render.see_other(f"/ui/models/{model_id}")
 

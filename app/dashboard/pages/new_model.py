@@ -49,10 +49,10 @@ def create(
 ) -> Response:
     """Start the fit, then redirect to its page. Faults are shown on the form, which keeps its values."""
     try:
-        asked = fit_request(body_of(form))
+        wish = fit_request(body_of(form))
 
         def make() -> StoredResponse:
-            plan = creation.plan(engine, owner, asked, slots=health.slots_now(engine, settings))
+            plan = creation.plan(engine, owner, wish, slots=health.slots_now(engine, settings))
             with transactions() as transaction:
                 model = creation.accept(transaction, owner, plan)
                 answer = StoredResponse(303, {"Location": f"/ui/models/{model.id}"}, b"")
@@ -61,7 +61,7 @@ def create(
             return answer
 
         # A form sent twice (by a double click or a reload) creates one model.
-        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(asked))
+        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(wish))
         answer = once(engine, token, make)
     except ServiceError as error:
         if error.status not in {404, 422}:
@@ -78,12 +78,12 @@ def estimate(
     """Show the form again with the estimated cost of the fit, without starting it."""
     try:
         body = body_of(form)
-        found = creation.estimated(engine, owner, fit_request(body), health.slots(session, settings))
+        estimated = creation.estimated(engine, owner, fit_request(body), health.slots(session, settings))
     except ServiceError as error:
         if error.status not in {404, 422}:
             raise
         return _page(request, session, owner, form, error)
-    return _page(request, session, owner, form, None, found, body)
+    return _page(request, session, owner, form, None, estimated, body)
 
 
 def _page(
@@ -114,8 +114,8 @@ def _page(
         field = field_of(fault) or ("target" if fault.column == chosen_target else "")
         by_field.setdefault(field, []).append(fault)
     for field, faults in by_field.items():
-        for column, told in formatting.grouped(faults):
-            wrong.setdefault(field, []).append(told if field or not column else f"{column}: {told}")
+        for column, detail in formatting.grouped(faults):
+            wrong.setdefault(field, []).append(detail if field or not column else f"{column}: {detail}")
     opened = {
         group.title
         for group in fit_fields.FOLDED

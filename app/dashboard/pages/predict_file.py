@@ -67,16 +67,16 @@ async def predict_file(
 ) -> Response:
     """Predict the rows of a file: a page with the first of them, or all as a download."""
     model_id = frame["model"].id
-    wanted = text(form, "as") or "preview"
+    form_of_answer = text(form, "as") or "preview"
 
     def work() -> FilePreview | Response:
         if not received.filename:
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
         level = _level(text(form, "level"))
-        asked = PredictRequest(file=(received.file, Options()), levels=[level], keep=[EVERY])
-        answer = predictor.predict(owner, model_id, asked)
-        if wanted in DOWNLOADS:
-            return _download(answer, received.filename, wanted)
+        wish = PredictRequest(file=(received.file, Options()), levels=[level], keep=[EVERY])
+        answer = predictor.predict(owner, model_id, wish)
+        if form_of_answer in DOWNLOADS:
+            return _download(answer, received.filename, form_of_answer)
         return preview_of(answer, received.filename, level)
 
     try:

@@ -66,21 +66,23 @@ async def predict_page(
     file_snippets: list[snippets.Snippet] | None = None,
 ) -> Response:
     """Render the page of predictions; `of_file` is the preview of a file, or why there is none."""
-    asked = "f0" in request.query_params
-    found = await gate.run(lambda: _predicted(predictor, owner, model_id, frame, request, submitted=asked))
-    error = of_file if isinstance(of_file, ServiceError) else found["error"]
-    body = {"rows": [found["row"]], "level": list(LEVELS), "interval": found["interval"]}
+    submitted = "f0" in request.query_params
+    values = await gate.run(
+        lambda: _predicted(predictor, owner, model_id, frame, request, submitted=submitted)
+    )
+    error = of_file if isinstance(of_file, ServiceError) else values["error"]
+    body = {"rows": [values["row"]], "level": list(LEVELS), "interval": values["interval"]}
     of_row = snippets.call(
-        "predict", model_id, [found["row"]], level=list(LEVELS), interval=found["interval"]
+        "predict", model_id, [values["row"]], level=list(LEVELS), interval=values["interval"]
     )
     path = f"/models/{model_id}/predict"
-    row_snippets = snippets.ask(request, path, of_row, method="POST", body=body) if found["row"] else []
+    row_snippets = snippets.ask(request, path, of_row, method="POST", body=body) if values["row"] else []
     return render.render(
         request.scope,
         "model_predict.html",
         status=200 if error is None else error.status,
         **frame,
-        **found,
+        **values,
         of_file=None if isinstance(of_file, ServiceError) else of_file,
         file_error=of_file if isinstance(of_file, ServiceError) else None,
         query=urlencode([(name, value) for name, value in request.query_params.items() if name[:1] == "f"]),
@@ -112,29 +114,29 @@ def _predicted(
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = densities.features(predictor, owner, model_id, profiles)
     usual = [typed(column.typical) for column in columns]
-    given = row_values(request, len(columns)) if submitted else usual
-    found = nothing | {"columns": columns, "given": given}
+    cells = row_values(request, len(columns)) if submitted else usual
+    values = nothing | {"columns": columns, "given": cells}
     try:
-        found["row"] = densities.row_of(columns, given)
+        values["row"] = densities.row_of(columns, cells)
         if submitted:
-            wanted = PredictRequest(
-                rows=[found["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
+            wish = PredictRequest(
+                rows=[values["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
             )
-            found["answer"] = predictor.predict(owner, model_id, wanted).to_json()
-            wanted = PredictRequest(rows=[found["row"]], levels=LEVELS, interval="credible")
-            found["credible"] = predictor.predict(owner, model_id, wanted).to_json()
+            values["answer"] = predictor.predict(owner, model_id, wish).to_json()
+            wish = PredictRequest(rows=[values["row"]], levels=LEVELS, interval="credible")
+            values["credible"] = predictor.predict(owner, model_id, wish).to_json()
             if model.calibration is not None:
-                wanted = PredictRequest(rows=[found["row"]], interval="calibrated")
-                found["calibrated"] = predictor.predict(owner, model_id, wanted).to_json()
-            found["reasons"] = _reasons(predictor, owner, model_id, found["row"])
+                wish = PredictRequest(rows=[values["row"]], interval="calibrated")
+                values["calibrated"] = predictor.predict(owner, model_id, wish).to_json()
+            values["reasons"] = _reasons(predictor, owner, model_id, values["row"])
             if any(model.settings.get(role) for role in ("event", "lower", "upper")):
-                found["survival"] = _survival(predictor, owner, model_id, found["row"])
+                values["survival"] = _survival(predictor, owner, model_id, values["row"])
     except ServiceError as error:
         if error.status != 422:
             raise
-        found["error"] = error
-        found["wrong"] = {fault.column: fault.detail for fault in error.errors}
-    return found
+        values["error"] = error
+        values["wrong"] = {fault.column: fault.detail for fault in error.errors}
+    return values
 
 
 @dataclass(frozen=True)
@@ -173,24 +175,26 @@ def _survival(
 def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:
     """Explain the prediction of a row; None while the model is fitted, and where it has no such values."""
     try:
-        found = shap_values.explain(predictor, owner, model_id, ShapRequest(rows=[row]))
+        explained = shap_values.explain(predictor, owner, model_id, ShapRequest(rows=[row]))
     except (InvalidRequestError, NotFinishedError, TooLargeError):
         return None
-    if found.classes is not None:
+    if explained.classes is not None:
         return None
-    ends: list[float] = [0.0, *found.lower[0], *found.upper[0]]
+    ends: list[float] = [0.0, *explained.lower[0], *explained.upper[0]]
     start, width = min(ends), (max(ends) - min(ends)) or 1.0
 
     def place(value: float) -> float:
         return 120 * (value - start) / width
 
-    figures = zip(found.features, found.values[0], found.lower[0], found.upper[0], strict=True)
+    figures = zip(
+        explained.features, explained.values[0], explained.lower[0], explained.upper[0], strict=True
+    )
     reasons = [
         FeatureEffect(name, row[name], mean, low, high, (place(low), place(high) - place(low), place(mean)))
         for name, mean, low, high in figures
     ]
     reasons.sort(key=lambda reason: -abs(reason.mean))
-    return Reasons(found.scale, found.base, found.f[0], reasons[:MOST_REASONS], place(0.0))
+    return Reasons(explained.scale, explained.base, explained.f[0], reasons[:MOST_REASONS], place(0.0))
 
 
 def typed(value: Any) -> str:

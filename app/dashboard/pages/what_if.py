@@ -69,8 +69,8 @@ async def what_if(
     nothing: Frame = {"names": [], "chosen": [], "found": None, "averages": [], "error": None, "by": by}
     shown = nothing
     if frame["model"].state == "succeeded":
-        wanted = list(zip(*(_padded(each) for each in (feature, of, first, second)), strict=True))
-        shown |= await gate.run(lambda: _contrast(predictor, owner, model_id, frame, wanted, by))
+        lines = list(zip(*(_padded(each) for each in (feature, of, first, second)), strict=True))
+        shown |= await gate.run(lambda: _contrast(predictor, owner, model_id, frame, lines, by))
     values = [{each.column.name: _value(each, end) for each in shown["chosen"] if each.column}
               for end in ("first", "second")]  # fmt: skip
     named = {"by": by} if by else {}
@@ -90,8 +90,8 @@ async def what_if(
     )
 
 
-def _padded(given: Sequence[str] | None) -> list[str]:
-    return [*(given or ()), *[""] * MOST_FEATURES][:MOST_FEATURES]
+def _padded(values: Sequence[str] | None) -> list[str]:
+    return [*(values or ()), *[""] * MOST_FEATURES][:MOST_FEATURES]
 
 
 def _contrast(
@@ -99,7 +99,7 @@ def _contrast(
     owner: str,
     model_id: str,
     frame: Frame,
-    wanted: Sequence[tuple[str, ...]],
+    lines: Sequence[tuple[str, ...]],
     by: str,
 ) -> Frame:
     """Compute the contrast that is asked for, of the most important feature if none is."""
@@ -110,13 +110,13 @@ def _contrast(
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
     columns = {each.name: each for each in densities.features(predictor, owner, model_id, profiles)}
-    named = [name for name, *_ in wanted if name]
+    named = [name for name, *_ in lines if name]
     if not named:
-        wanted = [(names[0], "", "", ""), *wanted[1:]]
+        lines = [(names[0], "", "", ""), *lines[1:]]
     chosen = [
         _set_feature(columns[name], name == of, (first, second), profiles.get(name) or {})
-        for place, (name, of, first, second) in enumerate(wanted)
-        if name in names and name not in [earlier for earlier, *_ in wanted[:place]]
+        for place, (name, of, first, second) in enumerate(lines)
+        if name in names and name not in [earlier for earlier, *_ in lines[:place]]
     ]
     shown: Frame = {
         "names": names,
@@ -127,21 +127,21 @@ def _contrast(
         faults += [Fault(name, None, "it is set twice") for name in names if named.count(name) > 1]
         if faults:
             raise InvalidRequestError(errors=faults)
-        asked = ContrastRequest(_row(chosen, "first"), _row(chosen, "second"), by=by or None)
-        found = contrasts.contrast(predictor, owner, model_id, asked)
+        wish = ContrastRequest(_row(chosen, "first"), _row(chosen, "second"), by=by or None)
+        difference = contrasts.contrast(predictor, owner, model_id, wish)
     except ServiceError as error:
         if error.status not in (413, 422):
             raise
         return shown | {"error": error}
-    return shown | {"found": found, "averages": _averages(found)}
+    return shown | {"found": difference, "averages": _averages(difference)}
 
 
 def _set_feature(
-    column: FormColumn, mine: bool, given: tuple[str, str], profile: Mapping[str, Any]
+    column: FormColumn, mine: bool, settings: tuple[str, str], profile: Mapping[str, Any]
 ) -> SetFeature:
     """Take the values typed for this column, or usual ones: its quartiles, or its two commonest levels."""
     if mine:
-        return SetFeature(column, *given)
+        return SetFeature(column, *settings)
     quartiles = profile.get("quantiles") or {}
     ends: list[Any] = [quartiles.get("0.75", column.max), quartiles.get("0.25", column.min)]
     if ends[0] == ends[1]:
@@ -167,20 +167,20 @@ def _value(chosen: SetFeature, end: str) -> Any:
         return getattr(chosen, end)
 
 
-def _averages(found: ContrastOfRows) -> list[AverageRow]:
+def _averages(contrast: ContrastOfRows) -> list[AverageRow]:
     """List the averages, each class where there are several, with bars on one scale."""
     named: dict[str, AverageContrast | None] = {
-        "These rows": found.average,
-        "The population they are a sample of": found.population,
-        "Rows that have the first setting already": found.treated,
-        **found.groups,
+        "These rows": contrast.average,
+        "The population they are a sample of": contrast.population,
+        "Rows that have the first setting already": contrast.treated,
+        **contrast.groups,
     }
     flat: list[tuple[str, str | None, int, float, float, float]] = []
     for name, each in named.items():
         if each is None:
             continue
         several = isinstance(each.mean, list)
-        labels: list[str | None] = list(found.classes or []) if several else [None]
+        labels: list[str | None] = list(contrast.classes or []) if several else [None]
         figures = zip(
             *(part if several else [part] for part in (each.mean, each.lower, each.upper)), strict=True
         )

@@ -48,12 +48,12 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """
-    given = None
+    rows = None
     if request.rows is not None or request.columns is not None:
-        given = columns_of(request.rows, request.columns, predictor.max_rows)
-    found, posterior = finished(predictor, owner, model)
+        rows = columns_of(request.rows, request.columns, predictor.max_rows)
+    head, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
-    count = posterior.reference.num_rows if given is None else len(next(iter(given.values()), ()))
+    count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))
     each = posterior.leaf_counts.shape[2] + posterior.own_work
     if 2 * count * posterior.num_chains * min(draws, posterior.num_draws) * each > MAX_WORK:
         raise TooLargeError(
@@ -61,13 +61,13 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
         )
     with understood():
         effects = posterior.accumulated_effects(
-            request.feature, given, list(request.levels), num_draws=request.draws
+            request.feature, rows, list(request.levels), num_draws=request.draws
         )
     ends = [(each.level, each.lower, each.upper) for each in effects.intervals]
     if not all(np.isfinite(part).all() for part in (effects.mean, *(p for _, *both in ends for p in both))):
         raise UnusableDataError("The result exceeds the largest float: rescale the target.")
     return Accumulation(
-        found.id,
+        head.id,
         draws,
         classes_of(posterior),
         effects.feature,

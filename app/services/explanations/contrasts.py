@@ -66,12 +66,12 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its data are invalid; names the field, or the column and row.
     """
-    given = None
+    rows = None
     if request.rows is not None or request.columns is not None:
-        given = columns_of(request.rows, request.columns, predictor.max_rows)
-    found, posterior = finished(predictor, owner, model)
+        rows = columns_of(request.rows, request.columns, predictor.max_rows)
+    head, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
-    count = posterior.reference.num_rows if given is None else len(next(iter(given.values())))
+    count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
     each = posterior.leaf_counts.shape[2] + posterior.own_work
     if 2 * count * draws * posterior.num_chains * each > MAX_WORK:
         raise TooLargeError(
@@ -80,7 +80,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
         )
     with understood():
         answer = posterior.contrast(
-            given,
+            rows,
             request.first,
             request.second,
             by=request.by,
@@ -91,7 +91,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
         raise UnusableDataError(TOO_LARGE)
     classes = classes_of(posterior)
     return ContrastOfRows(
-        found.id,
+        head.id,
         draws,
         answer.level,
         classes,

@@ -70,11 +70,11 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
 
     `max_points` limits the points of each chain's trace.
     """
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
-        chains = store.chains(session, [found.id])[found.id]
+        chains = store.chains(session, [head.id])[head.id]
     statistics = [chain.statistics or {} for chain in chains]
-    return Diagnostics(found.id, classes_of(posterior), **diagnose(posterior, statistics, max_points))
+    return Diagnostics(head.id, classes_of(posterior), **diagnose(posterior, statistics, max_points))
 
 
 def held_out(session: Session, owner: str, model: str) -> HeldOut:
@@ -85,12 +85,12 @@ def held_out(session: Session, owner: str, model: str) -> HeldOut:
     NotFoundError, NotFinishedError
         As `finished`; or the model has no holdout.
     """
-    found = find(session, owner, model)
-    rows = store.held_out(session, found.id)
+    stored = find(session, owner, model)
+    rows = store.held_out(session, stored.id)
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
     names = ("interval", "level", "classes", "rows", "calibration")
-    return HeldOut(found.id, found.target, **{name: rows[name] for name in names})
+    return HeldOut(stored.id, stored.target, **{name: rows[name] for name in names})
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:
@@ -102,8 +102,8 @@ def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:
 def topologies(predictor: Predictor, owner: str, model: str) -> list[Json] | None:
     """Return the topologies of a model's tree, the most probable first, or None when it has none."""
     with session_scope(predictor.engine, read_only=True) as session:
-        found: list[Json] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
-        return found
+        probabilities: list[Json] | None = (find(session, owner, model).diagnostics or {}).get("topologies")
+        return probabilities
 
 
 def target_of(predictor: Predictor, owner: str, model: str) -> str:
@@ -125,7 +125,7 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
     InvalidRequestError, TooLargeError
         The model has fewer draws, or the response would be too large.
     """
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     used = posterior.num_draws if draws is None else draws
     reference = posterior.reference
     classes = classes_of(posterior)
@@ -133,8 +133,8 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
     if f and posterior.num_chains * used * figures > MAX_CELLS:
         raise TooLargeError("These draws of f are too many for one response: ask for fewer draws.")
     if not 1 <= used <= posterior.num_draws:
-        told = f"draws must be from 1 to {posterior.num_draws}, not {used}"
-        raise InvalidRequestError(errors=[Fault("draws", None, told)])
+        message = f"draws must be from 1 to {posterior.num_draws}, not {used}"
+        raise InvalidRequestError(errors=[Fault("draws", None, message)])
     chain, draw = np.indices((posterior.num_chains, used)).reshape(2, -1)
     named: dict[str, pa.Array] = {"chain": pa.array(chain), "draw": pa.array(draw)}
     if posterior.sigma is not None:
@@ -143,10 +143,10 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
         values = posterior.sample(reference, used).reshape(len(chain), -1)
         named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
     facts = {
-        "model_id": found.id,
+        "model_id": head.id,
         "chains": posterior.num_chains,
         "draws": used,
         "classes": classes,
-        "verdict": predictor.verdict(found, posterior, used),
+        "verdict": predictor.verdict(head, posterior, used),
     }
     return with_facts(pa.table(named), facts)

@@ -20,9 +20,9 @@ def finished(predictor: Predictor, owner: str, model: str) -> tuple[ModelHead, P
     NotFoundError, NotFinishedError
         The model doesn't exist, or has not finished.
     """
-    found, posterior, _ = predictor.lookup(owner, model)
-    check_succeeded(found)
-    return found, posterior
+    head, posterior, _ = predictor.lookup(owner, model)
+    check_succeeded(head)
+    return head, posterior
 
 
 def check_succeeded(model: Model | ModelHead) -> None:

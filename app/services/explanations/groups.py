@@ -19,7 +19,7 @@ class InterceptTables:
 
 def groups(predictor: Predictor, owner: str, model: str, level: float) -> InterceptTables:
     """Return the intercepts of a model's groups with their intervals; raises as `finished`."""
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     with understood():
         columns = [effects.to_json() for effects in posterior.groups(level)]
-    return InterceptTables(found.id, posterior.num_draws, level, columns)
+    return InterceptTables(head.id, posterior.num_draws, level, columns)

@@ -81,7 +81,7 @@ def importance(
     InvalidRequestError
         The part of the model has no trees, or the model no importance by that loss.
     """
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     with understood():
         shares = posterior.inclusion(level, of)
     columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
@@ -89,10 +89,10 @@ def importance(
         FeatureShare(name, mean, lower, upper) for name, mean, lower, upper in zip(*columns, strict=True)
     ]
     return Importance(
-        found.id,
+        head.id,
         posterior.num_draws,
         level,
-        _permutation(predictor, found.id, loss),
+        _permutation(predictor, head.id, loss),
         sorted(features, key=lambda feature: -feature.mean),
         shares.draws_without_rules,
         posterior.linear_part(level),
@@ -152,9 +152,9 @@ def interactions(
     """
     if features is not None and len(features) > MOST_FEATURES:
         raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     with understood():
         answer = posterior.interactions(features, level=level)
     figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
     pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
-    return PairsOfFeatures(found.id, level, answer.draws, pairs)
+    return PairsOfFeatures(head.id, level, answer.draws, pairs)

@@ -19,14 +19,14 @@ def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCa
     NotFoundError, NotFinishedError
         As `app.services.explanations.finished_models.finished`.
     """
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
-        fitted = models.view(session, owner, found.id)
-        by_loss = (store.held_out(session, found.id) or {}).get("importance") or [None]
+        fitted = models.view(session, owner, head.id)
+        by_loss = (store.held_out(session, head.id) or {}).get("importance") or [None]
     facts = {"Name": fitted.label, "Id": fitted.id}
     if fitted.dataset_id is not None:
         facts["Dataset"] = fitted.dataset_id
     if fitted.finished_at is not None:
         facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
     with understood():
-        return found.id, posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)
+        return head.id, posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)

@@ -93,14 +93,14 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
     grid = lists_of(dict(request.grid or {}))
     if np.prod([float(len(points)) for points in grid.values()]) > MAX_POINTS:
         raise TooLargeError(f"A grid has at most {MAX_POINTS} points.")
-    given = None
+    rows = None
     if request.rows is not None or request.columns is not None:
-        given = columns_of(request.rows, request.columns, predictor.max_rows)
-    found, posterior = finished(predictor, owner, model)
+        rows = columns_of(request.rows, request.columns, predictor.max_rows)
+    head, posterior = finished(predictor, owner, model)
     with understood():
         result = posterior.partial_dependence(
             request.features,
-            given,
+            rows,
             grid=grid,
             level=list(request.levels),
             ice=ICE_ROWS if request.ice else 0,
@@ -112,7 +112,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
     draws = posterior.num_draws if request.draws is None else request.draws
     ice = result.ice
     return Dependence(
-        found.id,
+        head.id,
         draws,
         classes_of(posterior),
         result.features,
@@ -140,14 +140,14 @@ class FeatureRows:
 def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:
     """Describe the values of a feature; raises as `Predictor.lookup`."""
     with session_scope(predictor.engine, read_only=True) as session:
-        found = find(session, owner, model)
-        if found.dataset_id is None:
+        stored = find(session, owner, model)
+        if stored.dataset_id is None:
             return FeatureRows()
         try:
-            column = dataset_store.read(session, found.dataset_id, [feature]).column(0)
+            column = dataset_store.read(session, stored.dataset_id, [feature]).column(0)
         except (KeyError, DatasetGoneError):
             return FeatureRows()
-    kind = (found.settings.get("columns") or {}).get(feature)
+    kind = (stored.settings.get("columns") or {}).get(feature)
     if kind in {"category", "boolean"}:
         counted = zip(*column.value_counts().flatten(), strict=True)
         levels = [(value.as_py(), count.as_py()) for value, count in counted]

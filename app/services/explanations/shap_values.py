@@ -67,20 +67,20 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """
-    given = None
+    sent = None
     if request.rows is not None or request.columns is not None:
-        given = columns_of(request.rows, request.columns, predictor.max_rows)
-    found, posterior = finished(predictor, owner, model)
+        sent = columns_of(request.rows, request.columns, predictor.max_rows)
+    head, posterior = finished(predictor, owner, model)
     classes = classes_of(posterior)
     draws = min(request.draws, posterior.num_chains * posterior.num_draws)
     leaves = draws * float(posterior.leaf_counts.sum(axis=2).mean())
     each = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
     most = min(max(int(MAX_WORK / leaves), 1), MAX_CELLS // each)
-    rows: Any = given
-    if given is None:
+    rows: Any = sent
+    if sent is None:
         reference = posterior.reference
         rows = reference.part(spaced(reference.num_rows, max(1, min(most, request.num_rows))))
-    count = rows.num_rows if given is None else len(next(iter(given.values()), ()))
+    count = rows.num_rows if sent is None else len(next(iter(sent.values()), ()))
     if count > most or draws * each > MAX_DRAWN:
         raise TooLargeError(
             f"SHAP values of {count} rows are too much work for one request: send fewer rows at once, or ask "
@@ -91,7 +91,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     if not all(np.isfinite(part).all() for part in (answer.values, answer.lower, answer.upper)):
         raise UnusableDataError(TOO_LARGE)
     return ExplainedRows(
-        found.id,
+        head.id,
         answer.draws,
         answer.level,
         answer.game,
@@ -105,7 +105,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
         answer.values.tolist(),
         answer.lower.tolist(),
         answer.upper.tolist(),
-        None if given is not None else [list(row) for row in zip(*answer.data, strict=True)],
+        None if sent is not None else [list(row) for row in zip(*answer.data, strict=True)],
         answer.warnings,
     )
 
@@ -132,18 +132,20 @@ class ReasonsOfRows:
     features: list[FeatureReasons]
 
 
-def reasons_of(found: ExplainedRows) -> ReasonsOfRows:
+def reasons_of(explained: ExplainedRows) -> ReasonsOfRows:
     """Rank features by the mean size of their values; of several classes take the one that moves most."""
-    values, lower, upper = (np.array(part, float) for part in (found.values, found.lower, found.upper))
+    values, lower, upper = (
+        np.array(part, float) for part in (explained.values, explained.lower, explained.upper)
+    )
     label = None
     if values.ndim == 3:
         k = int(np.argmax(np.abs(values).sum(axis=(0, 1))))
         values, lower, upper = values[..., k], lower[..., k], upper[..., k]
-        label = (found.classes or [])[k]
+        label = (explained.classes or [])[k]
     size = np.abs(values).mean(axis=0)
     beyond = ((lower > 0) | (upper < 0)).sum(axis=0)
     features = [
-        FeatureReasons(found.features[j], int(j), float(size[j]), int(beyond[j]))
+        FeatureReasons(explained.features[j], int(j), float(size[j]), int(beyond[j]))
         for j in np.argsort(-size, kind="stable")
     ]
-    return ReasonsOfRows(found.scale, label, values, lower, upper, features)
+    return ReasonsOfRows(explained.scale, label, values, lower, upper, features)

@@ -66,7 +66,7 @@ def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequ
         column and row.
     """
     rows = columns_of(request.rows, request.columns, predictor.max_rows)
-    found, posterior = finished(predictor, owner, model)
+    head, posterior = finished(predictor, owner, model)
     count = len(next(iter(rows.values()), ()))
     with understood():
         times = check_times(posterior, request.times)
@@ -81,7 +81,7 @@ def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequ
     if not all(np.isfinite(part).all() for band in figures for part in (band.value, band.lower, band.upper)):
         raise UnusableDataError(TOO_LARGE)
     return Survival(
-        found.id,
+        head.id,
         answer.level,
         answer.times.tolist(),
         answer.survival.tolist(),

@@ -152,10 +152,10 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
         )
 
 
-def check_seconds(seconds: float, what: str = "fit", advice: str = SHORTER) -> None:
+def check_seconds(seconds: float, work: str = "fit", advice: str = SHORTER) -> None:
     """Refuse a fit, or other work of workers, that would take longer than the limit.
 
-    `what` names the work, `advice` says how to shorten it.
+    `work` names it, `advice` says how to shorten it.
 
     Raises
     ------
@@ -165,7 +165,7 @@ def check_seconds(seconds: float, what: str = "fit", advice: str = SHORTER) -> N
     most = actor().limits.fit_seconds
     if most is not None and seconds > most:
         raise TooLongError(
-            f"This {what} would take about {_time(seconds)}, and the limit is {_time(most)} "
+            f"This {work} would take about {_time(seconds)}, and the limit is {_time(most)} "
             f"(BARTSERVE_FIT_SECONDS). {advice}"
         )
 

@@ -82,10 +82,10 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     TooLongError
         The estimated duration exceeds the limit of a fit.
     """
-    found = _planned(engine, owner, request)
-    check_memory(found.at_most, found.dataset.num_rows, found.coded_columns)
-    check_seconds(found.most(slots).seconds)
-    return found
+    planned = _planned(engine, owner, request)
+    check_memory(planned.at_most, planned.dataset.num_rows, planned.coded_columns)
+    check_seconds(planned.most(slots).seconds)
+    return planned
 
 
 def accept(session: Session, owner: str, plan: FitPlan) -> models.FittedModel:
@@ -146,17 +146,17 @@ class Estimate:
 
 def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
     """Estimate the memory and duration of a request without starting it. Raises as `plan`."""
-    found = _planned(engine, owner, request)
-    cost = estimate(found.spec, found.dataset.num_rows, found.coded_columns, slots=slots)
+    planned = _planned(engine, owner, request)
+    cost = estimate(planned.spec, planned.dataset.num_rows, planned.coded_columns, slots=slots)
     limits = actor().limits
     return Estimate(
         cost,
-        found.most(slots),
+        planned.most(slots),
         slots,
         limits.fit_memory,
         limits.fit_seconds,
-        found.stored_settings,
-        found.choice.warnings,
+        planned.stored_settings,
+        planned.choice.warnings,
     )
 
 
@@ -201,8 +201,8 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         spec["calibrate"] = request.calibrate
     if missing:
         spec["missing_target"] = "leave_out"
-        told = f"{missing} rows without {request.target} are left out"
-        choice = replace(choice, warnings=[*choice.warnings, told])
+        warning = f"{missing} rows without {request.target} are left out"
+        choice = replace(choice, warnings=[*choice.warnings, warning])
     return FitPlan(name, request.target, dataset, settings, choice, spec, stop)
 
 

@@ -84,15 +84,15 @@ def get(session: Session, owner: str, model: str, *, succeeded: bool = False) ->
 
     `succeeded`: for a name, prefer the newest that has succeeded.
     """
-    found = None
+    stored = None
     if model.startswith("mdl_"):
-        found = store.get(session, owner, model) if is_id(model) else None
+        stored = store.get(session, owner, model) if is_id(model) else None
     elif _may_be_name(model):
-        found = store.newest_succeeded(session, owner, model) if succeeded else None
-        found = found or next(iter(store.list_page(session, owner, 1, name=model)), None)
-    if found is None:
+        stored = store.newest_succeeded(session, owner, model) if succeeded else None
+        stored = stored or next(iter(store.list_page(session, owner, 1, name=model)), None)
+    if stored is None:
         raise NotFoundError("There is no model with this id or name: GET /models lists yours.")
-    return found
+    return stored
 
 
 def _may_be_name(text: str) -> bool:

@@ -40,8 +40,8 @@ def check_model_name(name: str) -> str:
     """Return a name for a model; raise InvalidRequestError for one that can't be part of URLs."""
     name = check_name(name, MAX_NAME)
     if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
-        told = "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_"
-        raise InvalidRequestError(errors=[Fault("name", None, told)])
+        message = "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_"
+        raise InvalidRequestError(errors=[Fault("name", None, message)])
     return name
 
 
@@ -97,16 +97,18 @@ def _check_target(
     """Check the target, and the columns that tell of censored outcomes, {role: name}, if any."""
     others = [request.target, *(name for role, name in request.roles.items() if role not in columns)]
     if doubled := [name for name in columns.values() if name in others]:
-        told = "a column of events or limits can't have another role as well"
-        raise UnusableDataError(errors=[Fault(name, None, told) for name in doubled])
+        message = "a column of events or limits can't have another role as well"
+        raise UnusableDataError(errors=[Fault(name, None, message) for name in doubled])
     y = table.column(request.target)
     try:
         if not columns:
             target, outcomes = read_target(y, request.target, table.num_rows, settings.family)
             check_outcomes(settings.transform, outcomes)
             return target
-        given = [table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES]
-        roles = read_roles(given[0], given[1], given[2], columns)
+        outcome_columns = [
+            table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES
+        ]
+        roles = read_roles(outcome_columns[0], outcome_columns[1], outcome_columns[2], columns)
         of_trees = METHODS[settings.method].engine.forests
         weighted = request.roles.get("weights") is not None
         check_censoring(settings, of_trees=of_trees, weighted=weighted)
@@ -126,8 +128,8 @@ def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings)
     except SettingsError as error:
         raise UnusableDataError(errors=[Fault(weights, None, str(error), error.code)]) from None
     if weights == request.target:
-        told = "the target can't be the weights as well"
-        raise UnusableDataError(errors=[Fault(weights, None, told)])
+        message = "the target can't be the weights as well"
+        raise UnusableDataError(errors=[Fault(weights, None, message)])
     try:
         read_weights(table.column(weights), table.num_rows)
     except DataError as error:
@@ -143,8 +145,8 @@ def _check_exposure(table: pa.Table, request: FitRequest, settings: Settings) ->
     except SettingsError as error:
         raise _refused(error) from None
     if exposure in (request.target, request.roles.get("weights")):
-        told = "the column of exposures can't have another role as well"
-        raise UnusableDataError(errors=[Fault(exposure, None, told)])
+        message = "the column of exposures can't have another role as well"
+        raise UnusableDataError(errors=[Fault(exposure, None, message)])
     try:
         read_exposure(table.column(exposure), exposure, table.num_rows)
     except DataError as error:
@@ -234,12 +236,16 @@ def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitReque
 
 def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
     """Refuse categories of numbers that float64 storage has rounded."""
-    told = "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind=NAME:category"
+    message = (
+        "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind=NAME:category"
+    )
     rounded = [
-        found.name for found in summaries if choice.kinds.get(found.name) == "category" and is_beyond(found)
+        column.name
+        for column in summaries
+        if choice.kinds.get(column.name) == "category" and is_beyond(column)
     ]
     if rounded:
-        raise DataError([DataProblem(name, None, told.replace("NAME", name)) for name in rounded])
+        raise DataError([DataProblem(name, None, message.replace("NAME", name)) for name in rounded])
 
 
 def check_cuts(cuts: Any, choice: Choice) -> None:
@@ -247,5 +253,5 @@ def check_cuts(cuts: Any, choice: Choice) -> None:
     if isinstance(cuts, str) and cuts in SCHEMES:
         return
     if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
-        told = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
-        raise InvalidRequestError(errors=[Fault("prior", None, told, "not_accepted", "prior.cuts")])
+        message = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
+        raise InvalidRequestError(errors=[Fault("prior", None, message, "not_accepted", "prior.cuts")])

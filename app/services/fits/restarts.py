@@ -49,8 +49,8 @@ def retry(session: Session, owner: str, model_id: str) -> FittedModel:
     if model.state == SUCCEEDED:
         raise ConflictError("The model has succeeded: POST /models/{id}/extend draws more.")
     if model.state not in {CANCELLED, FAILED}:
-        told = "is being cancelled: retry it afterwards" if model.cancel_requested else "is not finished"
-        raise ConflictError(f"The model is {model.state} and {told}.")
+        state = "is being cancelled: retry it afterwards" if model.cancel_requested else "is not finished"
+        raise ConflictError(f"The model is {model.state} and {state}.")
     quotas.check_queued(session, owner)
     queue.retry(session, model)
     audit.record(session, owner, "model.retried", model.id)
@@ -166,13 +166,13 @@ def _planned(
     except SettingsError as error:
         raise ConflictError(str(error)) from None
     if num_draws is None and stop is None:
-        told = "give num_draws, stop rules, or both"
-        raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
+        message = "give num_draws, stop rules, or both"
+        raise InvalidRequestError(errors=[Fault("num_draws", None, message)])
     has, chains = int(settings.get("num_draws", 0)), int(settings.get("num_chains", 0))
     more = max(has // 2, 1) if num_draws is None else num_draws
     if has + more > MAX_DRAWS:
-        told = f"each chain would have {has + more} draws; the maximum is {MAX_DRAWS}"
-        raise InvalidRequestError(errors=[Fault("num_draws", None, told)])
+        message = f"each chain would have {has + more} draws; the maximum is {MAX_DRAWS}"
+        raise InvalidRequestError(errors=[Fault("num_draws", None, message)])
     header = model_store.header(session, model.id)
     if header is None or not chains or queue.checkpoints(session, model.id) != chains:
         raise ConflictError("The model has no stored states of its chains: they can't be continued.")

@@ -22,10 +22,10 @@ def resolve(
     """
     if rules is None:
         return None
-    given = {name: value for name, value in rules.items() if value is not None}
-    if not any(name in given for name in RULES):
+    resolved = {name: value for name, value in rules.items() if value is not None}
+    if not any(name in resolved for name in RULES):
         raise _refusal("stop", f"name at least one of {', '.join(RULES)}", "not_accepted")
-    if given.get("verdict") == "converged" and settings["num_chains"] == 1:
+    if resolved.get("verdict") == "converged" and settings["num_chains"] == 1:
         raise _refusal(
             "stop.verdict", "a single chain never is: raise num_chains, or use approximate", "contradiction"
         )
@@ -35,10 +35,10 @@ def resolve(
             "stop", f"method {method} makes all its draws at once: choose num_draws", "not_applicable"
         )
     most = min(times_draws * num_draws, LIMITS["num_draws"][1])
-    if given.setdefault("max_draws", most) < num_draws:
-        told = f"the rules are first checked at num_draws, {num_draws}: it can't be less"
-        raise _refusal("stop.max_draws", told, "contradiction")
-    return {**dict.fromkeys(RULES), **given, "first_look": num_draws}
+    if resolved.setdefault("max_draws", most) < num_draws:
+        message = f"the rules are first checked at num_draws, {num_draws}: it can't be less"
+        raise _refusal("stop.max_draws", message, "contradiction")
+    return {**dict.fromkeys(RULES), **resolved, "first_look": num_draws}
 
 
 def _refusal(field: str, message: str, code: str) -> InvalidRequestError:

@@ -32,8 +32,8 @@ def names_of(keep: Sequence[str], present: Sequence[str]) -> list[str]:
 def check_free(kept: Collection[str], figures: Collection[str]) -> None:
     """Refuse to repeat columns that have the name of a figure; raises InvalidRequestError."""
     if taken := [name for name in kept if name in figures]:
-        told = "the answer has a column of this name: rename yours, or leave it out of keep"
-        raise InvalidRequestError(errors=[Fault(name, None, told) for name in taken])
+        message = "the answer has a column of this name: rename yours, or leave it out of keep"
+        raise InvalidRequestError(errors=[Fault(name, None, message) for name in taken])
 
 
 def beside(kept: pa.Table, figures: pa.Table) -> pa.Table:

@@ -155,13 +155,13 @@ def _codes_of_numbers(values: NDArray[np.float64], starts: NDArray[np.int64]) ->
     if len(starts) < MIN_NUMBERS:
         return []
     distinct, counts = values[starts], np.diff(starts, append=len(values))
-    found = []
+    codes = []
     for end, rest in ((0, distinct[1:]), (-1, distinct[:-1])):
         value = float(distinct[end])
         apart = abs(value - (rest[0] if end == 0 else rest[-1])) > rest[-1] - rest[0]
         if apart and NINES.fullmatch(f"{value:g}"):
-            found.append({"value": value, "count": int(counts[end])})
-    return found
+            codes.append({"value": value, "count": int(counts[end])})
+    return codes
 
 
 def _quantiles(values: NDArray[np.float64], show: Any) -> Json:

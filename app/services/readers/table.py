@@ -128,18 +128,18 @@ class ReadTable:
 
     def summary(self, kinds: list[str]) -> str:
         """Return how the file was read, in one line."""
-        said = [FORMATS[self.read_as["format"]]]
+        parts = [FORMATS[self.read_as["format"]]]
         if self.dialect is not None:
-            said = [WORDS.get(self.read_as["separator"], "a single column"), self.read_as["encoding"]]
-            said += ["decimal commas"] if self.read_as["decimal"] == "comma" else []
+            parts = [WORDS.get(self.read_as["separator"], "a single column"), self.read_as["encoding"]]
+            parts += ["decimal commas"] if self.read_as["decimal"] == "comma" else []
         plural = {"category": "categories", "text": "text"}
         counted = {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
         counts = ", ".join(
             f"{count} {kind if count == 1 else plural.get(kind, kind + 's')}"
             for kind, count in counted.items()
         )
-        said.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({counts})")
-        return f"read as: {', '.join(said)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
+        parts.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({counts})")
+        return f"read as: {', '.join(parts)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
 
 
 @contextmanager

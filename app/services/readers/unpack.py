@@ -90,9 +90,9 @@ def format_of(file: BinaryIO) -> Format | None:
     file.seek(0)
     head = file.read(32)
     file.seek(0)
-    for magic, what in NO_TABLES:
+    for magic, kind in NO_TABLES:
         if head.startswith(magic):
-            raise UnusableDataError(f"The file can't be read as a table: it is {what}.")
+            raise UnusableDataError(f"The file can't be read as a table: it is {kind}.")
     if head.startswith(b"PAR1"):
         return "parquet"
     # An Arrow stream begins with a continuation marker, an Arrow file with its name.

@@ -68,11 +68,11 @@ def plan(request: SelectionRequest, data: TrainingData, slots: int) -> StudyPlan
         except SettingsError as error:
             faults.append(Fault.of_setting(error))
     if not faults and (shares := request.permutations * data.num_features) > MAX_SHARES:
-        told = (
+        message = (
             f"{request.permutations} permutations of {data.num_features} features give {shares:,} shares; "
             f"the maximum is {MAX_SHARES:,}"
         )
-        faults.append(Fault("permutations", None, told))
+        faults.append(Fault("permutations", None, message))
     if faults:
         raise InvalidRequestError(errors=faults)
     chosen = {
@@ -99,18 +99,18 @@ def result(request: Json, statistics: Sequence[Json]) -> SelectionResult:
     """Put the units' shares together."""
     own, *permuted = statistics
     null = np.array([row for part in permuted for row in part["null"]])
-    found = Selection(own["names"], np.array(own["share"]), null, request["level"])
-    thresholds = {rule: found.threshold(rule) for rule in RULES}
+    chosen = Selection(own["names"], np.array(own["share"]), null, request["level"])
+    thresholds = {rule: chosen.threshold(rule) for rule in RULES}
     features = [
         SelectedFeature(
-            name=found.names[j],
-            share=float(found.share[j]),
+            name=chosen.names[j],
+            share=float(chosen.share[j]),
             thresholds={rule: float(values[j]) for rule, values in thresholds.items()},
-            selected_by=[rule for rule, values in thresholds.items() if found.share[j] > values[j]],
+            selected_by=[rule for rule, values in thresholds.items() if chosen.share[j] > values[j]],
         )
-        for j in np.argsort(-found.share, kind="stable")
+        for j in np.argsort(-chosen.share, kind="stable")
     ]
-    return SelectionResult(found.level, features)
+    return SelectionResult(chosen.level, features)
 
 
 def _settings(model: Mapping[str, Any], chosen: Mapping[str, int]) -> dict[str, Any]:

@@ -156,8 +156,8 @@ def list_page(
 
 def newest(session: Session, owner: str, model_id: str, kind: str) -> ModelStudy | None:
     """Return the newest study of a model of that kind, with its result; None without one."""
-    found = store.newest(session, owner, model_id, kind)
-    return None if found is None else _shown(session, found)
+    study = store.newest(session, owner, model_id, kind)
+    return None if study is None else _shown(session, study)
 
 
 def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
@@ -185,7 +185,7 @@ def _shown(session: Session, study: Study, *, with_result: bool = True) -> Model
     succeeded = study.state == SUCCEEDED
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
     fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)
-    found: list[Json] = store.statistics(session, study.id) if succeeded and with_result else []
+    statistics: list[Json] = store.statistics(session, study.id) if succeeded and with_result else []
     return ModelStudy(
         id=study.id,
         model_id=study.model_id,
@@ -193,8 +193,10 @@ def _shown(session: Session, study: Study, *, with_result: bool = True) -> Model
         state=study.state,
         request={name: value for name, value in study.request.items() if name != "at_once"},
         progress=FitsProgress(fraction, done, study.num_fits),
-        selection=selection.result(study.request, found) if found and study.kind == "selection" else None,
-        tuning=tuning.result(study.request, found) if found and study.kind == "tuning" else None,
+        selection=selection.result(study.request, statistics)
+        if statistics and study.kind == "selection"
+        else None,
+        tuning=tuning.result(study.request, statistics) if statistics and study.kind == "tuning" else None,
         error=study.error,
         created_at=study.created_at,
         started_at=study.started_at,

@@ -69,22 +69,22 @@ def plan(request: TuningRequest, data: TrainingData, slots: int) -> StudyPlan:
         units.append(prepare_seconds(rows, columns) + each)
     seconds = max(*units, request.folds * sum(units) / max(slots, 1))
     check_seconds(seconds, "study", "Ask for fewer candidates or folds, or tune a model of fewer rows.")
-    wanted = asdict(request) | {"candidates": tried, "common": common}
-    return StudyPlan("tuning", wanted, fits, seconds, scores * SCORE_BYTES)
+    stored = asdict(request) | {"candidates": tried, "common": common}
+    return StudyPlan("tuning", stored, fits, seconds, scores * SCORE_BYTES)
 
 
 def result(request: Json, statistics: Sequence[Json]) -> TuningResult:
     """Compare the candidates by the units' scores."""
     tried, folds = request["candidates"], request["folds"]
-    found = [_scores_of(each) for each in statistics]
-    parts = [found[first : first + folds] for first in range(0, len(found), folds)]
+    scores = [_scores_of(each) for each in statistics]
+    parts = [scores[first : first + folds] for first in range(0, len(scores), folds)]
     try:
         judged = compare(tried, parts, parsimony=request["parsimony"], common=request["common"])
     except SettingsError:
-        told = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
+        refusals = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
         trials = [
             TriedSettings(one, refused=why or "no score is finite")
-            for one, why in zip(tried, told, strict=True)
+            for one, why in zip(tried, refusals, strict=True)
         ]
         return TuningResult(trials, None, folds, None)
     return TuningResult([_finite(trial) for trial in judged.trials], judged.chosen, folds, judged.best)
@@ -103,8 +103,8 @@ def _checked(request: TuningRequest, data: TrainingData) -> list[Json]:
     except SettingsError as error:
         faults.append(Fault.of_setting(error))
     if len(tried) > MAX_CANDIDATES:
-        told = f"{len(tried)} candidates; at most {MAX_CANDIDATES} are accepted"
-        faults.append(Fault("candidates", None, told, "too_large"))
+        message = f"{len(tried)} candidates; at most {MAX_CANDIDATES} are accepted"
+        faults.append(Fault("candidates", None, message, "too_large"))
     try:
         SETTINGS["seed"].check("seed", request.seed)
     except SettingsError as error:
@@ -130,14 +130,14 @@ def _resolved(request: TuningRequest, tried: Sequence[Json], common: Json, data:
         try:
             return _resolve(merged(common, candidate), request.seed, data)
         except SettingsError as error:
-            told = f"candidate {place + 1}: {error}"[:MAX_DETAIL]
-            faults.append(Fault("candidates", None, told, error.code, f"candidates.{place}.{error.field}"))
+            message = f"candidate {place + 1}: {error}"[:MAX_DETAIL]
+            faults.append(Fault("candidates", None, message, error.code, f"candidates.{place}.{error.field}"))
             return None
 
-    found = [resolved(candidate, place) for place, candidate in enumerate(tried)]
+    alone = [resolved(candidate, place) for place, candidate in enumerate(tried)]
     if faults and (len(faults) == len(tried) or not isinstance(request.candidates, str)):
         raise InvalidRequestError(errors=faults)
-    return [each or _resolve(common, request.seed, data) for each in found]
+    return [each or _resolve(common, request.seed, data) for each in alone]
 
 
 def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
@@ -145,8 +145,8 @@ def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
     chosen = of_fold(settings, seed)
     prior = dict(chosen.pop("prior", None) or {})
     cuts = prior.pop("cuts", {})
-    found = Settings.resolve(**chosen)
-    checked_prior(prior, found)
+    resolved = Settings.resolve(**chosen)
+    checked_prior(prior, resolved)
     if cuts not in SCHEMES and not (
         isinstance(cuts, dict) and cuts.keys() <= (data.settings.get("columns") or {}).keys()
     ):
@@ -155,7 +155,7 @@ def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
             field="prior.cuts",
             code="not_accepted",
         )
-    return found.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
+    return resolved.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
 
 
 def _common(model: Mapping[str, Any]) -> Json:
@@ -170,11 +170,11 @@ def _common(model: Mapping[str, Any]) -> Json:
     settings = of_data | {name: value for name, value in others.items() if value != usual[name]}
     goes_with = asdict(Settings.resolve(**settings))
     settings |= {name: stored[name] for name in OMITTED if goes_with[name] != stored[name]}
-    given = model.get("prior") or {}
+    of_model = model.get("prior") or {}
     defaults = checked_prior(None, Settings.resolve(**settings))
-    prior = {name: value for name, value in given.items() if defaults.get(name) != value}
+    prior = {name: value for name, value in of_model.items() if defaults.get(name) != value}
     if "k_scale" in prior:
-        prior["k_df"] = given["k_df"]  # one has no meaning without the other
+        prior["k_df"] = of_model["k_df"]  # one has no meaning without the other
     return settings | ({"prior": prior} if prior else {})
 
 

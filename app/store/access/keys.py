@@ -35,8 +35,8 @@ _BY_ID = select(*(_TABLE[name] for name in StoredKey._fields)).where(_TABLE["id"
 
 def look_up(connection: Connection, key_id: str) -> StoredKey | None:
     """Return the key with this id, even if revoked or expired, or None."""
-    found = connection.execute(_BY_ID, {"key_id": key_id}).one_or_none()
-    return None if found is None else StoredKey(*found)
+    row = connection.execute(_BY_ID, {"key_id": key_id}).one_or_none()
+    return None if row is None else StoredKey(*row)
 
 
 def get(session: Session, key_id: str) -> ApiKey | None:

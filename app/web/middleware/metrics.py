@@ -56,7 +56,7 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
     ids = {
         name: value for name, value in (scope.get("path_params") or {}).items() if ID.fullmatch(str(value))
     }
-    said = {
+    facts = {
         "event": "request",
         "request_id": request_id_of(scope),
         "trace_id": scope.get("bartserve.trace_id"),
@@ -66,4 +66,4 @@ def _record(scope: Scope, status: int, seconds: float) -> None:
         "duration_ms": round(1000 * seconds, 1),
         "problem": problem,
     }
-    log.log(logging.DEBUG if quiet else logging.INFO, "%s %s %d", method, route, status, extra=said | ids)
+    log.log(logging.DEBUG if quiet else logging.INFO, "%s %s %d", method, route, status, extra=facts | ids)

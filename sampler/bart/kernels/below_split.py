@@ -55,17 +55,17 @@ FIRST_ROWS = 32  # of a node, compared in all columns before the columns are loo
 def list_splits(node: Ints2, top: Int, order: Ints, stack: Ints) -> Int:
     """List the splits at and below `top`, parents first, into `order`; return their number."""
     stack[0] = top
-    waiting, found = 1, 0
+    waiting, count = 1, 0
     while waiting > 0:
         waiting -= 1
         at = stack[waiting]
-        order[found] = at
-        found += 1
+        order[count] = at
+        count += 1
         for side in (LEFT, RIGHT):
             if node[at, side] >= 0:
                 stack[waiting] = node[at, side]
                 waiting += 1
-    return found
+    return count
 
 
 @kernel(inline=True, allocates=False)
@@ -75,7 +75,7 @@ def number_labels(
     """Label the listed splits and the leaves below them; return the number of these leaves."""
     of_leaf[:num_leaves] = NOWHERE
     of_split[order[0]] = 0
-    made = 1
+    labels = 1
     for k in range(splits):
         at = order[k]
         label = of_split[at]
@@ -86,9 +86,9 @@ def number_labels(
             else:
                 of_leaf[~child] = label
             if side == LEFT:
-                label = np.int32(made)
-                made += 1
-    return made
+                label = np.int32(labels)
+                labels += 1
+    return labels
 
 
 @kernel(allocates=False)
@@ -142,8 +142,8 @@ def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
     """List the columns with one code over a label's rows, ascending, in `columns`; return their number."""
     first: Int = np.int64(-1)
     seen = 0
-    found = len(data.codes)
-    for column in range(found):
+    count = len(data.codes)
+    for column in range(count):
         columns[column] = column
     for i in range(data.num_rows):
         if member[i] != label:
@@ -152,18 +152,18 @@ def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
             first = i
             continue
         still = 0
-        for k in range(found):
+        for k in range(count):
             if data.codes[columns[k], i] == data.codes[columns[k], first]:
                 columns[still] = columns[k]
                 still += 1
-        found = still
+        count = still
         seen += 1
-        if found == 0 or seen == FIRST_ROWS:
+        if count == 0 or seen == FIRST_ROWS:
             break
     if seen < FIRST_ROWS:
-        return found
+        return count
     still = 0
-    for k in range(found):
+    for k in range(count):
         low, high, gaps = code_range(member, data.codes[columns[k]], label)
         if num_rules(low, high, gaps) == 0:
             columns[still] = columns[k]
@@ -172,14 +172,14 @@ def list_constant(data: Data, member: Bytes, label: Byte, columns: Ints) -> Int:
 
 
 @kernel(inline=True, allocates=False)
-def log_column(constant: Ints, found: Int, shares: Floats2, num_columns: Int, column: Int) -> Float:
+def log_column(constant: Ints, num_constant: Int, shares: Floats2, num_columns: Int, column: Int) -> Float:
     """Log probability of a column that differs at a node, by its share among those that do."""
     if len(shares) == 0:
-        return -math.log(float(num_columns - found))
+        return -math.log(float(num_columns - num_constant))
     mass = 0.0
     k = 0
     for j in range(num_columns):
-        if k < found and constant[k] == j:
+        if k < num_constant and constant[k] == j:
             k += 1
         else:
             mass += shares[0, j]
@@ -197,9 +197,9 @@ def log_rule(data: Data, prior: TreePrior, work: Work, node: Ints2, at: Int) -> 
             return -np.inf
     elif cut < low or cut >= high:
         return -np.inf
-    found = list_constant(data, work.marks.member, label, work.proposal.columns)
+    num_constant = list_constant(data, work.marks.member, label, work.proposal.columns)
     ways = 2 * (high - low) + gaps  # a coin where nothing is missing
-    return log_column(work.proposal.columns, found, prior.shares, len(data.codes), column) - math.log(
+    return log_column(work.proposal.columns, num_constant, prior.shares, len(data.codes), column) - math.log(
         float(ways)
     )
 

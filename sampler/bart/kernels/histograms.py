@@ -148,11 +148,11 @@ def group_splittable(
     first = -1
     for start in range(0, num_rows, 64):
         stop = min(start + 64, num_rows)
-        found = np.uint8(0)
+        any_inside = np.uint8(0)
         for i in range(start, stop):
             inside = (column[i] == code) & ((slots[i] == left) | (slots[i] == right))
-            found = np.uint8(found | np.uint8(inside))
-        if found == 0:
+            any_inside = np.uint8(any_inside | np.uint8(inside))
+        if any_inside == 0:
             continue
         for i in range(start, stop):
             if column[i] != code or (slots[i] != left and slots[i] != right):

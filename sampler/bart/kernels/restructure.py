@@ -132,7 +132,7 @@ def blocks_of(work: Work) -> Blocks:
 def list_leaves(node: Ints2, top: Int, blocks: Ints, stack: Ints) -> Int:
     """List the leaves below a split in `blocks`; return their number."""
     stack[0] = top
-    waiting, found = 1, 0
+    waiting, count = 1, 0
     while waiting > 0:
         waiting -= 1
         at = stack[waiting]
@@ -142,9 +142,9 @@ def list_leaves(node: Ints2, top: Int, blocks: Ints, stack: Ints) -> Int:
                 stack[waiting] = child
                 waiting += 1
             else:
-                blocks[found] = ~child
-                found += 1
-    return found
+                blocks[count] = ~child
+                count += 1
+    return count
 
 
 @kernel(allocates=False)
@@ -169,7 +169,7 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
     for slot in range(num_leaves):
         order[slot] = slot
     spans[0, 0], spans[0, 1], node[0, PARENT] = 0, num_leaves, ABSENT
-    made, ways = 1, 0.0
+    num_splits, ways = 1, 0.0
     for at in range(num_leaves - 1):
         first, last = np.int64(spans[at, 0]), np.int64(spans[at, 1])
         number = draw_clean(blocks_of(work), work.random, first, last)
@@ -188,9 +188,9 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
             if stop - start == 1:
                 node[at, side] = ~order[start]
             else:
-                node[at, side] = made
-                spans[made, 0], spans[made, 1], node[made, PARENT] = start, stop, at
-                made += 1
+                node[at, side] = num_splits
+                spans[num_splits, 0], spans[num_splits, 1], node[num_splits, PARENT] = start, stop, at
+                num_splits += 1
     return ways
 
 

@@ -67,7 +67,7 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
             left_to_pass -= 1
         at += 1
     start, end = tree.span[at, 0], tree.span[at, 1]
-    draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.found)
+    draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.code_span)
     column, cut, side = room.rule[0], room.rule[1], room.rule[2]
     tally_left(rows, tree.order, start, end, column, cut, side, room.left)
     for k in range(len(room.left)):
@@ -138,7 +138,7 @@ def change(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Words) -
         left_to_pass -= tree.node[at, FEATURE] != LEAF
         at += 1
     start, end = tree.span[at, 0], tree.span[at, 1]
-    draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.found)
+    draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.code_span)
     copy_tree(tree, trial, start, end)
     for k in range(3):
         trial.node[at, FEATURE + k] = room.rule[k]

@@ -110,7 +110,7 @@ def gain(
 def fill_bins(rows: TreeRows, tree: Tree, room: Room, at: Int, column: Int) -> None:
     """Statistics of the node's rows by their code of a column, the missing in the last bin."""
     bins, codes = room.bins, rows.codes[column]
-    for empty in range(room.found[0], room.found[1] + 1):
+    for empty in range(room.code_span[0], room.code_span[1] + 1):
         bins[empty, :] = 0
     bins[MISSING, :] = 0
     for k in range(tree.span[at, 0], tree.span[at, 1]):
@@ -146,7 +146,7 @@ def weigh_column(
     for "present | missing".
     """
     fill_bins(rows, tree, room, at, column)
-    low, high, missing = room.found[0], room.found[1], room.found[2]
+    low, high, missing = room.code_span[0], room.code_span[1], room.code_span[2]
     bins, number, width = room.bins, np.int64(0), len(room.left)
     for side in range(2 if missing else 1):
         step = 2 if missing else 1
@@ -179,7 +179,7 @@ def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Floa
     while seen < u and place < number - 1:
         place += 1
         seen += math.exp(room.terms[place] - total)
-    low, high, missing = room.found[0], room.found[1], room.found[2]
+    low, high, missing = room.code_span[0], room.code_span[1], room.code_span[2]
     room.rule[0] = column
     if missing and place == 2 * (high - low):
         room.rule[1], room.rule[2] = PRESENT_OR_MISSING, 0
@@ -199,7 +199,7 @@ def decide_best(
     total, columns = -math.inf, np.int64(0)
     for column in range(len(rows.codes)):
         start, end = tree.span[at, 0], tree.span[at, 1]
-        if span_of(rows, tree.order, start, end, column, room.found) == 0:
+        if span_of(rows, tree.order, start, end, column, room.code_span) == 0:
             continue
         columns += 1
         number = weigh_column(rows, tree, room, at, column, scratch, own, explained, base)
@@ -238,7 +238,7 @@ def visit(
     else:
         if math.log(uniform(random)) >= log_split(rows.prior, node[at, DEPTH])[0]:
             return 0.0
-        draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.found)
+        draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.code_span)
     tally_left(rows, tree.order, start, end, room.rule[0], room.rule[1], room.rule[2], room.left)
     if not best:
         own, explained = totals(tree)

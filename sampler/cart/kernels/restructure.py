@@ -98,9 +98,9 @@ def restructure(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Wor
     for leaf in range(tree.size[0]):
         if tree.node[leaf, FEATURE] == LEAF:
             for column in range(len(rows.codes)):
-                span_of(rows, tree.order, tree.span[leaf, 0], tree.span[leaf, 1], column, room.found)
+                span_of(rows, tree.order, tree.span[leaf, 0], tree.span[leaf, 1], column, room.code_span)
                 for k in range(3):
-                    room.block[leaf, column, k] = room.found[k]
+                    room.block[leaf, column, k] = room.code_span[k]
     ways = log_ways(tree, room)
     if not build(tree, trial, room, random):
         return False
@@ -113,9 +113,9 @@ def restructure(rows: TreeRows, tree: Tree, trial: Tree, room: Room, random: Wor
     for leaf in range(trial.size[0]):  # blocks go by the new tree's leaves now
         if trial.node[leaf, FEATURE] == LEAF:
             for column in range(len(rows.codes)):
-                span_of(rows, trial.order, trial.span[leaf, 0], trial.span[leaf, 1], column, room.found)
+                span_of(rows, trial.order, trial.span[leaf, 0], trial.span[leaf, 1], column, room.code_span)
                 for k in range(3):
-                    room.block[leaf, column, k] = room.found[k]
+                    room.block[leaf, column, k] = room.code_span[k]
     _, prior_now = look_below(rows, tree, room, 0, True)
     ratio = prior_then - prior_now + log_ways(trial, room) - ways
     if math.log(uniform(random)) >= ratio:

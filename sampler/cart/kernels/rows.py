@@ -39,10 +39,10 @@ BLIND_DRAWS = 8  # columns drawn before all are looked at
 
 
 @kernel(allocates=False)
-def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, found: Longs) -> Int:
-    """Count the rules of a column over the rows listed; its low, high and missing go to `found`."""
+def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, span: Longs) -> Int:
+    """Count the rules of a column over the rows listed; its low, high and missing go to `span`."""
     if end - start == len(order):
-        found[0], found[1], found[2] = rows.low[column], rows.high[column], rows.missing[column]
+        span[0], span[1], span[2] = rows.low[column], rows.high[column], rows.missing[column]
     else:
         codes = rows.codes[column]
         low, above, missing = np.uint8(MISSING), np.uint8(0), np.uint8(0)
@@ -51,8 +51,8 @@ def span_of(rows: TreeRows, order: Ints, start: Int, end: Int, column: Int, foun
             low = min(low, code)
             above = max(above, np.uint8(code + 1))  # a missing code wraps to 0
             missing |= np.uint8(code == MISSING)
-        found[0], found[1], found[2] = np.int64(low), np.int64(above) - 1, np.int64(missing)
-    return num_rules(found[0], found[1], found[2])
+        span[0], span[1], span[2] = np.int64(low), np.int64(above) - 1, np.int64(missing)
+    return num_rules(span[0], span[1], span[2])
 
 
 @kernel(allocates=False)
@@ -84,50 +84,50 @@ def goes_left(code: Int, cut: Int, side: Int) -> Bool:
 
 
 @kernel(allocates=False)
-def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, found: Longs) -> Int:
+def count_columns(rows: TreeRows, order: Ints, start: Int, end: Int, span: Longs) -> Int:
     """Count the columns that have a valid rule over the rows listed."""
     number = 0
     for column in range(len(rows.codes)):
-        number += span_of(rows, order, start, end, column, found) > 0
+        number += span_of(rows, order, start, end, column, span) > 0
     return number
 
 
 @kernel(allocates=False)
 def draw_rule(
-    rows: TreeRows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, found: Longs
+    rows: TreeRows, order: Ints, start: Int, end: Int, random: Words, columns: Ints, rule: Longs, span: Longs
 ) -> None:
     """Draw a rule from its prior over rows that can be split: rule = (column, cut, side)."""
     column = np.int64(-1)
     for _ in range(BLIND_DRAWS):
         tried = below(random, len(rows.codes))
-        if span_of(rows, order, start, end, tried, found) > 0:
+        if span_of(rows, order, start, end, tried, span) > 0:
             column = tried
             break
     if column < 0:  # many are constant here: the same law from a list of those that aren't
         number = 0
         for j in range(len(rows.codes)):
-            if span_of(rows, order, start, end, j, found) > 0:
+            if span_of(rows, order, start, end, j, span) > 0:
                 columns[number] = j
                 number += 1
         column = np.int64(columns[below(random, number)])
-        span_of(rows, order, start, end, column, found)
+        span_of(rows, order, start, end, column, span)
     rule[0] = column
-    draw_cut(random, found[0], found[1], found[2], rule)
+    draw_cut(random, span[0], span[1], span[2], rule)
 
 
 @kernel(inline=True, allocates=False)
-def is_valid(found: Longs, cut: Int, side: Int) -> Bool:
+def is_valid(span: Longs, cut: Int, side: Int) -> Bool:
     """Whether a rule is among those of a column with that span of codes."""
     if cut == PRESENT_OR_MISSING:  # no code is larger, so no other cut is
-        return found[2] != 0 and side == 0 and found[1] >= found[0]
-    return found[0] <= cut < found[1]
+        return span[2] != 0 and side == 0 and span[1] >= span[0]
+    return span[0] <= cut < span[1]
 
 
 @kernel(inline=True, allocates=False)
-def log_rule(found: Longs) -> Float:
+def log_rule(span: Longs) -> Float:
     """Log probability of one rule of a column with that span: its side is a coin where none is missing."""
-    width = found[1] - found[0]
-    return -math.log(2.0 * width + 1.0 if found[2] else 2.0 * width)
+    width = span[1] - span[0]
+    return -math.log(2.0 * width + 1.0 if span[2] else 2.0 * width)
 
 
 @kernel(allocates=False)

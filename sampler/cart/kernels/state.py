@@ -77,7 +77,7 @@ class Room(NamedTuple):
     """Scratch arrays of the moves."""
 
     rule: Longs  # [3]
-    found: Longs  # [3], span of a column at a node
+    code_span: Longs  # [3], lowest, highest and missing code of a column at a node
     columns: Ints  # [p]
     shelf: Ints  # [n]
     left: Longs  # [k], statistics of a proposed left child

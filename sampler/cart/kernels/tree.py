@@ -141,7 +141,7 @@ def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool)
     Returns whether every rule is valid, and the log prior of all nodes below `top` (and of `top` itself,
     when `with_top`). Stops at the first rule that is not; the figures are then of no use.
     """
-    node, span, stack, found = tree.node, tree.span, room.stack, room.found
+    node, span, stack, code_span = tree.node, tree.span, room.stack, room.code_span
     total = 0.0
     stack[0] = top
     waiting = 1
@@ -159,12 +159,12 @@ def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool)
             settle_leaf(rows, tree.stat[at], tree.term, at)
             continue
         column, cut, side = np.int64(node[at, FEATURE]), np.int64(node[at, CUT]), np.int64(node[at, SIDE])
-        number = span_of(rows, tree.order, start, end, column, found)
-        if number == 0 or not is_valid(found, cut, side):
+        number = span_of(rows, tree.order, start, end, column, code_span)
+        if number == 0 or not is_valid(code_span, cut, side):
             return False, 0.0
         if counted:
-            total += log_split(rows.prior, node[at, DEPTH])[0] + log_rule(found)
-            total -= math.log(float(count_columns(rows, tree.order, start, end, found)))
+            total += log_split(rows.prior, node[at, DEPTH])[0] + log_rule(code_span)
+            total -= math.log(float(count_columns(rows, tree.order, start, end, code_span)))
         middle = partition(rows, tree.order, start, end, room.shelf, column, cut, side)
         child = np.int64(node[at, CHILD])
         span[child, 0], span[child, 1], span[child + 1, 0], span[child + 1, 1] = start, middle, middle, end

@@ -62,12 +62,12 @@ def read_roles(
         For events together with limits.
 
     """
-    given = dict(zip(ROLES, (event, lower, upper), strict=True))
+    of_roles = dict(zip(ROLES, (event, lower, upper), strict=True))
     columns = {
         role: values
         if isinstance(values, RawColumn)
         else read_column(values, str((names or {}).get(role) or getattr(values, "name", None) or role))
-        for role, values in given.items()
+        for role, values in of_roles.items()
         if values is not None
     }
     if "event" in columns and len(columns) > 1:
@@ -102,8 +102,8 @@ def check_censoring(settings: Settings, *, of_trees: bool, weighted: bool = Fals
     ]
     for field, wrong, instead in refusals:
         if wrong:
-            told = f"with event, lower or upper, {field} must be {instead}"
-            raise SettingsError(told, field=field, code="not_applicable")
+            message = f"with event, lower or upper, {field} must be {instead}"
+            raise SettingsError(message, field=field, code="not_applicable")
     check_censoring_weights(weighted=weighted)
 
 
@@ -158,14 +158,14 @@ def read_censored_target(
     known = outcomes.limits[np.isfinite(outcomes.limits)]
     low, high = float(known.min()), float(known.max())
     if not np.isfinite(outcomes.limits).all(axis=0).any():
-        told = "every row is censored: at least one outcome must be observed, or between two limits"
-        raise DataError([DataProblem(columns["event"].name if "event" in columns else name, None, told)])
+        message = "every row is censored: at least one outcome must be observed, or between two limits"
+        raise DataError([DataProblem(columns["event"].name if "event" in columns else name, None, message)])
     if low == high:
-        told = f"constant target: every value is {low:g}, so there is nothing to learn"
-        raise DataError([DataProblem(name, None, told)])
+        message = f"constant target: every value is {low:g}, so there is nothing to learn"
+        raise DataError([DataProblem(name, None, message)])
     if max(-low, high) > MOST or high - low < 1 / MOST:
-        told = f"values up to {MOST:g} and ranges from {1 / MOST:g} are accepted: rescale the target"
-        raise DataError([DataProblem(name, None, told)])
+        message = f"values up to {MOST:g} and ranges from {1 / MOST:g} are accepted: rescale the target"
+        raise DataError([DataProblem(name, None, message)])
     return Column(name, "number", (), 0, low, high), outcomes
 
 
@@ -193,12 +193,12 @@ def _with_events(raw: RawColumn, column: RawColumn) -> CensoredOutcomes:
     times = finite_numbers(raw)
     reject_rows(raw.name, times <= 0, "a time must be positive")
     if column.numbers is None or column.type not in ("number", "boolean"):
-        told = "events must be numbers or true and false: 1 where the event was seen, 0 where it was not"
-        raise DataError([DataProblem(column.name, None, told)])
+        message = "events must be numbers or true and false: 1 where the event was seen, 0 where it was not"
+        raise DataError([DataProblem(column.name, None, message)])
     reject_rows(column.name, np.isnan(column.numbers), "the event is missing")
     stray = (column.numbers != 0) & (column.numbers != 1)
-    told = "an event must be 1 (seen at this time) or 0 (not seen up to this time)"
-    reject_rows(column.name, stray, told)
+    message = "an event must be 1 (seen at this time) or 0 (not seen up to this time)"
+    reject_rows(column.name, stray, message)
     return CensoredOutcomes(times, np.stack([times, np.where(column.numbers == 1, times, np.inf)]))
 
 
@@ -211,7 +211,7 @@ def _with_limits(raw: RawColumn, columns: Mapping[str, RawColumn]) -> CensoredOu
             finite_numbers(raw)
         seen = np.full(len(raw), np.nan)
     low, high = (
-        np.where(np.isnan(given := _numbers(columns.get(role, empty), "a limit", limit=True)), end, given)
+        np.where(np.isnan(limits := _numbers(columns.get(role, empty), "a limit", limit=True)), end, limits)
         for role, end in (("lower", -np.inf), ("upper", np.inf))
     )
     first = next(columns[role].name for role in ("lower", "upper") if role in columns)
@@ -220,22 +220,24 @@ def _with_limits(raw: RawColumn, columns: Mapping[str, RawColumn]) -> CensoredOu
     known = ~np.isnan(seen)
     open_row = ~known & np.isinf(low) & np.isinf(high)
     reject_rows(raw.name, open_row, "the row has neither an outcome nor a limit")
-    told = "the outcome equals a limit: leave it empty where it is only known to be beyond, or the limit else"
-    reject_rows(raw.name, known & (low < high) & ((seen == low) | (seen == high)), told)
+    message = (
+        "the outcome equals a limit: leave it empty where it is only known to be beyond, or the limit else"
+    )
+    reject_rows(raw.name, known & (low < high) & ((seen == low) | (seen == high)), message)
     low, high = np.where(known, seen, low), np.where(known, seen, high)
     with np.errstate(invalid="ignore"):
         y = np.where(np.isinf(low), high, np.where(np.isinf(high), low, 0.5 * low + 0.5 * high))
     return CensoredOutcomes(y, np.stack([low, high]))
 
 
-def _numbers(raw: RawColumn, what: str, *, limit: bool = False) -> Floats:
+def _numbers(raw: RawColumn, role: str, *, limit: bool = False) -> Floats:
     """Return numbers with NaN for missing; raise DataError for other types."""
     if raw.numbers is None and not any(cell is not None for cell in raw.cells or ()):
         return np.full(len(raw), np.nan)
     if raw.numbers is None or raw.type != "number":
-        raise DataError([DataProblem(raw.name, None, f"{what} must be numeric")])
+        raise DataError([DataProblem(raw.name, None, f"{role} must be numeric")])
     if not limit:
-        reject_rows(raw.name, np.isinf(raw.numbers), f"{what} is infinite")
+        reject_rows(raw.name, np.isinf(raw.numbers), f"{role} is infinite")
     return raw.numbers
 
 
@@ -244,8 +246,8 @@ def censoring_warnings(outcomes: CensoredOutcomes, name: str) -> list[str]:
     seen = float(np.isfinite(outcomes.limits).all(axis=0).mean())
     if seen >= FEW_SEEN:
         return []
-    told = f"{name}: {seen:.0%} of the outcomes were observed, of the others one limit is known"
-    return [f"{told}: the range of the prior comes from a line fitted to all of them, more than from data"]
+    message = f"{name}: {seen:.0%} of the outcomes were observed, of the others one limit is known"
+    return [f"{message}: the range of the prior comes from a line fitted to all of them, more than from data"]
 
 
 def censoring_again(names: Mapping[str, str], X: Any) -> dict[str, RawColumn]:
@@ -255,6 +257,6 @@ def censoring_again(names: Mapping[str, str], X: Any) -> dict[str, RawColumn]:
     table = read_rows(X)
     absent = [name for name in names.values() if name not in table.names]
     if absent:
-        told = ", ".join(repr(name) for name in absent)
-        raise DataError(f"the model was fitted with censored outcomes: X needs the column {told} too")
+        absent_names = ", ".join(repr(name) for name in absent)
+        raise DataError(f"the model was fitted with censored outcomes: X needs the column {absent_names} too")
     return {role: table.column(name) for role, name in names.items()}

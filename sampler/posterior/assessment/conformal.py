@@ -108,16 +108,18 @@ def predict_calibrated(
     An end is infinite where no finite one can be claimed. A set always has the most probable class.
     """
     if posterior.classes is not None:
-        said = posterior.predict(X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
-        p = probabilities(said)
+        prediction = posterior.predict(X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
+        p = probabilities(prediction)
         best = p == p.max(axis=1, keepdims=True)
         sets = [PredictionSet(each.level, (p >= (each.least_probability or 0.0)) | best) for each in levels]
-        return replace(said, interval="calibrated", sets=sets, claims=list(levels))
+        return replace(prediction, interval="calibrated", sets=sets, claims=list(levels))
     ends = [end for each in levels for end in each.ends or (0.0, 1.0)]
     finite = sorted({end for end in ends if FARTHEST < end < 1 - FARTHEST})
-    said = posterior.predict(X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra)
-    infinite = np.full(len(said.mean), np.inf)
-    values = {quantile.q: quantile.values for quantile in said.quantiles}
+    prediction = posterior.predict(
+        X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra
+    )
+    infinite = np.full(len(prediction.mean), np.inf)
+    values = {quantile.q: quantile.values for quantile in prediction.quantiles}
     bounds = [values.get(end, -infinite if end < 0.5 else infinite) for end in ends]
     intervals = [Interval(each.level, *bounds[2 * i : 2 * i + 2]) for i, each in enumerate(levels)]
-    return replace(said, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))
+    return replace(prediction, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))

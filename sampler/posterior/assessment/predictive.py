@@ -117,21 +117,21 @@ class Predictive:
     def _log_density_learnt(self, y: Floats) -> Floats:
         """Compute in each draw the log density of the transformed outcomes y [row], or log probability."""
         z = (self._learnt(y) - self.f) / self.sigma
-        found = np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
+        log_density = np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
         if self.limits is not None and len(rows := self._censored):
             f, sigma = self.f[:, :, rows], self.sigma[:, :, rows]
             low, high = ((self._learnt(limit)[rows] - f) / sigma for limit in self.limits)
-            found[:, :, rows] = log_normal_between(low, high)
-        return found
+            log_density[:, :, rows] = log_normal_between(low, high)
+        return log_density
 
     def _log_slope(self, y: Floats) -> Floats | float:
         """Compute what the transform adds to each row's log density; nothing to log probabilities."""
         if self.transform is None:
             return 0.0
-        found = self.transform.log_slope(y)
+        log_slope = self.transform.log_slope(y)
         if self.limits is not None:
-            found[self._censored] = 0.0
-        return found
+            log_slope[self._censored] = 0.0
+        return log_slope
 
     def _learnt(self, y: Floats) -> Floats:
         return y if self.transform is None else self.transform.forward(y)

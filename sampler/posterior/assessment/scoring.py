@@ -61,9 +61,9 @@ class LabelledRows:
         Of a model of censored outcomes, X has the columns that tell of them too.
         """
         if weights is not None and not FAMILIES[posterior.family].weights:
-            what = "counts" if posterior.classes is None else "classes"
+            noun = "counts" if posterior.classes is None else "classes"
             raise SettingsError(
-                f"{what} take no weights: leave them out", field="weights", code="not_applicable"
+                f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
             )
         coded = X if isinstance(X, Coded) else posterior.encode(X)
         if posterior.censoring:

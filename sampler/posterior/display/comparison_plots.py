@@ -22,50 +22,50 @@ MOST_LINES = 20
 
 
 @chart
-def draw_interactions(found: Interactions, ax: Any = None) -> Any:
+def draw_interactions(pairs: Interactions, ax: Any = None) -> Any:
     """Draw the strength of each pair with its interval, the strongest on top."""
-    names = [f"{a} : {b}" for a, b in found.pairs]
-    ax = _draw_lines(names, found.strength, found.strength_lower, found.strength_upper, ax)
+    names = [f"{a} : {b}" for a, b in pairs.pairs]
+    ax = _draw_lines(names, pairs.strength, pairs.strength_lower, pairs.strength_upper, ax)
     ax.set_xlim(left=0)
     ax.set_xlabel("strength (sd over rows)")
     return ax
 
 
 @chart
-def draw_contrast(found: Contrast, ax: Any = None) -> Any:
+def draw_contrast(contrast: Contrast, ax: Any = None) -> Any:
     """Draw the averages of a contrast and those of its groups, with their intervals."""
-    if np.ndim(found.average.mean):
+    if np.ndim(contrast.average.mean):
         raise SettingsError(
             "charts of contrasts are of numbers and of two classes: see `to_pandas()` for each class",
             field=None,
             code="not_applicable",
         )
-    named = {"these rows": found.average, "the population": found.population}
-    named |= {} if found.treated is None else {"those with the first setting": found.treated}
-    named |= found.groups
+    named = {"these rows": contrast.average, "the population": contrast.population}
+    named |= {} if contrast.treated is None else {"those with the first setting": contrast.treated}
+    named |= contrast.groups
     mean, lower, upper = np.array([each[:3] for each in named.values()], dtype=float).T
     ax = _draw_lines(list(named), mean, lower, upper, ax)
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
-    ax.set_xlabel(f"difference of predictions, with its {100 * found.level:g}% interval")
+    ax.set_xlabel(f"difference of predictions, with its {100 * contrast.level:g}% interval")
     return ax
 
 
 @chart
-def draw_selection(found: Selection, rule: SelectionRule = "max", ax: Any = None) -> Any:
+def draw_selection(selection: Selection, rule: SelectionRule = "max", ax: Any = None) -> Any:
     """Draw each feature's share of the rules beside its shares by chance; a bar ends at the threshold."""
-    order = np.argsort(-found.share, kind="stable")[:MOST_LINES]
-    threshold = found.threshold(rule)
+    order = np.argsort(-selection.share, kind="stable")[:MOST_LINES]
+    threshold = selection.threshold(rule)
     ax = new_axes(ax, height_of(len(order)))
     at = np.arange(len(order))[::-1]
     ax.hlines(at, 0, threshold[order], color=SOFT, lw=5, alpha=0.28)
-    for row in found.null[:, order]:
+    for row in selection.null[:, order]:
         ax.plot(row, at, ls="none", marker="|", ms=6, mew=0.5, color=SOFT, alpha=0.4)
-    selected = found.share[order] > threshold[order]
+    selected = selection.share[order] > threshold[order]
     for chosen, colour, label in ((selected, ACCENT, "selected"), (~selected, SOFT, "not selected")):
         if chosen.any():
-            ax.plot(found.share[order][chosen], at[chosen], ls="none", marker="o", ms=6, mew=0, color=colour,
-                    label=label)  # fmt: skip
-    ax.set_yticks(at, [short(found.names[j]) for j in order], parse_math=False)
+            share = selection.share[order][chosen]
+            ax.plot(share, at[chosen], ls="none", marker="o", ms=6, mew=0, color=colour, label=label)
+    ax.set_yticks(at, [short(selection.names[j]) for j in order], parse_math=False)
     ax.set_xlim(left=0)
     ax.set_xlabel("share of the split rules")
     ax.legend(frameon=False, fontsize="small", loc="lower right")

@@ -225,21 +225,21 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
     pictures = _shown(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
     if not tables:
         return Section("Effects", ["No feature matters."])
-    what = "prediction" if posterior.classes is None else "probability"
+    figure = "prediction" if posterior.classes is None else "probability"
     sentence = (
-        f"Mean {what} over training rows when the feature takes a value and the others stay as they are, "
+        f"Mean {figure} over training rows when the feature takes a value and the others stay as they are, "
         "with 90% intervals: of the features that matter most. Effects on predictions, not causes."
     )
     return Section("Effects", [sentence], tables, pictures)
 
 
 def _effect(posterior: Posterior, name: str) -> CardTable:
-    found = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
-    points = found.grid[0]
+    effect = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
+    points = effect.grid[0]
     shown = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
-    ((_, lower, upper),) = found.intervals
+    ((_, lower, upper),) = effect.intervals
     classes = posterior.classes
-    several = found.mean.ndim == 2
+    several = effect.mean.ndim == 2
     names = list(classes[:MOST_EFFECTS]) if several and classes else [""]
     if several and classes:
         heads = (name, *names)
@@ -250,7 +250,7 @@ def _effect(posterior: Posterior, name: str) -> CardTable:
         cells = (
             f"{_number(mean)} ({_ends(low, high)})"
             for mean, low, high in zip(
-                np.atleast_1d(found.mean[i])[: len(names)],
+                np.atleast_1d(effect.mean[i])[: len(names)],
                 np.atleast_1d(lower[i])[: len(names)],
                 np.atleast_1d(upper[i])[: len(names)],
                 strict=True,

@@ -105,13 +105,13 @@ class Plots:
     @chart
     def convergence(self, axes: Any = None) -> Any:
         """Draw R-hat and effective sample sizes by number of draws, on two axes."""
-        found = self._posterior.convergence()
+        curves = self._posterior.convergence()
         if axes is None:
             _, axes = import_module("matplotlib.pyplot").subplots(
                 1, 2, figsize=(9.6, 3.2), layout="constrained"
             )
         left, right = (new_axes(ax) for ax in axes)
-        draws, f, sigma = found["draws"], found["f"], found["sigma"]
+        draws, f, sigma = curves["draws"], curves["f"], curves["sigma"]
         lines = [
             (left, f.get("rhat"), "f, median row", ACCENT, "-"),
             (left, f.get("rhat_p95"), "f, 95% of rows", ACCENT, DASHED),
@@ -124,7 +124,7 @@ class Plots:
             if values:
                 known = np.array(values, np.float64)
                 ax.plot(draws, known, color=colour, ls=style, lw=1.5, marker="o", ms=3, label=label)
-        limit = found["limits"]["converged"]["rhat"]
+        limit = curves["limits"]["converged"]["rhat"]
         left.axhline(limit, color=SOFT, lw=0.9, ls=":", label=f"{limit}: converged")
         right.set_ylim(bottom=0)
         for ax, name in ((left, "R-hat"), (right, "effective draws")):
@@ -204,30 +204,30 @@ class Plots:
         """
         posterior = self._posterior
         names = [features] if isinstance(features, str) else list(features)
-        found = posterior.partial_dependence(names, X, level=level, ice=ice)
+        effect = posterior.partial_dependence(names, X, level=level, ice=ice)
         kinds = [column.kind for name in names for column in posterior.schema.columns if column.name == name]
         target = posterior.schema.target.name
         classes = list(posterior.classes or ())
         shown = f"probability of {classes[1]}" if len(classes) == 2 else target
         if len(names) == 2:
-            return draw_surfaces(found, kinds, shown, classes, ax)
+            return draw_surfaces(effect, kinds, shown, classes, ax)
         axes = new_axes(ax)
-        (grid,), (kind,) = found.grid, kinds
-        if found.ice is not None and found.ice.mean.ndim == 2:
+        (grid,), (kind,) = effect.grid, kinds
+        if effect.ice is not None and effect.ice.mean.ndim == 2:
             at = places_of(grid, kind)
-            axes.plot(at, found.ice.mean.T, color=SOFT, lw=0.6, alpha=0.5, zorder=1)
-        curves = [(found.mean, found.lower, found.upper, ACCENT, None)]
-        if found.mean.ndim == 2:
-            moved = np.argsort(-np.ptp(found.mean, axis=0), kind="stable")[:MOST_CLASSES]
+            axes.plot(at, effect.ice.mean.T, color=SOFT, lw=0.6, alpha=0.5, zorder=1)
+        curves = [(effect.mean, effect.lower, effect.upper, ACCENT, None)]
+        if effect.mean.ndim == 2:
+            moved = np.argsort(-np.ptp(effect.mean, axis=0), kind="stable")[:MOST_CLASSES]
             curves = [
-                (found.mean[:, k], found.lower[:, k], found.upper[:, k], colour_of(i), classes[k])
+                (effect.mean[:, k], effect.lower[:, k], effect.upper[:, k], colour_of(i), classes[k])
                 for i, k in enumerate(sorted(moved.tolist()))
             ]
             shown = "probability"
         for i, curve in enumerate(curves):
             draw_curve(axes, grid, kind, curve, (i + 0.5) / len(curves) - 0.5)
         if kind in {"category", "boolean"}:
-            order = by_effect(grid, kind, found.mean)
+            order = by_effect(grid, kind, effect.mean)
             axes.set_yticks(np.arange(len(grid)), [level_name(grid[k]) for k in order], parse_math=False)
             label_axes(axes, shown, names[0])
         else:
@@ -239,17 +239,17 @@ class Plots:
     @chart
     def accumulated_effects(self, feature: str, X: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:
         """Draw the accumulated local effects of a column of numbers or dates, with their interval."""
-        found = self._posterior.accumulated_effects(feature, X, level)
+        effect = self._posterior.accumulated_effects(feature, X, level)
         (kind,) = (column.kind for column in self._posterior.schema.columns if column.name == feature)
         axes = new_axes(ax)
-        curves: list[Any] = [(found.mean, found.lower, found.upper, ACCENT, None)]
-        if found.mean.ndim == 2:
+        curves: list[Any] = [(effect.mean, effect.lower, effect.upper, ACCENT, None)]
+        if effect.mean.ndim == 2:
             curves = [
-                (found.mean[:, k], found.lower[:, k], found.upper[:, k], colour_of(k), name)
-                for k, name in enumerate(found.classes or ())
+                (effect.mean[:, k], effect.lower[:, k], effect.upper[:, k], colour_of(k), name)
+                for k, name in enumerate(effect.classes or ())
             ][:MOST_CLASSES]
         for curve in curves:
-            draw_curve(axes, found.grid, kind, curve, 0.0)
+            draw_curve(axes, effect.grid, kind, curve, 0.0)
         axes.axhline(0, color=SOFT, lw=0.9, ls=":")
         label_axes(axes, feature, f"effect on {self._posterior.schema.target.name}, mean 0")
         if len(curves) > 1:
@@ -264,29 +264,29 @@ class Plots:
     @chart
     def inclusion(self, level: float = 0.9, *, ax: Any = None) -> Any:
         """Draw the share of split rules that use each feature, with intervals over draws."""
-        found = self._posterior.inclusion(level)
-        ax = _draw_ranked(found, found.order, new_axes(ax, height_of(len(found.names))))
-        ax.axvline(1 / len(found.names), color=SOFT, lw=0.9, ls=":")
+        shares = self._posterior.inclusion(level)
+        ax = _draw_ranked(shares, shares.order, new_axes(ax, height_of(len(shares.names))))
+        ax.axvline(1 / len(shares.names), color=SOFT, lw=0.9, ls=":")
         ax.set_xlim(left=0)
         ax.set_xlabel("share of the split rules")
         return ax
 
 
 @chart
-def draw_importance(found: PermutationImportance, ax: Any = None) -> Any:
+def draw_importance(importance: PermutationImportance, ax: Any = None) -> Any:
     """Draw the increase of the loss by feature with its interval, the largest on top."""
-    ax = _draw_ranked(found, found.order, new_axes(ax, height_of(len(found.names))))
+    ax = _draw_ranked(importance, importance.order, new_axes(ax, height_of(len(importance.names))))
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
-    of = "RMSE" if found.loss == "rmse" else "log loss"
-    ax.set_xlabel(f"increase of the {of} (from {found.baseline:.3g}) when shuffled")
+    of = "RMSE" if importance.loss == "rmse" else "log loss"
+    ax.set_xlabel(f"increase of the {of} (from {importance.baseline:.3g}) when shuffled")
     return ax
 
 
 @chart
-def draw_prediction(found: Prediction, ax: Any = None) -> Any:
+def draw_prediction(prediction: Prediction, ax: Any = None) -> Any:
     """Draw a prediction's first intervals by rank of the mean."""
-    name = "prediction" if found.classes is None else "probability"
-    return _draw_intervals(*_by_row(found, None), None, name, new_axes(ax, 4.0))
+    name = "prediction" if prediction.classes is None else "probability"
+    return _draw_intervals(*_by_row(prediction, None), None, name, new_axes(ax, 4.0))
 
 
 def _outcome(posterior: Posterior, X: Any, y: Any) -> Floats:
@@ -295,22 +295,22 @@ def _outcome(posterior: Posterior, X: Any, y: Any) -> Floats:
     return LabelledRows.read(posterior, X, y).y
 
 
-def _by_row(found: Prediction, outcome: Floats | None) -> tuple[Floats, Floats, Floats]:
+def _by_row(prediction: Prediction, outcome: Floats | None) -> tuple[Floats, Floats, Floats]:
     """Return mean and ends [row]; of several classes, those of the row's own or most probable one."""
-    if not found.intervals:
+    if not prediction.intervals:
         raise SettingsError(
             "a chart of predictions needs an interval: predict with level=0.9",
             field="level",
             code="not_applicable",
         )
-    _, lower, upper = found.intervals[0]
-    if found.mean.ndim == 1:
-        return found.mean, lower, upper
-    own = found.mean.argmax(axis=1) if outcome is None else outcome.astype(np.int64)
-    if own.max(initial=0) >= found.mean.shape[1]:
+    _, lower, upper = prediction.intervals[0]
+    if prediction.mean.ndim == 1:
+        return prediction.mean, lower, upper
+    own = prediction.mean.argmax(axis=1) if outcome is None else outcome.astype(np.int64)
+    if own.max(initial=0) >= prediction.mean.shape[1]:
         raise SettingsError("y has a class that the model never saw", field="y", code="unknown")
     rows = np.arange(len(own))
-    return found.mean[rows, own], lower[rows, own], upper[rows, own]
+    return prediction.mean[rows, own], lower[rows, own], upper[rows, own]
 
 
 def _draw_intervals(
@@ -342,12 +342,12 @@ def _draw_intervals(
     return axes
 
 
-def _draw_ranked(found: PermutationImportance | Inclusion, order: Sequence[int], axes: Any) -> Any:
+def _draw_ranked(features: PermutationImportance | Inclusion, order: Sequence[int], axes: Any) -> Any:
     shown = list(order[:MOST_FEATURES])
     at = np.arange(len(shown))[::-1]
-    axes.hlines(at, found.lower[shown], found.upper[shown], color=ACCENT, lw=5, alpha=0.28)
-    axes.plot(found.mean[shown], at, ls="none", marker="o", ms=5, mew=0, color=ACCENT)
-    axes.set_yticks(at, [short(found.names[j]) for j in shown], parse_math=False)
+    axes.hlines(at, features.lower[shown], features.upper[shown], color=ACCENT, lw=5, alpha=0.28)
+    axes.plot(features.mean[shown], at, ls="none", marker="o", ms=5, mew=0, color=ACCENT)
+    axes.set_yticks(at, [short(features.names[j]) for j in shown], parse_math=False)
     axes.set_ylim(-0.7, len(shown) - 0.3)
     return axes
 

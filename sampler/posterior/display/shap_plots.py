@@ -27,59 +27,59 @@ BINS = 60  # of the values, by which points of a swarm are put side by side
 
 
 @chart
-def draw_waterfall(found: ShapValues, row: int, ax: Any = None) -> Any:
+def draw_waterfall(shap: ShapValues, row: int, ax: Any = None) -> Any:
     """Draw how the columns of one row lead from the base to f, the largest on top, with their intervals."""
-    values, lower, upper = (part[row] for part in _of_numbers(found))
+    values, lower, upper = (part[row] for part in _of_numbers(shap))
     order = np.argsort(-np.abs(values), kind="stable")
     shown, others = order[:MOST_REASONS], order[MOST_REASONS:]
-    names = [f"{short(found.names[j])} = {short(_cell(found.data[j][row]))}" for j in shown]
+    names = [f"{short(shap.names[j])} = {short(_cell(shap.data[j][row]))}" for j in shown]
     sizes = [float(values[j]) for j in shown]
     if len(others):
         names.append(f"{len(others)} others")
         sizes.append(float(values[others].sum()))
     ax = new_axes(ax, height_of(len(names)))
     at = np.arange(len(names))[::-1]
-    ends = float(found.base_values) + np.cumsum(sizes[::-1])[::-1]  # from the bottom to the top
+    ends = float(shap.base_values) + np.cumsum(sizes[::-1])[::-1]  # from the bottom to the top
     starts = ends - sizes
     colours = [ACCENT if size >= 0 else FAIR for size in sizes]
     ax.barh(at, sizes, left=starts, color=colours, height=0.6, alpha=0.55)
     kept = slice(len(shown))
     ax.hlines(at[kept], starts[kept] + lower[shown], starts[kept] + upper[shown], color=SOFT, lw=1.6)
-    ax.axvline(float(found.base_values), color=SOFT, lw=0.9, ls=":")
+    ax.axvline(float(shap.base_values), color=SOFT, lw=0.9, ls=":")
     ax.set_yticks(at, names, parse_math=False)
     ax.set_xlabel(
-        f"from the average {float(found.base_values):.4g} to {ends[0]:.4g}; {found.scale}", parse_math=False
+        f"from the average {float(shap.base_values):.4g} to {ends[0]:.4g}; {shap.scale}", parse_math=False
     )
     return ax
 
 
 @chart
-def draw_beeswarm(found: ShapValues, ax: Any = None) -> Any:
+def draw_beeswarm(shap: ShapValues, ax: Any = None) -> Any:
     """Draw the values of all rows by feature, the largest on top; the colour is the rank of the cell."""
-    values, lower, upper = _of_numbers(found)
+    values, lower, upper = _of_numbers(shap)
     order = np.argsort(-np.abs(values).mean(axis=0), kind="stable")[:MOST_REASONS]
     ax = new_axes(ax, height_of(len(order)) + 0.6)
     for place, j in enumerate(order[::-1]):
         at = place + swarm(values[:, j])
         ax.hlines(at, lower[:, j], upper[:, j], color=SOFT, lw=0.6, alpha=0.18, zorder=1)
-        points = ax.scatter(values[:, j], at, c=ranks_of(found.data[j]), cmap="viridis", s=9, lw=0, zorder=2)
+        points = ax.scatter(values[:, j], at, c=ranks_of(shap.data[j]), cmap="viridis", s=9, lw=0, zorder=2)
         points.set_clim(0, 1)
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
-    ax.set_yticks(np.arange(len(order)), [short(found.names[j]) for j in order[::-1]], parse_math=False)
+    ax.set_yticks(np.arange(len(order)), [short(shap.names[j]) for j in order[::-1]], parse_math=False)
     bar = ax.figure.colorbar(points, ax=ax, pad=0.02, ticks=[0, 1])
     bar.set_ticklabels(["low", "high"])
-    ax.set_xlabel(f"SHAP value; {found.scale}", parse_math=False)
+    ax.set_xlabel(f"SHAP value; {shap.scale}", parse_math=False)
     return ax
 
 
-def _of_numbers(found: ShapValues) -> tuple[Floats, Floats, Floats]:
-    if found.values.ndim > 2:
+def _of_numbers(shap: ShapValues) -> tuple[Floats, Floats, Floats]:
+    if shap.values.ndim > 2:
         raise SettingsError(
             "charts of SHAP values are of numbers and of two classes: see `explanation()` for each class",
             field=None,
             code="not_applicable",
         )
-    return found.values, found.lower, found.upper
+    return shap.values, shap.lower, shap.upper
 
 
 def swarm(values: Floats) -> Floats:

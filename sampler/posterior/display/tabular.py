@@ -189,8 +189,8 @@ def prediction_card(prediction: Prediction) -> str:
         marks = "; ".join(f"{flag.column}: {flag.flag.replace('_', ' ')}" for flag in prediction.flags[i])
         rows.append([*cells, *([marks] if flagged else [])])
     hidden = f"<p>... and {count - SHOWN_ROWS:,} more rows</p>" if count > SHOWN_ROWS else ""
-    told = [*prediction.warnings, *(each.text for each in prediction.claims)]
-    warnings = "".join(f"<p>{escape(text)}</p>" for text in told)
+    notes = [*prediction.warnings, *(each.text for each in prediction.claims)]
+    warnings = "".join(f"<p>{escape(text)}</p>" for text in notes)
     title = f"{count:,} predictions, {prediction.interval} intervals"
     return f"<div><b>{title}</b>{_table(heads, rows)}{hidden}{warnings}</div>"
 

@@ -164,9 +164,9 @@ def contrast(
         "treated": np.all(codes[chosen] == first.codes[chosen], axis=0),
     }
     groups = {} if request.by is None else _groups(header, codes, names.index(request.by))
-    found = _Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
-    mean, lower, upper = found.fill(f, first, second, request.level)
-    estimates = {name: found.estimate(name, request.level) for name in found.parts}
+    averages = _Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
+    mean, lower, upper = averages.fill(f, first, second, request.level)
+    estimates = {name: averages.estimate(name, request.level) for name in averages.parts}
     near = [_rows_near(header, setting) for setting in (request.first, request.second)]
     unlike = tuple(_unlike(header, codes, chosen, rows, shares) for rows in near)
     return Contrast(
@@ -174,7 +174,7 @@ def contrast(
         lower=lower,
         upper=upper,
         average=estimates[""],
-        population=found.population(request.level),
+        population=averages.population(request.level),
         treated=estimates["treated"] if parts["treated"].any() else None,
         groups={name: estimates[f"group {name}"] for name, rows in groups.items() if rows.any()},
         unlike=(unlike[0], unlike[1]),

@@ -229,14 +229,14 @@ def _h_statistics(
     """Compute the strength and H of each two columns on each draw, float64 [draw, pair]."""
     positions = {j: [i for i, (column, _) in enumerate(header.schema.coded) if column == j] for j in chosen}
     alone = {j: _centred_effect(f, rows, positions[j]) for j in chosen}
-    strengths, found = [], []
+    strengths, shares = [], []
     for j, k in combinations(chosen, 2):
         interrupt.look()
         joint = _centred_effect(f, rows, [*positions[j], *positions[k]])
         size = joint.std(axis=1)
         strengths.append((joint - alone[j] - alone[k]).std(axis=1))
-        found.append(strengths[-1] / np.where(size > 0, size, 1))
-    return np.array(strengths).T, np.array(found).T
+        shares.append(strengths[-1] / np.where(size > 0, size, 1))
+    return np.array(strengths).T, np.array(shares).T
 
 
 def _centred_effect(f: Callable[[Coded], Floats], rows: Coded, positions: list[int]) -> Floats:

@@ -191,8 +191,8 @@ def partial_dependence(
             if average is not None:
                 averages[at] += part.num_rows * average(copies).T[:, :, None]
             else:
-                found = f(copies).reshape(draws, at.stop - at.start, part.num_rows, -1)
-                averages[at] += found.sum(axis=2).swapaxes(0, 1)
+                of_copies = f(copies).reshape(draws, at.stop - at.start, part.num_rows, -1)
+                averages[at] += of_copies.sum(axis=2).swapaxes(0, 1)
     averages /= coded.num_rows
     curves = None
     if wish.ice:
@@ -233,10 +233,10 @@ def _curves(
     mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
     for at, copies in _copied(coded.part(rows), settings, points, width, divided):
-        found = f(copies)
-        found = found.reshape(len(found), at.stop - at.start, len(rows), -1)
-        mean[:, at] = found.mean(axis=0).swapaxes(0, 1)
-        ends[:, :, at] = np.quantile(found, tails, axis=0).swapaxes(1, 2)
+        values = f(copies)
+        values = values.reshape(len(values), at.stop - at.start, len(rows), -1)
+        mean[:, at] = values.mean(axis=0).swapaxes(0, 1)
+        ends[:, :, at] = np.quantile(values, tails, axis=0).swapaxes(1, 2)
     if not classes:
         mean, ends = mean[..., 0], ends[..., 0]
     return Ice(rows, mean, _intervals(wish.levels, ends))
@@ -279,8 +279,8 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
             field="features",
             code="not_accepted",
         )
-    for field, given in (("features", chosen), ("grid", wish.grid)):
-        unknown = [name for name in given if name not in names]
+    for field, named in (("features", chosen), ("grid", wish.grid)):
+        unknown = [name for name in named if name not in names]
         if unknown:
             raise unknown_feature(field, unknown[0], names)
     if wish.ice and len(chosen) > 1:
@@ -336,7 +336,7 @@ def cells_of_codes(header: Header, codes: NDArray[np.uint8]) -> list[list[Any]]:
     A number or date is the middle between its cut points, from whose like the model doesn't tell it; None is
     missing.
     """
-    found: list[list[Any]] = []
+    columns: list[list[Any]] = []
     for index, column in enumerate(header.schema.columns):
         own = codes[_positions(header, index)]
         cells: list[Any] = [None] * own.shape[1]
@@ -351,8 +351,8 @@ def cells_of_codes(header: Header, codes: NDArray[np.uint8]) -> list[list[Any]]:
             for row in np.flatnonzero(own[0] != MISSING):
                 value = float(values[min(own[0, row], len(values) - 1)])
                 cells[row] = days_to_text(value) if column.kind == "date" else value
-        found.append(cells)
-    return found
+        columns.append(cells)
+    return columns
 
 
 def codes_of(header: Header, index: int, points: list[Any]) -> Setting:

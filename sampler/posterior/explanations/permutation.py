@@ -160,7 +160,7 @@ def permutation_importance(
     """
     level = Request.check_level(level)
     known = LOSSES if rows.classes is None and rows.coded.limits is None else LOSSES[1:]
-    wanted = _check(losses, known) or sorted(known, key=lambda loss: loss != posterior.usual_loss)
+    ranked_by = _check(losses, known) or sorted(known, key=lambda loss: loss != posterior.usual_loss)
     _check_number("permutations", permutations, 1, 1000)
     _check_number("seed", seed, 0, 2**63 - 1)
     if posterior.transform is not None:
@@ -174,7 +174,7 @@ def permutation_importance(
     before()
     base = _losses(posterior, examined, examined.coded, chosen)
     orders = np.array([np.random.default_rng([seed, k]).permutation(num_rows) for k in range(permutations)])
-    growth = {loss: np.zeros((num_features, permutations, num_draws)) for loss in wanted}
+    growth = {loss: np.zeros((num_features, permutations, num_draws)) for loss in ranked_by}
     size = max(1, MAX_CELLS // (num_draws * num_rows * max(1, len(posterior.classes or ()))))
     for j in range(num_features):
         own = [i for i, (column, _) in enumerate(posterior.schema.coded) if column == j]
@@ -182,17 +182,19 @@ def permutation_importance(
             part = orders[start : start + size]
             before()
             after = _losses(posterior, examined, examined.coded.shuffled(own, part), chosen)
-            for loss in wanted:
+            for loss in ranked_by:
                 growth[loss][j, start : start + len(part)] = after[loss] - base[loss]
     names = [column.name for column in posterior.schema.columns]
     facts = (level, num_rows, num_draws, permutations)
-    found = []
-    for loss in wanted:
+    importances = []
+    for loss in ranked_by:
         by_feature = growth[loss].reshape(num_features, -1).T
         lower, upper = equal_tailed(by_feature, level)
         mean = by_feature.mean(axis=0)
-        found.append(PermutationImportance(names, mean, lower, upper, loss, float(base[loss].mean()), *facts))
-    return found
+        importances.append(
+            PermutationImportance(names, mean, lower, upper, loss, float(base[loss].mean()), *facts)
+        )
+    return importances
 
 
 def _sizes(posterior: PosteriorDraws, most_rows: int, permutations: int) -> tuple[int, int]:
@@ -205,14 +207,14 @@ def _sizes(posterior: PosteriorDraws, most_rows: int, permutations: int) -> tupl
 
 
 def _check(losses: Sequence[str] | None, known: Sequence[Loss]) -> list[Loss]:
-    found: list[Loss] = []
+    losses_of: list[Loss] = []
     for name in losses or ():
         loss = next((each for each in known if each == name), None)
         if loss is None:
             many = " or ".join(repr(each) for each in known)
             raise SettingsError(f"loss must be {many} here, not {name!r}", field="loss", code="not_accepted")
-        found.append(loss)
-    return found
+        losses_of.append(loss)
+    return losses_of
 
 
 def _check_number(field: str, value: int, low: int, high: int) -> None:

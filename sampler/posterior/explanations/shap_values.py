@@ -196,8 +196,8 @@ def explain(
         len(posterior.schema.columns),
     )
     scale, forests = posterior.forests_to_explain()
-    found = [shap_values(forest, chosen, rows, game, level) for forest in forests]
-    mean, lower, upper, base = (np.stack(part, axis=-1) for part in zip(*found, strict=True))
+    by_class = [shap_values(forest, chosen, rows, game, level) for forest in forests]
+    mean, lower, upper, base = (np.stack(part, axis=-1) for part in zip(*by_class, strict=True))
     base_lower, base_upper = equal_tailed(base, level)
     only = 0 if len(forests) == 1 else slice(None)
     return ShapValues(
@@ -221,14 +221,14 @@ def explain(
 def cells(X: Any, schema: Schema) -> list[list[Any]]:
     """List the cells of each of a model's columns in checked rows: numbers, text, None for missing."""
     table = read_rows(X)
-    found = []
+    columns = []
     for column in schema.columns:
         raw = table.column(column.name)
         values = raw.cells if raw.numbers is None else raw.numbers.tolist()
         if column.kind == "date" and raw.numbers is not None:
             values = [None if math.isnan(value) else days_to_text(value) for value in raw.numbers.tolist()]
-        found.append(list(values or []))
-    return found
+        columns.append(list(values or []))
+    return columns
 
 
 def shap_values(

@@ -110,7 +110,7 @@ def mixture_quantiles(
         _moments(centre, sigma, moments)
         for level in range(len(tails)):
             sign = -1.0 if tails[level] < 0 else 1.0
-            wanted = abs(tails[level]) * num_draws
+            target = abs(tails[level]) * num_draws
             u = normal[level]
             for d in range(num_draws):
                 shift[d] = sign * centre[d] * inverse[d]
@@ -123,7 +123,7 @@ def mixture_quantiles(
             q = min(max(moments[0] * (u + corrected), low), high)
             for _ in range(PASSES):
                 _sums_at(shift, inverse, q, lanes, sums)
-                miss = sums[0] - wanted
+                miss = sums[0] - target
                 low, high = (low, min(high, q)) if miss > 0 else (max(low, q), high)
                 newton = -miss / sums[1]
                 bend, twist = sums[2] / (2 * sums[1]), sums[3] / (6 * sums[1])

@@ -217,9 +217,9 @@ def _add_leaf(
             for j in range(num_players):
                 table[j, m] = value * game.gain[j]
         for j in range(num_players):
-            given, into = table[j], phi[players[j]]
+            source, into = table[j], phi[players[j]]
             for i in range(len(mask)):
-                into[i] += given[mask[i]]
+                into[i] += source[mask[i]]
         return True
     last = np.int64(-1)
     for i in range(len(mask)):

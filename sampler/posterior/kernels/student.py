@@ -28,5 +28,5 @@ def look_up(t: Floats, place: Longs, tail: Floats2, density: Floats2, cells: Int
         low = tail[k, cell]
         step = tail[k, cell + 1] - low
         begin, end = -density[k, cell] / cells, -density[k, cell + 1] / cells
-        found = low + u * (begin + u * ((3 * step - 2 * begin - end) + u * (begin + end - 2 * step)))
-        below[i] = found if t[i] < 0 else 1 - found
+        p = low + u * (begin + u * ((3 * step - 2 * begin - end) + u * (begin + end - 2 * step)))
+        below[i] = p if t[i] < 0 else 1 - p

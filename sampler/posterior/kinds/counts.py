@@ -74,8 +74,8 @@ class CountLaw:
     def log_density(self, y: Floats) -> Floats:
         """Compute the log probability of a count of each row."""
         logs = self.log_density_by_draw(y)
-        found: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
-        return found
+        log_p: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
+        return log_p
 
     def log_density_by_draw(self, y: Floats) -> Floats:
         """Compute the log probability of a count of each row in each draw, float64 [row, draw]."""
@@ -112,7 +112,7 @@ class CountLaw:
     def quantiles(self, levels: Floats) -> Floats:
         """Compute quantiles [level, row]."""
         order = np.argsort(levels, kind="stable")
-        found = np.empty((len(levels), len(self.mean)))
+        counts = np.empty((len(levels), len(self.mean)))
         warm("count-quantiles")
         count_quantiles(
             np.ascontiguousarray(self.mean),
@@ -120,12 +120,12 @@ class CountLaw:
             np.zeros((0, 0)) if self.structural is None else np.ascontiguousarray(self.structural),
             np.ascontiguousarray(levels[order]),
             np.empty((2, self.mean.shape[1])),
-            found,
+            counts,
         )
-        for level, own in zip(levels[order].tolist(), found, strict=True):
+        for level, own in zip(levels[order].tolist(), counts, strict=True):
             large = np.flatnonzero(own == UNKNOWN)
             own[large] = self._large_quantile(level, large)
-        return np.asarray(found[np.argsort(order)])
+        return np.asarray(counts[np.argsort(order)])
 
     def _large_quantile(self, level: float, rows: NDArray[np.int64]) -> Floats:
         """Find the smallest counts of some rows whose distribution functions reach a level, by search.
@@ -149,10 +149,10 @@ class CountLaw:
             if not len(left):
                 return high
             interrupt.look()
-            found, at = self._cdf(middle[left], rows[left]), middle[left]
-            reached = found >= level
-            high[left[reached]], at_high[left[reached]] = at[reached], found[reached]
-            low[left[~reached]], at_low[left[~reached]] = at[~reached], found[~reached]
+            p, at = self._cdf(middle[left], rows[left]), middle[left]
+            reached = p >= level
+            high[left[reached]], at_high[left[reached]] = at[reached], p[reached]
+            low[left[~reached]], at_low[left[~reached]] = at[~reached], p[~reached]
 
     def interval(self, level: float) -> tuple[Floats, Floats]:
         """Compute the ends of each row's interval: equal-tailed, as far as counts can be."""
@@ -254,8 +254,8 @@ class CountsPosterior(FiguresPosterior):
             return coded
         table = read_rows(X)
         if name not in table.names:
-            told = f"{name}: the rows have no such column, so predictions are for an exposure of 1"
-            return replace(coded, warnings=[*coded.warnings, told])
+            warning = f"{name}: the rows have no such column, so predictions are for an exposure of 1"
+            return replace(coded, warnings=[*coded.warnings, warning])
         return replace(coded, exposure=read_exposure(table.column(name), name, table.num_rows))
 
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:

@@ -41,10 +41,10 @@ LARGEST = 1e150  # of a standard deviation, in units of y: its square is still f
 
 def figures_of(sd: Floats) -> dict[str, float | None]:
     """Compute mean, sd and convergence of draws of one scalar [chain, draw]; undefined figures are None."""
-    found = {"mean": float(sd.mean()), "sd": float(sd.std(ddof=1)) if sd.size > 1 else 0.0}
+    figures = {"mean": float(sd.mean()), "sd": float(sd.std(ddof=1)) if sd.size > 1 else 0.0}
     known = sd.shape[1] >= FEWEST_DRAWS
     named = {"rhat": rhat_ess.rhat, "ess_bulk": rhat_ess.ess_bulk, "ess_tail": rhat_ess.ess_tail}
-    return found | {name: defined(of(sd[None])[0]) if known else None for name, of in named.items()}
+    return figures | {name: defined(of(sd[None])[0]) if known else None for name, of in named.items()}
 
 
 @dataclass(frozen=True)
@@ -183,13 +183,13 @@ class InterceptDraws:
         tails = (1 - level) / 2, (1 + level) / 2
         between = self.sds[:, chosen] ** 2
         shares = (between / (between.sum(axis=0) + sigma**2)).mean(axis=1)
-        found = []
+        figures = []
         for k, column in enumerate(self.columns):
             drawn = self._step * self._effects[chosen, self._starts[k] : self._starts[k + 1]]
             lower, upper = np.quantile(drawn, tails, axis=0)
             sd = self.sds[k, chosen]
             ends = dict(zip(("lower", "upper"), np.quantile(sd, tails).tolist(), strict=True))
-            found.append(
+            figures.append(
                 GroupEffects(
                     column.name,
                     scale,
@@ -204,7 +204,7 @@ class InterceptDraws:
                     float(shares[k]),
                 )
             )
-        return found
+        return figures
 
     def add_to(self, f: Floats, coded: Coded, chosen: NDArray[np.int64]) -> None:
         """Add the intercepts of known groups to draws of f [draw, row]."""
@@ -229,10 +229,10 @@ class InterceptDraws:
         places = self._places(coded)
         if np.all(places >= 0):
             return None
-        found = np.zeros((len(chosen), coded.num_rows))
+        variance = np.zeros((len(chosen), coded.num_rows))
         for sd, own in zip(self.sds, places, strict=True):
-            found[:, own < 0] += sd[chosen, None] ** 2
-        return found
+            variance[:, own < 0] += sd[chosen, None] ** 2
+        return variance
 
     @staticmethod
     def _places(coded: Coded) -> NDArray[np.int32]:

@@ -55,14 +55,14 @@ class TreePosterior(FiguresPosterior):
             values.append(draws.value)
             weights.append(draws.log_weight)
         own_noise = METHODS[header.settings["method"]].variant == "leaf-noise"
-        wanted = len(self.schema.target.levels) or (2 if own_noise else 1)
-        if any(value.shape[1] != wanted for value in values):
+        width = len(self.schema.target.levels) or (2 if own_noise else 1)
+        if any(value.shape[1] != width for value in values):
             raise PackedError("the leaves of the draws don't fit the model")
         self._value = np.concatenate(values)
-        self.width = wanted
+        self.width = width
         if self.classes and (self._value.min() < 0 or self._value.max() > 1):
             raise PackedError("the draws hold probabilities outside 0 to 1")
-        if wanted == 2 and not self.classes and self._value[:, 1].min() <= 0:
+        if width == 2 and not self.classes and self._value[:, 1].min() <= 0:
             raise PackedError("the draws of the leaves' noise are not all positive")
         self.draw_weights = EqualWeights(self.num_chains, as_weighted=True)
         if any(map(np.any, weights)):
@@ -129,9 +129,9 @@ class TreePosterior(FiguresPosterior):
         draws = concatenate(self.chains())
         assert draws.value is not None
         is_leaf = draws.feature == LEAF
-        wanted = [0] if self.classes is None else [1] if len(self.classes) == 2 else range(len(self.classes))
+        places = [0] if self.classes is None else [1] if len(self.classes) == 2 else range(len(self.classes))
         forests = []
-        for k in wanted:
+        for k in places:
             leaf = np.zeros(len(is_leaf))
             leaf[is_leaf] = draws.value[:, k]
             forests.append(ForestToExplain(draws, leaf, 0.0))

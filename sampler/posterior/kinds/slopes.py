@@ -94,10 +94,10 @@ class Slopes:
         slopes = self.values[chosen] / np.array(self.terms.scale)
         tails = (1 - level) / 2, (1 + level) / 2
         lower, upper = np.quantile(slopes, tails, axis=0)
-        found = []
+        terms = []
         for k, (position, missing) in enumerate(zip(self.terms.column, self.terms.missing, strict=True)):
             column, name = schema.coded[position]
-            found.append(
+            terms.append(
                 {
                     "feature": schema.columns[column].name,
                     "level": name,
@@ -108,4 +108,4 @@ class Slopes:
                     "upper": float(upper[k]),
                 }
             )
-        return found
+        return terms

@@ -154,13 +154,13 @@ def _pooled(agreement: Agreement, sigma_rhat: float | None, chains: int) -> bool
 
 def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[Reason]:
     share = float(np.mean((agreement.rhat <= limits.rhat) & (agreement.error < limits.error)))
-    found = []
+    complaints = []
     if share < ROWS_SHARE:
         seen = {"rhat": limits.rhat, "error": limits.error, "share": share}
-        found.append(Reason("rows_disagree", seen))
+        complaints.append(Reason("rows_disagree", seen))
     if sigma_rhat is not None and not sigma_rhat <= limits.sigma_rhat:
-        found.append(Reason("sigma_disagrees", {"rhat": sigma_rhat, "limit": limits.sigma_rhat}))
-    return found
+        complaints.append(Reason("sigma_disagrees", {"rhat": sigma_rhat, "limit": limits.sigma_rhat}))
+    return complaints
 
 
 def times_to_converge(

@@ -73,11 +73,11 @@ class Precision:
         usable = "means and intervals"
         if verdict == "not_converged":
             usable = "means, not yet credible intervals" if self.means_usable else "nothing yet"
-        said = f"Usable: {usable}. At 95% of the rows {off}."
+        usual = f"Usable: {usable}. At 95% of the rows {off}."
         if self.reproducibility is None:
-            return said
+            return usual
         moved = f"{self.reproducibility:.2g} of their posterior sd"
-        return f"{said} Another fit would move means by about {moved}."
+        return f"{usual} Another fit would move means by about {moved}."
 
     def to_json(self, verdict: Verdict) -> dict[str, Any]:
         """Return the figures, whether means are usable, and the sentence."""

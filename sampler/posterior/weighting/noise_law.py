@@ -65,14 +65,14 @@ def below(z: Floats, degrees: Floats | None) -> Floats:
         return np.asarray(ndtr(z))
     t = np.ascontiguousarray(z * sd_of(degrees))
     place = np.array(np.broadcast_to(np.searchsorted(GRID, degrees), t.shape), np.int64, order="C")
-    found = np.empty(t.shape)
+    p = np.empty(t.shape)
     table = _table()
     warm("heavy-tails")
-    student.look_up(t.reshape(-1), place.reshape(-1), table.tail, table.density, CELLS, found.reshape(-1))
-    far = found == student.UNKNOWN
+    student.look_up(t.reshape(-1), place.reshape(-1), table.tail, table.density, CELLS, p.reshape(-1))
+    far = p == student.UNKNOWN
     if np.any(far):
-        found[far] = stdtr(np.broadcast_to(degrees, t.shape)[far], t[far])
-    return found
+        p[far] = stdtr(np.broadcast_to(degrees, t.shape)[far], t[far])
+    return p
 
 
 def quantile(q: float, degrees: Floats | None) -> Floats:

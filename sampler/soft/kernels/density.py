@@ -207,12 +207,12 @@ def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room:
     average_below(rows, shape, u, room)
     log_sigma = u[len(u) - 1]
     precision = math.exp(-2 * log_sigma)
-    pull, found, count = room.flow[0], room.below[0], rows.count[0]
+    pull, losses, count = room.flow[0], room.below[0], rows.count[0]
     for i in range(n):  # what is found gives way to each row's part of the squares
-        off = rows.mean[i] - found[i]
+        off = rows.mean[i] - losses[i]
         pull[i] = count[i] * off * precision
-        found[i] = count[i] * off * off
-    room.table[0, 0] = (rows.prior[state.WITHIN] + total_of(found)) * precision
+        losses[i] = count[i] * off * off
+    room.table[0, 0] = (rows.prior[state.WITHIN] + total_of(losses)) * precision
     return -rows.prior[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
 
 

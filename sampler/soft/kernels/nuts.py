@@ -70,9 +70,9 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     rows = SoftRows(x, count, mean, classes, law)
     shape = SoftShape(right, slot, axis)
     room = SoftRoom(go, stay, flow, below, threshold, direction, gradient, table)
-    found = density(rows, shape, head[WIDTH], carray(u, (int(size),)), carray(slope, (int(size),)), room)
-    carray(log, (1,))[0] = found
-    return 0 if np.isfinite(found) else 1
+    log_p = density(rows, shape, head[WIDTH], carray(u, (int(size),)), carray(slope, (int(size),)), room)
+    carray(log, (1,))[0] = log_p
+    return 0 if np.isfinite(log_p) else 1
 
 
 def _copy(size: Any, _expanded: Any, u: Any, into: Any, _data: Any) -> Any:
@@ -99,6 +99,6 @@ def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.flo
     parts += [part.view(np.float64) for part in (shape.right, shape.slot, shape.axis)]
     body = np.concatenate([*parts, np.zeros(narrow)])
     head = np.array([p, n, k, rows.classes, splits, len(rows.prior), HEAD + len(body), width], np.float64)
-    found = zeros(HEAD + len(body))
-    found[:HEAD], found[HEAD:] = head, body
-    return found
+    numbers = zeros(HEAD + len(body))
+    numbers[:HEAD], numbers[HEAD:] = head, body
+    return numbers

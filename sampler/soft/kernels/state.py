@@ -65,8 +65,8 @@ class SoftRoom(NamedTuple):
 def zeros(*shape: int) -> Floats:
     """Make an array of zeros that begins at a cache line, so that registers are filled from one, not two."""
     size = math.prod(shape)
-    found = np.zeros(size + LINE)
-    return found[-(found.ctypes.data // found.itemsize) % LINE :][:size].reshape(shape)
+    cells = np.zeros(size + LINE)
+    return cells[-(cells.ctypes.data // cells.itemsize) % LINE :][:size].reshape(shape)
 
 
 types: Any = _types

@@ -232,10 +232,10 @@ def _is_boolean(text: pa.ChunkedArray) -> bool:
 
 
 def _note(spelled: dict[str, int]) -> str:
-    said = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
-    if not said:
+    parts = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
+    if not parts:
         return ""
     return (
-        f"{' and '.join(said)} are read as missing: if that is a level, list the spellings of missing values "
-        "(?missing=NA)"
+        f"{' and '.join(parts)} are read as missing: if that is a level, list the spellings of missing "
+        "values (?missing=NA)"
     )

@@ -226,10 +226,10 @@ def sum_parts(
 @kernel(allocates=False)
 def outgrown(sums: Longs, leaves: Int) -> Bool:
     """Whether a sum of parts is beyond what the scale leaves room for."""
-    found = False
+    is_outside = False
     for k in range(leaves):
-        found |= not 0 <= sums[TRIAL + k] < ROOM
-    return found
+        is_outside |= not 0 <= sums[TRIAL + k] < ROOM
+    return is_outside
 
 
 @kernel(allocates=False)
@@ -328,24 +328,24 @@ def begin_precision(
 
 
 @kernel(allocates=False, entry=True)
-def weigh(log_value: Ints, given: Floats, num_rows: Int, bits: Int, weights: Ints) -> Float:
-    """Set whole weights in proportion to `given` times f; returns their unit.
+def weigh(log_value: Ints, precision: Floats, num_rows: Int, bits: Int, weights: Ints) -> Float:
+    """Set whole weights in proportion to `precision` times f; returns their unit.
 
     It is the power of two with which they sum to just under 2^bits, and none exceeds 2^30. A row of given
-    weight 0 has weight 0, any other at least 1. `given` float64 [n], empty: all 1.
+    weight 0 has weight 0, any other at least 1. `precision` float64 [n], empty: all 1.
     """
     total = largest = 0.0
     for start in range(0, num_rows, ROWS_OF_A_SUM):
         of_block = 0.0
         for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
-            weight = exponential(STEP * float(log_value[i])) * (given[i] if len(given) > 0 else 1.0)
+            weight = exponential(STEP * float(log_value[i])) * (precision[i] if len(precision) > 0 else 1.0)
             of_block += weight
             largest = max(largest, weight)
         total += of_block
     exponent = max(math.floor(math.log2(total)) + 1 - bits, math.floor(math.log2(largest)) + 1 - 30)
     unit = 2.0**exponent
     for i in range(num_rows):
-        weight = given[i] if len(given) > 0 else 1.0
+        weight = precision[i] if len(precision) > 0 else 1.0
         if weight > 0.0:
             rounded = np.rint(exponential(STEP * float(log_value[i])) * weight / unit)
             weights[i] = np.int32(max(rounded, 1.0))

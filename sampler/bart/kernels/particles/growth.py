@@ -100,12 +100,12 @@ def draw_rule_of_rows(
             column = tried
             break
     if column < 0:
-        found = 0
+        count = 0
         for j in range(len(data.codes)):
             if look_at_rows(data, rows, j, span) > 0:
-                columns[found] = j
-                found += 1
-        column = redraw_column(random, shares, columns, found)
+                columns[count] = j
+                count += 1
+        column = redraw_column(random, shares, columns, count)
         look_at_rows(data, rows, column, span)
     rule[0] = column
     draw_cut(random, span[0], span[1], span[2], rule)
@@ -201,18 +201,18 @@ def retained_step(model: Model, swarm: Swarm) -> None:
 @kernel(allocates=False)
 def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
     """Make one particle a copy of another; nodes that wait are undecided, the retained one's too."""
-    head, made = swarm.fill[source, HEAD], swarm.fill[source, MADE]
-    for at in range(made):
+    head, num_nodes = swarm.fill[source, HEAD], swarm.fill[source, MADE]
+    for at in range(num_nodes):
         for k in range(ORIGIN):
             swarm.node[target, at, k] = swarm.node[source, at, k]
         swarm.sum[target, at, TOTAL] = swarm.sum[source, at, TOTAL]
         swarm.sum[target, at, SIZE] = swarm.sum[source, at, SIZE]
-    for at in range(head, made):
+    for at in range(head, num_nodes):
         swarm.node[target, at, CHILD] = NONE
     old, new = swarm.rows[source], swarm.rows[target]
     for k in range(len(old)):
         new[k] = old[k]
-    swarm.fill[target, HEAD], swarm.fill[target, MADE] = head, made
+    swarm.fill[target, HEAD], swarm.fill[target, MADE] = head, num_nodes
 
 
 @kernel(allocates=False)
@@ -311,12 +311,12 @@ def become(
     """
     node, total = swarm.node[particle], swarm.sum[particle]
     table, leaf, place = forest.node[tree], forest.leaf[tree], swarm.cursor
-    made = swarm.fill[particle, MADE]
-    num_leaves = (made + 1) // 2
+    num_nodes = swarm.fill[particle, MADE]
+    num_leaves = (num_nodes + 1) // 2
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     size_unit, total_unit = units(model)
     splits = leaves = np.int64(0)
-    for at in range(made):
+    for at in range(num_nodes):
         if node[at, CHILD] == NONE:
             place[at] = ~leaves
             leaves += 1
@@ -327,7 +327,7 @@ def become(
     for k in range(forest.num_leaves[tree]):
         largest = max(largest, abs(np.int64(work.leaves.old[k])))
     table[0, PARENT] = leaf[0, ABOVE] = ABSENT
-    for at in range(made):
+    for at in range(num_nodes):
         child, own = np.int64(node[at, CHILD]), place[at]
         if child != NONE:
             for k in range(3):  # feature, cut, side

@@ -64,8 +64,8 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
     table = forest.node[tree]
     node, total, cursor = swarm.node[0], swarm.sum[0], swarm.cursor
     num_leaves = np.int64(forest.num_leaves[tree])
-    made = 2 * num_leaves - 1
-    if made > node.shape[0]:
+    num_nodes = 2 * num_leaves - 1
+    if num_nodes > node.shape[0]:
         return False
     slots, high = forest.slots[tree], forest.high[plane_of(forest, tree)]
     wide = num_leaves > BYTE_LEAVES
@@ -78,7 +78,7 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         swarm.partial[i] = model.residual[i] + work.leaves.old[slot]
     node[0, ORIGIN], node[0, LEVEL] = (0 if num_leaves > 1 else ~0), 0
     last = 1
-    for at in range(made):
+    for at in range(num_nodes):
         origin = node[at, ORIGIN]
         if origin < 0:
             node[at, CHILD] = NONE
@@ -94,14 +94,14 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         node[last, ORIGIN], node[last + 1, ORIGIN] = table[origin, LEFT], table[origin, RIGHT]
         node[last, LEVEL] = node[last + 1, LEVEL] = node[at, LEVEL] + 1
         last += 2
-    for at in range(made - 1, -1, -1):
+    for at in range(num_nodes - 1, -1, -1):
         child = node[at, CHILD]
         if child != NONE:
             node[at, ROWS] = node[child, ROWS] + node[child + 1, ROWS]
             total[at, TOTAL] = total[child, TOTAL] + total[child + 1, TOTAL]
             total[at, SIZE] = total[child, SIZE] + total[child + 1, SIZE]
     node[0, START] = 0
-    for at in range(made):
+    for at in range(num_nodes):
         child = node[at, CHILD]
         if child != NONE:
             node[child, START] = node[at, START]

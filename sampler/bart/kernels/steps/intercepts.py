@@ -81,12 +81,12 @@ def log_density(part: Intercepts, tau: Float) -> Float:
     if not SMALLEST < share < LARGEST:
         return -math.inf
     weight, variance = part.power[0], tau * tau
-    found = math.log(share) - math.log1p(share * share)
+    log_p = math.log(share) - math.log1p(share * share)
     for g in range(len(part.effect)):
         more = weight * float(part.size[g]) * variance
         pull = weight * float(part.total[g])
-        found += 0.5 * (variance * pull * pull / (1.0 + more) - math.log1p(more))
-    return found
+        log_p += 0.5 * (variance * pull * pull / (1.0 + more) - math.log1p(more))
+    return log_p
 
 
 @kernel(allocates=False)

@@ -16,15 +16,15 @@ MOST_PRODUCT = 1e100  # of factors whose logarithms are taken together
 
 @kernel(allocates=False, entry=True)
 def measure_errors(
-    log_value: Ints, given: Floats, residual: Ints, variance: Float, num_rows: Int, squares: Floats
+    log_value: Ints, precision: Floats, residual: Ints, variance: Float, num_rows: Int, squares: Floats
 ) -> Int:
     """Set every row's squared error over its variance; return the number of rows whose weight is not 0.
 
-    `given` are weights, float64 [n], empty: all 1; `variance` is that of weight 1 where the precision is 1.
+    `precision` are weights, float64 [n], empty: all 1; `variance` is that of an error of weight 1.
     """
     seen = np.int64(0)
     for i in range(num_rows):
-        weight = given[i] if len(given) > 0 else 1.0
+        weight = precision[i] if len(precision) > 0 else 1.0
         error = float(residual[i])
         squares[i] = weight * error * error / variance * exponential(STEP * float(log_value[i]))
         seen += np.int64(weight > 0.0)
@@ -60,21 +60,21 @@ def draw_degrees(
     total = 0.0
     for g in range(len(grid)):
         total += math.exp(scores[g] - largest)
-    wanted = uniform(random) * total
+    remainder = uniform(random) * total
     for g in range(len(grid)):
-        wanted -= math.exp(scores[g] - largest)
-        if wanted <= 0.0:
+        remainder -= math.exp(scores[g] - largest)
+        if remainder <= 0.0:
             return g
     return len(grid) - 1
 
 
 @kernel(allocates=False, entry=True)
 def draw_scales(
-    squares: Floats, given: Floats, power: Float, degrees: Float, random: Words, weights: Floats
+    squares: Floats, precision: Floats, power: Float, degrees: Float, random: Words, weights: Floats
 ) -> None:
     """Draw each row's scale given the degrees of freedom, and multiply it with the given weight."""
     for i in range(len(squares)):
-        weight = given[i] if len(given) > 0 else 1.0
+        weight = precision[i] if len(precision) > 0 else 1.0
         if weight > 0.0:
             weight *= gamma(random, 0.5 * (degrees + power)) / (0.5 * (degrees + power * squares[i]))
         weights[i] = weight
