@@ -106,7 +106,7 @@ class Method:
         return not known or set(moves) <= {*known}
 
     def forests_of(self, family: str, classes: int) -> int:
-        """Count the sums of trees of `num_trees` trees each, for a target of so many classes (0: numbers)."""
+        """Count the forests of `num_trees` trees each, for a target with `classes` classes (0: numbers)."""
         own = self.engine.forests and FAMILIES[family].target == "classes"
         return classes if own else 1
 

@@ -43,7 +43,7 @@ def run(
     num_threads: int | None = None,
     report: Report | None = None,
 ) -> Posterior:
-    """Run all chains of a prepared fit in so many threads (None: one per core) and pool their draws.
+    """Run all chains of a prepared fit, on `num_threads` threads (None: one per core), and pool their draws.
 
     `report` is called with a chain and its index every few iterations; what it raises ends the fit.
     """

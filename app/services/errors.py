@@ -103,7 +103,7 @@ class ServiceError(Exception):
 
 
 def enough(faults: Iterable[Fault]) -> list[Fault]:
-    """Return the first `ENOUGH` faults: there may be a million, nobody reads more, and each takes memory."""
+    """Return the first `ENOUGH` faults: there may be a million, and each takes memory."""
     return list(islice(faults, ENOUGH))
 
 

@@ -113,7 +113,7 @@ class LeafScale:
             if len(self._tables) == TABLES:
                 self._tables.clear()
             self._tables[place] = table_of_log_gamma(shape)
-        self._model.prior[:3] = shape, rate, -less_empty
+        self._model.leaf_law[:3] = shape, rate, -less_empty
         self._model.log_gamma[:] = self._tables[place]
 
     def draw(self, forests: Sequence[Forest], random: NDArray[np.uint64]) -> None:
@@ -155,7 +155,7 @@ def make_log_linear(
 
     shape, rate = leaves
     return log_linear.LogLinear(
-        prior=np.array([shape, rate, empty_evidence(shape, rate), count]),
+        leaf_law=np.array([shape, rate, empty_evidence(shape, rate), count]),
         noise=noise,
         log_value=np.zeros(num_rows, np.int32),
         part=np.zeros(num_rows),

@@ -24,7 +24,7 @@ SUM_BITS = 61  # bits of the sum over all rows of a weighted statistic in intege
 
 
 def make_rows(training: Training) -> TreeRows:
-    """Make the kernels' record of training rows and prior."""
+    """Make the kernels' record of training rows and constants."""
     from scipy.special import gammaln  # noqa: PLC0415  # scipy is slow to import
 
     codes = np.ascontiguousarray(training.codes)
@@ -32,28 +32,28 @@ def make_rows(training: Training) -> TreeRows:
     constants, settings = tree_constants(training), training.settings
     y = np.rint((training.y - constants.offset) / constants.step).astype(np.int32)
     counts = np.arange(len(y) + 1)
-    prior = np.zeros(state.PRIOR_SIZE)
+    numbers = np.zeros(state.NUM_CONSTANTS)
     step = constants.step
-    prior[[state.ALPHA, state.BETA]] = constants.alpha, constants.beta
-    prior[[state.PRECISION, state.NU]] = constants.precision, constants.nu
-    prior[state.NU_LAMBDA] = constants.nu * constants.lambda_ / step**2
-    prior[state.CONCENTRATION] = constants.concentration
-    prior[state.LIKELIHOOD] = not settings.prior_only
-    prior[[state.STEP, state.OFFSET]] = step, constants.offset
-    prior[[state.UNIT_WEIGHT, state.UNIT_SUM, state.UNIT_SQUARES]] = 1.0
+    numbers[[state.ALPHA, state.BETA]] = constants.alpha, constants.beta
+    numbers[[state.PRECISION, state.NU]] = constants.precision, constants.nu
+    numbers[state.NU_LAMBDA] = constants.nu * constants.lambda_ / step**2
+    numbers[state.CONCENTRATION] = constants.concentration
+    numbers[state.LIKELIHOOD] = not settings.prior_only
+    numbers[[state.STEP, state.OFFSET]] = step, constants.offset
+    numbers[[state.UNIT_WEIGHT, state.UNIT_SUM, state.UNIT_SQUARES]] = 1.0
     model = leaf_model(settings)
     weighed = np.zeros((0, 3), np.int64)
     if model == state.CLASSES:
         all_of_them = constants.concentration * constants.classes
         table = np.array([gammaln(counts + constants.concentration), gammaln(counts + all_of_them)])
     else:
-        prior[state.TOTAL_SQUARES] = float(np.sum(y.astype(np.int64) ** 2))
+        numbers[state.TOTAL_SQUARES] = float(np.sum(y.astype(np.int64) ** 2))
         if training.weights is not None:
             w = training.weights
             parts = [_whole(values) for values in (w * y, w * y.astype(np.float64) ** 2, w)]
             weighed = np.stack([values for values, _ in parts], axis=1)
-            prior[[state.UNIT_SUM, state.UNIT_SQUARES, state.UNIT_WEIGHT]] = [unit for _, unit in parts]
-            prior[state.TOTAL_SQUARES] = float(weighed[:, 1].sum()) * prior[state.UNIT_SQUARES]
+            numbers[[state.UNIT_SUM, state.UNIT_SQUARES, state.UNIT_WEIGHT]] = [unit for _, unit in parts]
+            numbers[state.TOTAL_SQUARES] = float(weighed[:, 1].sum()) * numbers[state.UNIT_SQUARES]
         table = np.array([gammaln(0.5 * (counts + constants.nu)), np.zeros(len(counts))])
     return state.TreeRows(
         codes=codes,
@@ -62,7 +62,7 @@ def make_rows(training: Training) -> TreeRows:
         high=np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64),
         missing=np.array([len(column) < codes.shape[1] for column in present], np.int64),
         model=model,
-        prior=prior,
+        constants=numbers,
         table=table,
         weighed=weighed,
     )

@@ -197,7 +197,7 @@ def warm(needed: Work | Sequence[Work] | None = None, progress: Tell | None = No
 
 
 def load_inner_kernels() -> None:
-    """Load the kernels that kernels alone call too, for whoever compiles a caller of them."""
+    """Load the kernels that kernels alone call too: compiling their callers needs them."""
     for name in _groups(None):
         for entry in _kernels(name):
             entry.build(leaf_model(name))
@@ -259,7 +259,7 @@ def _register(module: str, entry: Kernel) -> None:
 
 
 def _compile(names: list[str], tell: Tell, total: int) -> None:
-    """Bring every group to disk, taking those that nobody else is at."""
+    """Compile every group to disk, beginning with those that no other process compiles."""
     while True:
         missing = [name for name in names if not jit_cache.is_complete(name)]
         if not missing:
@@ -271,7 +271,7 @@ def _compile(names: list[str], tell: Tell, total: int) -> None:
 
 
 def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
-    """Compile a group unless another process is at it or at what it needs; whether this was done."""
+    """Compile a group unless another process compiles it or one it needs; return whether this was done."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415
 
     if not all(map(jit_cache.is_complete, GROUPS[name].needs)):
@@ -334,7 +334,7 @@ def _helper_code(names: list[str]) -> str:
 
 
 def help_parent(parent: int, names: list[str]) -> None:
-    """Compile groups as long as the process `parent` lives."""
+    """Compile groups until the process `parent` ends."""
 
     def tell(_done: int, _total: int) -> None:
         if os.getppid() != parent:

@@ -108,7 +108,7 @@ class Local:
         comes = comes[shape.right == 0]
         count, (centre, sd) = rows.count[0], self.parameters.outcomes
         mean = ((comes * count) @ rows.mean + centre) / (comes @ count + 1)  # a leaf may be without rows
-        left = rows.prior[state.WITHIN] + np.sum(count * (rows.mean - mean @ comes) ** 2)
+        left = rows.constants[state.WITHIN] + np.sum(count * (rows.mean - mean @ comes) ** 2)
         sigma = max(math.sqrt(left / len(self._training.y)), SIGMA_FLOOR * sd)
         return np.concatenate([tree.u[: -len(mean) - 1], mean, [math.log(sigma)]])
 

@@ -26,7 +26,7 @@ TINY = np.finfo(np.float64).tiny
 
 
 def make_soft_rows(training: Training) -> SoftRows:
-    """Make the kernels' record of training rows and prior; equal rows are merged."""
+    """Make the kernels' record of training rows and constants; equal rows are merged."""
     from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
 
     constants = soft_constants(training)
@@ -37,12 +37,12 @@ def make_soft_rows(training: Training) -> SoftRows:
     x = scale_codes(constants.values, codes[:, np.append(order, np.repeat(order[-1], n - len(order)))])
     weights = np.ones(len(training.y)) if training.weights is None else training.weights
     many: Floats = np.bincount(place, weights, n).astype(np.float64)
-    prior = np.zeros(state.STICKS)
-    prior[[state.MEAN, state.SD]] = constants.offset, constants.leaf_sd
-    prior[[state.SHAPE, state.SCALE]] = constants.sigma_shape, constants.sigma_scale
-    prior[state.CONCENTRATION] = constants.concentration
-    prior[state.LIKELIHOOD] = not training.settings.prior_only
-    prior[state.TOTAL] = len(training.y)
+    numbers = np.zeros(state.STICKS)
+    numbers[[state.MEAN, state.SD]] = constants.offset, constants.leaf_sd
+    numbers[[state.SHAPE, state.SCALE]] = constants.sigma_shape, constants.sigma_scale
+    numbers[state.CONCENTRATION] = constants.concentration
+    numbers[state.LIKELIHOOD] = not training.settings.prior_only
+    numbers[state.TOTAL] = len(training.y)
     count: Floats
     mean: Floats
     if constants.classes:
@@ -50,22 +50,22 @@ def make_soft_rows(training: Training) -> SoftRows:
         np.add.at(count, (training.y.astype(np.int64), place), 1)
     else:
         count, mean = many[None], np.bincount(place, weights * training.y, n) / np.maximum(many, TINY)
-        prior[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
-    prior = with_common(prior, len(x), constants.classes)
-    return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, prior)
+        numbers[state.WITHIN] = float(np.sum(weights * (training.y - mean[place]) ** 2))
+    numbers = with_common(numbers, len(x), constants.classes)
+    return state.SoftRows(x, np.ascontiguousarray(count), mean, constants.classes, numbers)
 
 
-def with_common(prior: Floats, columns: int, classes: int) -> Floats:
-    """Return the prior vector with the constants that all log densities share."""
+def with_common(numbers: Floats, columns: int, classes: int) -> Floats:
+    """Complete `SoftRows.constants` with what all log densities share."""
     from sampler.soft.kernels import state  # noqa: PLC0415
 
-    constants = np.concatenate([prior[: state.STICKS], stick_shifts(columns)])
+    constants = np.concatenate([numbers[: state.STICKS], stick_shifts(columns)])
     if classes:
-        alpha = float(prior[state.CONCENTRATION])
+        alpha = float(numbers[state.CONCENTRATION])
         constants[state.OF_LEAF] = math.lgamma(alpha * classes) - classes * math.lgamma(alpha)
     else:
-        a, b = float(prior[state.SHAPE]), float(prior[state.SCALE])
-        constants[state.OF_LEAF] = -0.5 * math.log(2 * math.pi) - math.log(prior[state.SD])
+        a, b = float(numbers[state.SHAPE]), float(numbers[state.SCALE])
+        constants[state.OF_LEAF] = -0.5 * math.log(2 * math.pi) - math.log(numbers[state.SD])
         constants[state.OF_TREE] = a * math.log(b) - math.lgamma(a)
     constants[state.OF_DIRECTION], constants[state.OF_AXIS] = math.lgamma(columns), -math.log(columns)
     return constants

@@ -196,7 +196,7 @@ def build(forest: Forest, work: Work, tree: Int) -> Float:
 
 @kernel(allocates=False)
 def settle_leaves(node: Ints2, leaf: Ints2, order: Ints, splits: Int, depths: Ints) -> None:
-    """Each leaf's parent and depth, from the listed splits, parents first."""
+    """Find each leaf's parent and depth from the listed splits, parents first."""
     for k in range(splits):
         at = order[k]
         depths[at] = depths[node[at, PARENT]] + 1 if node[at, PARENT] != ABSENT else 0

@@ -136,7 +136,7 @@ def left_parts(
     totals: Floats,
     sizes: Floats,
 ) -> tuple[Int, Int]:
-    """Total and size of the left part at every cut of a range of codes, starting from a sum and a count.
+    """Compute total and size of the left part at every cut of a range of codes, from a sum and a count on.
 
     Returns the sum and count of the last.
     """
@@ -150,7 +150,7 @@ def left_parts(
 
 @kernel(inline=True, allocates=False)
 def multiply(values: Floats, factor: Float) -> None:
-    """Every value times a factor."""
+    """Multiply every value by a factor."""
     for k in range(len(values)):
         values[k] *= factor
 
@@ -208,7 +208,7 @@ def weigh_rules(
 
 @kernel(inline=True, allocates=False)
 def sum_range(terms: Floats, factors: Floats, largest: Float) -> Float:
-    """Factors e^(terms - largest), left in `factors`, and their sum: four at a time, in a fixed order."""
+    """Compute `factors` e^(terms - largest) and return their sum: four at a time, in a fixed order."""
     for k in range(len(terms)):
         factors[k] *= exp_negative(terms[k] - largest)
     a = b = c = d = 0.0

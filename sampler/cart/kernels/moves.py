@@ -79,9 +79,9 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
     more = scratch[0, EXPLAINED] + scratch[1, EXPLAINED] - tree.term[at, EXPLAINED]
     ratio = log_likelihood(rows, own + more_own, explained + more) - log_likelihood(rows, own, explained)
     depth = node[at, DEPTH]
-    splits, stays = log_split(rows.prior, depth)
+    splits, stays = log_split(rows.constants, depth)
     ratio += splits - stays
-    stays_below = log_split(rows.prior, depth + 1)[1]
+    stays_below = log_split(rows.constants, depth + 1)[1]
     for left in (True, False):
         if splittable(rows, tree.order, start, end, column, cut, side, left):
             ratio += stays_below
@@ -115,8 +115,8 @@ def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, 
     less = tree.term[child, EXPLAINED] + tree.term[child + 1, EXPLAINED] - scratch[0, EXPLAINED]
     ratio = log_likelihood(rows, own - less_own, explained - less) - log_likelihood(rows, own, explained)
     depth = node[at, DEPTH]
-    splits, stays = log_split(rows.prior, depth)
-    stays_below = log_split(rows.prior, depth + 1)[1]
+    splits, stays = log_split(rows.constants, depth)
+    stays_below = log_split(rows.constants, depth + 1)[1]
     growable_below = node[child, SPLITTABLE] + node[child + 1, SPLITTABLE]
     ratio += stays - splits - stays_below * growable_below
     ratio += math.log(moves[GROW] * prunable / (moves[PRUNE] * (growable - growable_below + 1)))

@@ -215,7 +215,7 @@ def decide_best(
         if math.log(uniform(random)) < share - after:  # keeps each column with its share of all
             choose_rule(room, random, column, number, here)
         total = after
-    splits, stays = log_split(rows.prior, tree.node[at, DEPTH])
+    splits, stays = log_split(rows.constants, tree.node[at, DEPTH])
     splits += total - math.log(float(columns))
     both = log_add(splits, stays)
     return both, math.log(uniform(random)) < splits - both
@@ -236,7 +236,7 @@ def visit(
         if not splits:
             return earned
     else:
-        if math.log(uniform(random)) >= log_split(rows.prior, node[at, DEPTH])[0]:
+        if math.log(uniform(random)) >= log_split(rows.constants, node[at, DEPTH])[0]:
             return 0.0
         draw_rule(rows, tree.order, start, end, random, room.columns, room.rule, room.code_span)
     tally_left(rows, tree.order, start, end, room.rule[0], room.rule[1], room.rule[2], room.left)

@@ -161,11 +161,11 @@ def add_weighed(rows: TreeRows, row: Int, stat: Longs) -> None:
 def moments_of(rows: TreeRows, stat: Longs) -> tuple[Float, Float, Float]:
     """Sum the weights of a leaf's rows, their weighted outcomes and weighted squares, in grid steps."""
     if len(rows.weighed):
-        prior = rows.prior
+        constants = rows.constants
         return (
-            stat[WEIGHT] * prior[UNIT_WEIGHT],
-            stat[SUM] * prior[UNIT_SUM],
-            stat[SQUARES] * prior[UNIT_SQUARES],
+            stat[WEIGHT] * constants[UNIT_WEIGHT],
+            stat[SUM] * constants[UNIT_SUM],
+            stat[SQUARES] * constants[UNIT_SQUARES],
         )
     return float(stat[COUNT]), float(stat[SUM]), float(stat[SQUARES])
 
@@ -227,9 +227,9 @@ def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
 
     The mathematics: docs/maths.md#single-trees.
     """
-    prior = rows.prior
+    constants = rows.constants
     term[leaf, EXPLAINED] = 0.0
-    if prior[LIKELIHOOD] == 0.0:
+    if constants[LIKELIHOOD] == 0.0:
         term[leaf, OWN] = 0.0
         return
     if rows.model == CLASSES:
@@ -241,13 +241,13 @@ def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
         term[leaf, OWN] = own - rows.table[1, count]
         return
     size, (weight, total, squares) = float(stat[COUNT]), moments_of(rows, stat)
-    a = prior[PRECISION]
+    a = constants[PRECISION]
     explained = total * total / (weight + a)
     shrunk = 0.5 * math.log(a / (weight + a))
     if rows.model == MEAN_SHIFT:
         term[leaf, OWN], term[leaf, EXPLAINED] = shrunk, explained
         return
-    nu, scale = prior[NU], prior[NU_LAMBDA]
+    nu, scale = constants[NU], constants[NU_LAMBDA]
     own = shrunk + rows.table[0, stat[COUNT]] - rows.table[0, 0] - 0.5 * size * math.log(math.pi)
     left_over = scale + max(squares - explained, 0.0)
     term[leaf, OWN] = own + 0.5 * nu * math.log(scale) - 0.5 * (size + nu) * math.log(left_over)
@@ -256,15 +256,15 @@ def settle_leaf(rows: TreeRows, stat: Longs, term: Floats2, leaf: Int) -> None:
 @kernel(allocates=False, entry=True)
 def log_likelihood(rows: TreeRows, own: Float, explained: Float) -> Float:
     """Log likelihood of a tree from its leaves' summed terms, without the mean-shift model's constant."""
-    prior = rows.prior
-    if rows.model != MEAN_SHIFT or prior[LIKELIHOOD] == 0.0:
+    constants = rows.constants
+    if rows.model != MEAN_SHIFT or constants[LIKELIHOOD] == 0.0:
         return own
-    left_over = prior[NU_LAMBDA] + max(prior[TOTAL_SQUARES] - explained, 0.0)
-    return own - 0.5 * (len(rows.y) + prior[NU]) * math.log(left_over)
+    left_over = constants[NU_LAMBDA] + max(constants[TOTAL_SQUARES] - explained, 0.0)
+    return own - 0.5 * (len(rows.y) + constants[NU]) * math.log(left_over)
 
 
 @kernel(allocates=False)
-def log_split(prior: Floats, depth: Int) -> tuple[Float, Float]:
+def log_split(constants: Floats, depth: Int) -> tuple[Float, Float]:
     """Log probabilities that a node of that depth which can be split is, and is not."""
-    p = prior[ALPHA] * (1.0 + depth) ** -prior[BETA]
+    p = constants[ALPHA] * (1.0 + depth) ** -constants[BETA]
     return math.log(p), math.log1p(-p)

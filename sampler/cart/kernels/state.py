@@ -35,10 +35,10 @@ COUNT, SUM, SQUARES, WEIGHT = 0, 1, 2, 3
 # of each leaf: its own part of the log likelihood, and what it takes off the common sum of squares
 OWN, EXPLAINED = 0, 1
 
-# the prior vector; outcomes in grid steps; what one of each weighted statistic stands for
+# TreeRows.constants: of the prior, of the outcomes in grid steps, and the unit of each weighted statistic
 ALPHA, BETA, PRECISION, NU, NU_LAMBDA, CONCENTRATION, LIKELIHOOD, STEP, OFFSET, TOTAL_SQUARES = range(10)
 UNIT_WEIGHT, UNIT_SUM, UNIT_SQUARES = 10, 11, 12
-PRIOR_SIZE = 13
+NUM_CONSTANTS = 13
 
 # moves
 GROW, PRUNE, CHANGE, SWAP, RESTRUCTURE = 0, 1, 2, 3, 4
@@ -57,7 +57,7 @@ class TreeRows(NamedTuple):
     high: Longs
     missing: Longs
     model: Int
-    prior: Floats
+    constants: Floats  # [NUM_CONSTANTS]
     table: Floats2  # [2, n + 1], log gammas of counts
     weighed: Longs2  # [n, 3]: a row's part of SUM, SQUARES and WEIGHT; no row of it where all weigh one
 

@@ -50,12 +50,12 @@ def draw_leaf(
     rows: TreeRows, tree: Tree, at: Int, variance: Float, random: Words, value: Floats2, place: Int
 ) -> Float:
     """Draw a leaf's parameters into `value[place]`; return its variance times its rows, in steps^2."""
-    prior = rows.prior
-    seen = prior[LIKELIHOOD] != 0.0
+    constants = rows.constants
+    seen = constants[LIKELIHOOD] != 0.0
     if rows.model == CLASSES:
         total = 0.0
         for k in range(value.shape[1]):
-            value[place, k] = gamma(random, prior[CONCENTRATION] + (tree.stat[at, k] if seen else 0))
+            value[place, k] = gamma(random, constants[CONCENTRATION] + (tree.stat[at, k] if seen else 0))
             total += value[place, k]
         for k in range(value.shape[1]):
             value[place, k] = value[place, k] / total if total > 0.0 else 1.0 / value.shape[1]
@@ -64,30 +64,30 @@ def draw_leaf(
     count, (weight, total, squares) = size, moments_of(rows, tree.stat[at])
     if not seen:
         count, weight, total, squares = 0.0, 0.0, 0.0, 0.0
-    sharpness = weight + prior[PRECISION]
+    sharpness = weight + constants[PRECISION]
     if rows.model != MEAN_SHIFT:
-        left_over = prior[NU_LAMBDA] + max(squares - total * total / sharpness, 0.0)
-        variance = 0.5 * left_over / gamma(random, 0.5 * (count + prior[NU]))
-        value[place, 1] = prior[STEP] * math.sqrt(variance)
+        left_over = constants[NU_LAMBDA] + max(squares - total * total / sharpness, 0.0)
+        variance = 0.5 * left_over / gamma(random, 0.5 * (count + constants[NU]))
+        value[place, 1] = constants[STEP] * math.sqrt(variance)
     mean = total / sharpness + math.sqrt(variance / sharpness) * normal(random)
-    value[place, 0] = prior[OFFSET] + prior[STEP] * mean
+    value[place, 0] = constants[OFFSET] + constants[STEP] * mean
     return size * variance
 
 
 @kernel(allocates=False, entry=True)
 def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees) -> Bool:
     """Draw the noise and the leaves, and write the tree in pre-order; False when there is no room."""
-    prior, size, fill = rows.prior, tree.size[0], kept.fill
+    constants, size, fill = rows.constants, tree.size[0], kept.fill
     draw, at_node, at_leaf = fill[0], fill[1], fill[2]
     if draw >= len(kept.sigma) or at_node + size > len(kept.feature) or at_leaf + size > len(kept.value):
         return False
     variance = 1.0
     if rows.model == MEAN_SHIFT:
         count, squares = 0.0, 0.0
-        if prior[LIKELIHOOD] != 0.0:
+        if constants[LIKELIHOOD] != 0.0:
             count = float(len(rows.y))
-            squares = max(prior[TOTAL_SQUARES] - totals(tree)[1], 0.0)
-        variance = 0.5 * (prior[NU_LAMBDA] + squares) / gamma(random, 0.5 * (count + prior[NU]))
+            squares = max(constants[TOTAL_SQUARES] - totals(tree)[1], 0.0)
+        variance = 0.5 * (constants[NU_LAMBDA] + squares) / gamma(random, 0.5 * (count + constants[NU]))
     noise = 0.0
     stack = room.stack
     stack[0] = 0
@@ -106,7 +106,7 @@ def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees)
             child = tree.node[at, CHILD]
             stack[waiting], stack[waiting + 1] = child + 1, child
             waiting += 2
-    kept.sigma[draw] = 1.0 if rows.model == CLASSES else prior[STEP] * math.sqrt(noise / len(rows.y))
+    kept.sigma[draw] = 1.0 if rows.model == CLASSES else constants[STEP] * math.sqrt(noise / len(rows.y))
     kept.tree_start[draw + 1] = at_node
     fill[0], fill[1], fill[2] = draw + 1, at_node, at_leaf
     return True

@@ -154,7 +154,7 @@ def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool)
             node[at, SPLITTABLE] = splittable(rows, tree.order, start, end, -1, 0, 0, True)
         if node[at, FEATURE] == LEAF:
             if counted and node[at, SPLITTABLE]:
-                total += log_split(rows.prior, node[at, DEPTH])[1]
+                total += log_split(rows.constants, node[at, DEPTH])[1]
             tally(rows, tree.order, start, end, tree.stat[at])
             settle_leaf(rows, tree.stat[at], tree.term, at)
             continue
@@ -163,7 +163,7 @@ def look_below(rows: TreeRows, tree: Tree, room: Room, top: Int, with_top: Bool)
         if number == 0 or not is_valid(code_span, cut, side):
             return False, 0.0
         if counted:
-            total += log_split(rows.prior, node[at, DEPTH])[0] + log_rule(code_span)
+            total += log_split(rows.constants, node[at, DEPTH])[0] + log_rule(code_span)
             total -= math.log(float(count_columns(rows, tree.order, start, end, code_span)))
         middle = partition(rows, tree.order, start, end, room.shelf, column, cut, side)
         child = np.int64(node[at, CHILD])

@@ -215,7 +215,7 @@ class Predictive:
         return total / 2
 
     def _half_distance_of_tails(self) -> Floats:
-        """Compute the same of heavy tails: the integral of F (1 - F) in steps that grow with the distance."""
+        """Compute the integral of F (1 - F) of heavy tails, in steps that grow with the distance."""
         middle = np.median(self.f, axis=(0, 1))
         width = np.sqrt(self._mean((self.f - middle) ** 2 + self.sigma**2)) / 4
         total = np.zeros(len(middle))

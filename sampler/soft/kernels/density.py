@@ -120,9 +120,9 @@ def count_classes(rows: SoftRows, shape: SoftShape, room: SoftRoom) -> None:
 @kernel(allocates=False)
 def _class_likelihood(rows: SoftRows, leaves: Int, room: SoftRoom) -> Float:
     """Log likelihood of the class counts in `table`, which become the slopes by them."""
-    alpha = rows.prior[state.CONCENTRATION]
+    alpha = rows.constants[state.CONCENTRATION]
     all_of_them = alpha * rows.classes
-    total = leaves * rows.prior[state.OF_LEAF]
+    total = leaves * rows.constants[state.OF_LEAF]
     for leaf in range(leaves):
         size = all_of_them
         for k in range(rows.classes):
@@ -162,7 +162,7 @@ def average_below(rows: SoftRows, shape: SoftShape, u: Floats, room: SoftRoom) -
 @kernel(inline=True, allocates=False)
 def _prior(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, room: SoftRoom) -> Float:
     """Log prior with Jacobians; its gradient by thresholds, means and sigma; the number of splits."""
-    sticks, splits, law = rows.x.shape[0] - 1, len(shape.axis), rows.prior
+    sticks, splits, law = rows.x.shape[0] - 1, len(shape.axis), rows.constants
     total, at, apart = law[state.OF_TREE], splits, 1.0
     for j in range(splits):
         e = math.exp(-abs(u[j]))
@@ -212,8 +212,8 @@ def _likelihood(rows: SoftRows, shape: SoftShape, width: Float, u: Floats, room:
         off = rows.mean[i] - losses[i]
         pull[i] = count[i] * off * precision
         losses[i] = count[i] * off * off
-    room.table[0, 0] = (rows.prior[state.WITHIN] + total_of(losses)) * precision
-    return -rows.prior[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
+    room.table[0, 0] = (rows.constants[state.WITHIN] + total_of(losses)) * precision
+    return -rows.constants[state.TOTAL] * (0.5 * LOG_2PI + log_sigma) - 0.5 * room.table[0, 0]
 
 
 @kernel(inline=True, allocates=False)
@@ -224,7 +224,7 @@ def _leaf_slopes(rows: SoftRows, shape: SoftShape, u: Floats, slope: Floats, roo
         return
     flow_down(shape, room, 0)
     last = len(u) - 1
-    slope[last] += room.table[0, 0] - rows.prior[state.TOTAL]
+    slope[last] += room.table[0, 0] - rows.constants[state.TOTAL]
     first = last - len(shape.axis) - 1
     for node in range(len(shape.right)):
         right = shape.right[node]
@@ -258,9 +258,9 @@ def density(
 
     `width` is h, the sharpness of the splits in units of the scaled columns.
     """
-    sticks, shifts = rows.x.shape[0] - 1, rows.prior[state.STICKS :]
+    sticks, shifts = rows.x.shape[0] - 1, rows.constants[state.STICKS :]
     total = _prior(rows, shape, u, slope, room)
-    counted = rows.prior[state.LIKELIHOOD] != 0.0
+    counted = rows.constants[state.LIKELIHOOD] != 0.0
     if counted:
         total += _likelihood(rows, shape, width, u, room)
         _leaf_slopes(rows, shape, u, slope, room)
@@ -299,5 +299,5 @@ def densities(
     """Log density at each of the points [point, u], without gradient; `slope` [u] is scratch."""
     for i in range(len(points)):
         into[i] = _prior(rows, shape, points[i], slope, room)
-        if rows.prior[state.LIKELIHOOD] != 0.0:
+        if rows.constants[state.LIKELIHOOD] != 0.0:
             into[i] += _likelihood(rows, shape, width, points[i], room)

@@ -124,7 +124,7 @@ def draw_classes(
     for leaf in range(len(into)):
         for k in range(rows.classes):
             room.table[leaf, k] = 0.0
-    if rows.prior[state.LIKELIHOOD] != 0.0:
+    if rows.constants[state.LIKELIHOOD] != 0.0:
         route(rows, shape, width, room)
         start_alike(room)
         flow_down(shape, room, 1)
@@ -132,7 +132,7 @@ def draw_classes(
     for leaf in range(len(into)):
         total = 0.0
         for k in range(rows.classes):
-            into[leaf, k] = gamma(random, room.table[leaf, k] + rows.prior[state.CONCENTRATION])
+            into[leaf, k] = gamma(random, room.table[leaf, k] + rows.constants[state.CONCENTRATION])
             total += into[leaf, k]
         for k in range(rows.classes):
             into[leaf, k] /= total

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 # the head of the buffer
-COLUMNS, ROWS, KINDS, CLASSES, SPLITS, PRIOR, SIZE, WIDTH = 0, 1, 2, 3, 4, 5, 6, 7
+COLUMNS, ROWS, KINDS, CLASSES, SPLITS, CONSTANTS, SIZE, WIDTH = 0, 1, 2, 3, 4, 5, 6, 7
 HEAD = LINE
 
 carray: Any = _carray
@@ -33,7 +33,7 @@ _copy_t = types.int64(types.uint64, types.uint64, _floats, _floats, _floats)
 def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     head = carray(data, (HEAD,))
     p, n, k = int(head[COLUMNS]), int(head[ROWS]), int(head[KINDS])
-    classes, splits, prior = int(head[CLASSES]), int(head[SPLITS]), int(head[PRIOR])
+    classes, splits, num_constants = int(head[CLASSES]), int(head[SPLITS]), int(head[CONSTANTS])
     nodes = 2 * splits + 1
     kinds = max(classes, 1)
     words = carray(data, (int(head[SIZE]),))
@@ -52,8 +52,8 @@ def _log_density(size: Any, u: Any, slope: Any, log: Any, data: Any) -> Any:
     at += nodes * n
     below = words[at : at + nodes * n].reshape((nodes, n))
     at += nodes * n
-    law = words[at : at + prior]
-    at += prior
+    law = words[at : at + num_constants]
+    at += num_constants
     right = words[at : at + nodes].view(np.int64)
     at += nodes
     slot = words[at : at + nodes].view(np.int64)
@@ -95,10 +95,10 @@ def pack_model(rows: SoftRows, shape: SoftShape, width: float) -> NDArray[np.flo
     (p, n), k, splits = rows.x.shape, len(rows.count), len(shape.axis)
     nodes = 2 * splits + 1
     wide, narrow = 2 * n * (splits + nodes), splits * (p + 1) + p + (splits + 1) * max(rows.classes, 1)
-    parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, np.zeros(wide), rows.prior)]
+    parts = [part.reshape(-1) for part in (rows.x, rows.count, rows.mean, np.zeros(wide), rows.constants)]
     parts += [part.view(np.float64) for part in (shape.right, shape.slot, shape.axis)]
     body = np.concatenate([*parts, np.zeros(narrow)])
-    head = np.array([p, n, k, rows.classes, splits, len(rows.prior), HEAD + len(body), width], np.float64)
+    head = np.array([p, n, k, rows.classes, splits, len(rows.constants), HEAD + len(body), width], np.float64)
     numbers = zeros(HEAD + len(body))
     numbers[:HEAD], numbers[HEAD:] = head, body
     return numbers

@@ -16,7 +16,8 @@ from numba import types as _types
 
 from sampler.kernels.arrays import Floats, Floats2, Int, Longs
 
-# the prior vector: of leaf means, of sigma (inverse gamma), of class probabilities; whether the data count
+# SoftRows.constants: priors of leaf means, of sigma (inverse gamma), of class probabilities; the power of the
+# likelihood (0 or 1)
 MEAN, SD, SHAPE, SCALE, CONCENTRATION, LIKELIHOOD = 0, 1, 2, 3, 4, 5
 # what grouped rows leave out: their squares about their own mean, and how many there are
 WITHIN, TOTAL = 6, 7
@@ -32,13 +33,13 @@ LINE = 8  # numbers in a cache line, and in the widest registers
 
 
 class SoftRows(NamedTuple):
-    """Training rows, equal ones joined, and the prior."""
+    """Training rows, equal ones joined, and constants of the prior and the rows."""
 
     x: Floats2  # [p, n], scaled to [0, 1]
     count: Floats2  # type: ignore[assignment]  # [k, n]: rows (k = 1), or rows of each class
     mean: Floats  # [n], of the outcomes of the rows joined; zeros for classes
     classes: Int  # 0 for numbers
-    prior: Floats  # STICKS numbers, and one for each logit of a direction
+    constants: Floats  # STICKS numbers, and one for each logit of a direction
 
 
 class SoftShape(NamedTuple):

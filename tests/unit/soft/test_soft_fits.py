@@ -123,8 +123,8 @@ def test_a_weight_of_two_is_a_row_twice():
     twice = make_soft_rows(prepare(np.tile(x, (2, 1)), np.tile(y, 2), **settings).training)
     for one, other in zip(weighted[:3], twice[:3], strict=True):
         np.testing.assert_allclose(one, other)
-    assert (weighted.prior[7], twice.prior[7]) == (20, 40)
-    np.testing.assert_allclose(weighted.prior[:7], twice.prior[:7])
+    assert (weighted.constants[7], twice.constants[7]) == (20, 40)
+    np.testing.assert_allclose(weighted.constants[:7], twice.constants[:7])
 
 
 def test_missing_values_count_as_the_mean():

@@ -30,19 +30,19 @@ from sampler.kernels.arrays import (
 )
 from sampler.kernels.random import gamma
 
-# places in LogLinear.prior: of the Gamma; the log evidence of no rows at all; r of a row of weight 1
+# places in LogLinear.leaf_law: of the Gamma; the log evidence of no rows at all; r of a row of weight 1
 SHAPE, RATE, EMPTY, COUNT = 0, 1, 2, 3
-PRIOR_SIZE = 4
+LAW_SIZE = 4
 
 
 class LogLinear(NamedTuple):
     """Parameters and rows of a forest with log-linear leaves."""
 
-    prior: Floats  # [4]
+    leaf_law: Floats  # [LAW_SIZE], of the leaves; changes with their scale where that is drawn
     noise: Floats  # shared with the chain's other forests; the likelihood's power is in it
     log_value: Ints  # [rows], log f, steps of STEP, up to the pending change of the last tree
     part: Floats  # [rows], what a row adds to s: its rate times f, up to the same
-    weights: Ints  # [n], r of each row in units of prior[COUNT]; empty: all 1
+    weights: Ints  # [n], r of each row in units of leaf_law[COUNT]; empty: all 1
     scale: Floats  # [1], a power of two: parts are summed as whole multiples of its inverse
     wholes: Longs  # [rows], room for a pass
     factors: Floats  # [leaves of any tree], room for a pass
@@ -52,7 +52,7 @@ class LogLinear(NamedTuple):
 def units(model: LogLinear) -> tuple[Float, Float]:
     """Factors that make a number of rows an r, and a sum of whole parts an s."""
     power = model.noise[LIKELIHOOD]
-    return model.prior[COUNT] * power, power / model.scale[0]
+    return model.leaf_law[COUNT] * power, power / model.scale[0]
 
 
 def partial_sum(_model: LogLinear, total: Int, _count: Int, old: Int32) -> Float:
@@ -62,30 +62,30 @@ def partial_sum(_model: LogLinear, total: Int, _count: Int, old: Int32) -> Float
 
 def log_evidence(model: LogLinear, size: Float, total: Float) -> Float:
     """l(node) for r `size` and s `total`."""
-    return passes.evidence(model.prior, model.log_gamma, size, total) - model.prior[EMPTY]
+    return passes.evidence(model.leaf_law, model.log_gamma, size, total) - model.leaf_law[EMPTY]
 
 
 def split_gain(
     model: LogLinear, left_size: Float, left_total: Float, right_size: Float, right_total: Float
 ) -> Float:
     """l(left) + l(right) - l(both)."""
-    left = passes.evidence(model.prior, model.log_gamma, left_size, left_total)
-    right = passes.evidence(model.prior, model.log_gamma, right_size, right_total)
-    both = passes.evidence(model.prior, model.log_gamma, left_size + right_size, left_total + right_total)
-    return left + right - both - model.prior[EMPTY]
+    left = passes.evidence(model.leaf_law, model.log_gamma, left_size, left_total)
+    right = passes.evidence(model.leaf_law, model.log_gamma, right_size, right_total)
+    both = passes.evidence(model.leaf_law, model.log_gamma, left_size + right_size, left_total + right_total)
+    return left + right - both - model.leaf_law[EMPTY]
 
 
 def draw_leaf(model: LogLinear, size: Float, total: Float, random: Words) -> Float:
     """Draw the logarithm of a leaf value from its conditional, in steps, not yet rounded."""
-    value = gamma(random, model.prior[SHAPE] + size) / (model.prior[RATE] + max(total, 0.0))
+    value = gamma(random, model.leaf_law[SHAPE] + size) / (model.leaf_law[RATE] + max(total, 0.0))
     return max(-passes.MOST_STEPS, min(passes.MOST_STEPS, math.log(value) / passes.STEP))
 
 
 def pair_terms(model: LogLinear, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
     """From the left parts' totals and sizes: l(left) + l(right) as terms, up to a constant; factors 1."""
     for k in range(len(terms)):
-        left = passes.evidence(model.prior, model.log_gamma, factors[k], terms[k])
-        right = passes.evidence(model.prior, model.log_gamma, size - factors[k], total - terms[k])
+        left = passes.evidence(model.leaf_law, model.log_gamma, factors[k], terms[k])
+        right = passes.evidence(model.leaf_law, model.log_gamma, size - factors[k], total - terms[k])
         terms[k] = left + right
         factors[k] = 1.0
 
@@ -94,8 +94,8 @@ def pair_term(
     model: LogLinear, left_total: Float, left_size: Float, right_total: Float, right_size: Float
 ) -> tuple[Float, Float]:
     """Evidence of one rule as term and factor."""
-    left = passes.evidence(model.prior, model.log_gamma, left_size, left_total)
-    return left + passes.evidence(model.prior, model.log_gamma, right_size, right_total), 1.0
+    left = passes.evidence(model.leaf_law, model.log_gamma, left_size, left_total)
+    return left + passes.evidence(model.leaf_law, model.log_gamma, right_size, right_total), 1.0
 
 
 def move_and_sum(

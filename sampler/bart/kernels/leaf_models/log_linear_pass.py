@@ -84,13 +84,13 @@ def tabulate_log_gamma(shape: Float, table: Floats) -> None:
 
 
 @kernel(inline=True, allocates=False)
-def evidence(prior: Floats, table: Floats, size: Float, total: Float) -> Float:
+def evidence(leaf_law: Floats, table: Floats, size: Float, total: Float) -> Float:
     """Log evidence, log Gamma(shape + r) - (shape + r) log(rate + s); log Gamma of half r is in a table."""
-    shape = prior[0] + size
+    shape = leaf_law[0] + size
     place = np.int64(2.0 * size)
     tabled = 0 <= place < len(table) and 0.5 * float(place) == size
     constant = table[place] if tabled else log_gamma(shape)
-    return constant - shape * math.log(prior[1] + max(total, 0.0))
+    return constant - shape * math.log(leaf_law[1] + max(total, 0.0))
 
 
 @kernel(inline=True, allocates=False)

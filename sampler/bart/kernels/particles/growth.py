@@ -153,7 +153,7 @@ def split_rows(data: Data, model: Model, swarm: Swarm, particle: Int, at: Int) -
 
 @kernel(inline=True, allocates=False)
 def gain_of(model: Model, swarm: Swarm, particle: Int, child: Int) -> Float:
-    """l(left) + l(right) - l(both) of two children."""
+    """Return l(left) + l(right) - l(both) of two children."""
     size_unit, total_unit = units(model)
     left, right = swarm.sum[particle, child], swarm.sum[particle, child + 1]
     return split_gain(

@@ -64,7 +64,7 @@ def load_tree(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -
 def update_by_particles(
     data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, conditional: Bool
 ) -> Int:
-    """One tree by particles, then its leaf values; returns DONE or what it needs to go on."""
+    """Update one tree by particles, then its leaf values; return DONE or what is needed to go on."""
     state, counters = swarm.state, forest.counters
     tree, particles = state[TREE], state[PARTICLES]
     if state[PHASE] == NEXT_TREE:
