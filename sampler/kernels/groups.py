@@ -37,6 +37,7 @@ GROUPS = {
     "base": Group(
         (
             "kernels.random",
+            "kernels.exponential",
             "bart.kernels.tree_prior",
             "kernels.rows",
             "bart.kernels.pairs",

@@ -10,7 +10,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import MAX_WORK, classes_of, finished
 from app.services.explanations.partial_dependence import CurveBounds
 from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.rows import columns_of
+from app.services.predictions.rows import columns_if_any
 
 
 @dataclass(frozen=True)
@@ -48,9 +48,7 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """
-    rows = None
-    if request.rows is not None or request.columns is not None:
-        rows = columns_of(request.rows, request.columns, predictor.max_rows)
+    rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))

@@ -19,7 +19,7 @@ from app.services.explanations.finished_models import (
 )
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.rows import columns_of, lists_of
+from app.services.predictions.rows import columns_if_any, lists_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
@@ -93,9 +93,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
     grid = lists_of(dict(request.grid or {}))
     if np.prod([float(len(points)) for points in grid.values()]) > MAX_POINTS:
         raise TooLargeError(f"A grid has at most {MAX_POINTS} points.")
-    rows = None
-    if request.rows is not None or request.columns is not None:
-        rows = columns_of(request.rows, request.columns, predictor.max_rows)
+    rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
     with understood():
         result = posterior.partial_dependence(

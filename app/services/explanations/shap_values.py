@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.rows import columns_of
+from app.services.predictions.rows import columns_if_any
 from sampler.posterior.display import shap_plots
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.explanations.shap_values import GameKind
@@ -67,9 +67,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     InvalidRequestError, UnusableDataError, TooLargeError
         The request or its rows are invalid; names the field, or the column and row.
     """
-    sent = None
-    if request.rows is not None or request.columns is not None:
-        sent = columns_of(request.rows, request.columns, predictor.max_rows)
+    sent = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
     classes = classes_of(posterior)
     draws = min(request.draws, posterior.num_chains * posterior.num_draws)

@@ -40,6 +40,11 @@ def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:
     return converted
 
 
+def columns_if_any(rows: Any, columns: Any, max_rows: int) -> Columns | None:
+    """Check rows as `columns_of` does; None where a request has neither rows nor columns."""
+    return None if rows is None and columns is None else columns_of(rows, columns, max_rows)
+
+
 def _check_count(count: int, max_rows: int) -> None:
     if count == 0:
         raise InvalidRequestError("There are no rows to predict.")

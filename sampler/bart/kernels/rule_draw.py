@@ -12,6 +12,7 @@ import numpy as np
 from sampler.bart.kernels.histograms import group_splittable
 from sampler.bart.kernels.leaf_models.operations import pair_term, pair_terms, units
 from sampler.kernels.arrays import MISSING, Byte, Bytes, Data, Float, Floats, Int, Longs, Model, Words
+from sampler.kernels.exponential import FARTHEST, exponential_within
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import next_word, uniform
 from sampler.kernels.rules import PRESENT_OR_MISSING, num_rules
@@ -24,37 +25,12 @@ LAST_TERM = TERMS - 1
 LOW, SECOND, BELOW, HIGH, GAPS, RULES, LOW_SPLITS, HIGH_SPLITS, MISSING_SPLITS = 0, 1, 2, 3, 4, 5, 6, 7, 8
 INFO_SIZE = 9
 
-LOG2_E = 1.4426950408889634
-LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
-LN2_LOW = 1.90821492927058770002e-10
-LOWEST = -700.0
-WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which stands in its lowest bits
-EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
-
 
 @kernel(inline=True, allocates=False)
 def exp_negative(x: Float) -> Float:
-    """e^x for x <= 0 (0 below -700), in plain arithmetic so that it vectorises: within 1e-15, relatively."""
-    y = max(x, LOWEST)
-    rounded = np.float64(y * LOG2_E + WHOLE)
-    k = rounded - WHOLE
-    f = (y - k * LN2_HIGH) - k * LN2_LOW
-    p = 1.0 / 6227020800.0
-    p = p * f + 1.0 / 479001600.0
-    p = p * f + 1.0 / 39916800.0
-    p = p * f + 1.0 / 3628800.0
-    p = p * f + 1.0 / 362880.0
-    p = p * f + 1.0 / 40320.0
-    p = p * f + 1.0 / 5040.0
-    p = p * f + 1.0 / 720.0
-    p = p * f + 1.0 / 120.0
-    p = p * f + 1.0 / 24.0
-    p = p * f + 1.0 / 6.0
-    p = p * f + 0.5
-    p = p * f + 1.0
-    p = p * f + 1.0
-    power = np.int64((rounded.view(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS).view(np.float64)  # 2^k
-    return p * power if x > LOWEST else 0.0
+    """Compute e^x for x <= 0 (0 below -700), within 1e-15, relatively."""
+    value = exponential_within(max(x, -FARTHEST))
+    return value if x > -FARTHEST else 0.0
 
 
 @kernel(inline=True, allocates=False)

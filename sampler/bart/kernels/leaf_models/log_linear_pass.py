@@ -12,6 +12,7 @@ import numpy as np
 
 from sampler.bart.kernels.state import MOST_LEAVES, LeafPair, Slots, Trial
 from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs
+from sampler.kernels.exponential import FARTHEST, WHOLE, WHOLE_BITS, exponential_within
 from sampler.kernels.jit import kernel
 
 STEP = 2.0**-20  # of logarithms of leaf values
@@ -23,40 +24,14 @@ ROOM = 1 << 51  # of a sum of whole parts: a part may be as large and is still r
 TARGET = 43  # bits of the sum of all parts at the start of a sweep
 ROWS_OF_A_SUM = 1024  # floats are summed block by block, so that the order is fixed
 
-LOG2_E = 1.4426950408889634
-LN2_HIGH = 0.693147180369123816490  # the first 33 bits, so that its multiples by whole numbers are exact
-LN2_LOW = 1.90821492927058770002e-10
-FARTHEST = 700.0
-WHOLE = 1.5 * 2.0**52  # a number plus this is rounded to a whole one, which stands in its lowest bits
-WHOLE_BITS = np.float64(WHOLE).view(np.int64)
-EXPONENT_BIAS, MANTISSA_BITS = 1023, 52
-
 LARGE = 16.0  # from here on Stirling's series is exact to rounding
 HALF_LOG_2PI = 0.9189385332046727
 
 
 @kernel(inline=True, allocates=False)
 def exponential(x: Float) -> Float:
-    """e^x, x within +-700 (else that of the end), within 1e-15, relatively."""
-    y = max(-FARTHEST, min(FARTHEST, x))
-    rounded = np.float64(y * LOG2_E + WHOLE)
-    k = rounded - WHOLE
-    f = (y - k * LN2_HIGH) - k * LN2_LOW
-    p = 1.0 / 6227020800.0
-    p = p * f + 1.0 / 479001600.0
-    p = p * f + 1.0 / 39916800.0
-    p = p * f + 1.0 / 3628800.0
-    p = p * f + 1.0 / 362880.0
-    p = p * f + 1.0 / 40320.0
-    p = p * f + 1.0 / 5040.0
-    p = p * f + 1.0 / 720.0
-    p = p * f + 1.0 / 120.0
-    p = p * f + 1.0 / 24.0
-    p = p * f + 1.0 / 6.0
-    p = p * f + 0.5
-    p = p * f + 1.0
-    p = p * f + 1.0
-    return p * np.int64((rounded.view(np.int64) + EXPONENT_BIAS) << MANTISSA_BITS).view(np.float64)
+    """Compute e^x, x within +-700 (else that of the end), within 1e-15, relatively."""
+    return exponential_within(max(-FARTHEST, min(FARTHEST, x)))
 
 
 @kernel(allocates=False, entry=True)
