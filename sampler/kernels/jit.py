@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from importlib import import_module
 from inspect import isfunction
-from typing import TYPE_CHECKING, Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
@@ -32,14 +32,21 @@ from sampler.kernels.inner_kernels import InnerCompiler
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from sampler.settings import Settings
-
     Tell = Callable[[int, int], None]
-    Work: TypeAlias = Settings | str
+    Needed: TypeAlias = "NeedsKernels | str"
 
 F = TypeVar("F", bound="Callable[..., Any]")
 config: Any = _config  # its attributes are made at run time
 numba_jit: Any = njit  # its private options are not in its types
+
+
+class NeedsKernels(Protocol):
+    """Work that names the kernel groups it needs, as the settings of a fit do."""
+
+    @property
+    def kernel_groups(self) -> Iterable[str]:
+        """Names in `sampler.kernels.groups.GROUPS`."""
+
 
 WAIT_SECONDS = 0.5  # between looks at what other processes compile
 
@@ -153,7 +160,7 @@ def address(entry: Kernel, leaf_model: type | None = None) -> int:
     return int(entry.build(leaf_model).address)
 
 
-def warm(needed: Work | Sequence[Work] | None = None, progress: Tell | None = None) -> float:
+def warm(needed: Needed | Sequence[Needed] | None = None, progress: Tell | None = None) -> float:
     """Compile the kernels that some work needs, or load them from the disk cache.
 
     Parameters
@@ -203,7 +210,7 @@ def load_inner_kernels() -> None:
             entry.build(leaf_model(name))
 
 
-def is_warm(needed: Work | Sequence[Work] | None = None) -> bool:
+def is_warm(needed: Needed | Sequence[Needed] | None = None) -> bool:
     """Whether the disk cache already holds every kernel that some work needs."""
     return all(map(jit_cache.is_complete, _groups(needed)))
 
@@ -217,7 +224,7 @@ def load_ready() -> None:
             warm(name)
 
 
-def _groups(needed: Work | Sequence[Work] | None) -> list[str]:
+def _groups(needed: Needed | Sequence[Needed] | None) -> list[str]:
     """List the groups that work needs, each after those that it needs itself."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
 

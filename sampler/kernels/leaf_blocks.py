@@ -1,4 +1,4 @@
-"""Rules that cut none of the blocks of rows that a tree's leaves hold: what a restructure builds trees of.
+"""Split rules that cut no leaf's block of rows, from which a restructure builds trees.
 
 Such a rule (Wu, Tjelmeland and West 2007, as in docs/maths.md#restructure) is valid at a node and sends every
 block of the node whole to one side.

@@ -36,6 +36,11 @@ def draw_place(grid: Floats2, sums: Floats, scores: Floats, random: Words) -> In
     random
         State of the random numbers.
 
+    Returns
+    -------
+    int
+        The place.
+
     """
     largest = -1e300
     for k in range(len(scores)):
