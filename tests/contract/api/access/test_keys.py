@@ -34,6 +34,8 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/accumulated-effects"): ASK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,
+    ("POST", "/models/{model_id}/outcomes"): ASK,
+    ("GET", "/models/{model_id}/outcomes"): LOOK | ASK,
     ("GET", "/predictions"): LOOK | ASK,
     ("GET", "/predictions/{prediction_id}"): LOOK | ASK,
     ("GET", "/predictions/{prediction_id}/result"): LOOK | ASK,
