@@ -6,6 +6,7 @@ the results; for the explanations it runs the page's own Python.
 
 import csv
 import re
+import shutil
 import sys
 import tempfile
 from pathlib import Path
@@ -73,6 +74,23 @@ def _reasons() -> None:
     }
     for name, axes in charts.items():
         _save(axes.figure, f"why-{name}.svg")
+    _card(session["page"])
+
+
+def _card(page: str) -> None:
+    """Take a picture of the first page of a model card, if there is a Chromium."""
+    from playwright.sync_api import sync_playwright  # noqa: PLC0415  # needed for this picture alone
+
+    chromium = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+    if chromium is None:
+        sys.stderr.write("no Chromium was found: why-card.png stays as it is\n")
+        return
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        window = browser.new_page(viewport={"width": 760, "height": 1075})  # the shape of a printed page
+        window.set_content(page)
+        window.screenshot(path=HERE / "pictures" / "why-card.png")
+        browser.close()
 
 
 def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:

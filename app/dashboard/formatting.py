@@ -52,7 +52,7 @@ def fixed(value: float | None, places: int = 3) -> str:
 
 def percent(value: float | None, places: int = 0) -> str:
     """Format a share as a percentage."""
-    return NOTHING if value is None else f"{100 * value:.{places}f}%"
+    return NOTHING if value is None else f"{round(100 * value, places) + 0.0:.{places}f}%"  # never -0%
 
 
 def bytes_(value: float | None) -> str:

@@ -302,7 +302,8 @@ class PosteriorDraws(ValuesAtRows):
     def _learnt_unit(self) -> str:
         """Say what the trees learn, in words."""
         if self._transform is not None:
-            return f"{self.schema.target.name}, transformed ({self._transform.kind})"
+            power = "the logarithm" if self._transform.kind == "log" else "the Yeo-Johnson power"
+            return f"{power} of {self.schema.target.name}"
         if self.family != "probit":
             return f"{self.schema.target.name}, in its own unit"
         second = self.schema.target.levels[1]

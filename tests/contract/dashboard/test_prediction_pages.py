@@ -97,3 +97,13 @@ def test_a_prediction_says_why(browser, client, settings):
     assert at == sorted(at)
     for effect in effects.values():
         assert f'<td class="num">{formatting.number(effect, 3)}</td>' in shown
+    assert "moves this prediction from" in page.words
+
+
+def test_reasons_of_a_transformed_outcome_name_their_scale(browser, client, settings):
+    """Where trees learn a logarithm, from 3.1 to 3.2 beside a prediction of 24 would be a riddle."""
+    text = "y,size\n" + "".join(f"{2 + i % 7 + i % 5 / 9:.3f},{i % 7}\n" for i in range(60))
+    for transform, scale in (("log", "the logarithm of y"), ("yeo-johnson", "the Yeo-Johnson power of y")):
+        model = fitted(client, settings, text=text, transform=transform)
+        page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3"))
+        assert f"moves {scale}, which the trees learn, from" in page.words

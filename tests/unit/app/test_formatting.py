@@ -2,7 +2,7 @@
 
 import pytest
 
-from app.dashboard.formatting import duration
+from app.dashboard.formatting import duration, percent
 from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
@@ -22,6 +22,12 @@ from sampler.settings import PARTICLES, STARTS
 def test_durations_are_rounded_before_they_are_divided(seconds, told):
     """Durations never show sixty seconds or sixty minutes."""
     assert duration(seconds) == told
+
+
+def test_a_percentage_has_no_minus_before_zero():
+    """A skill of -0.1% is 0%, and rounding stays as it was."""
+    assert [percent(x) for x in (-0.001, 0.0, -0.006, 0.995, None)] == ["0%", "0%", "-1%", "100%", "\u2013"]
+    assert percent(0.12345, 1) == "12.3%"
 
 
 def test_fields_show_the_defaults_of_the_sampler():
