@@ -86,7 +86,7 @@ def until(client, path, seconds=600):
 
 
 def fit(client, url, *, positive=False, **settings):
-    """Fit a model of 4 x 250 draws of 200 trees on 1,000 rows, and return its id."""
+    """Fit a model of 1,000 draws of 200 trees on 1,000 rows, and return its id."""
     table = friedman(1000, 0)
     if positive:
         table = table.set_column(10, "y", pa.array(np.exp(table["y"].to_numpy() / 8)))
