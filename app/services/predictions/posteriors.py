@@ -6,6 +6,7 @@ from datetime import datetime  # noqa: TC003  beside other annotations
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
+from sqlalchemy.pool import QueuePool
 
 from app.services.cursors import is_id
 from app.services.errors import NotFinishedError, NotFoundError, ServiceError
@@ -79,6 +80,13 @@ class Posteriors:
             pass
         except Exception:
             log.exception("The kernels could not be loaded; the first prediction will try again")
+
+    def reads_at_once(self) -> bool:
+        """Tell whether a query would wait for nobody: of SQLite, with a connection to spare."""
+        pool = self.engine.pool
+        if self.engine.dialect.name != "sqlite" or not isinstance(pool, QueuePool):
+            return False
+        return pool.checkedout() < pool.size()  # as many again may be opened, should others be faster
 
     def finished_in_memory(self, owner: str, model: str, posterior: Posterior) -> Found | None:
         """Return a finished model, with its posterior that is cached, by one query; None if that is stale."""

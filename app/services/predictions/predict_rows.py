@@ -73,7 +73,6 @@ class Predictor(Posteriors):
         super().__init__(engine, cache_bytes)
         self.max_rows = max_rows
         self.max_work = max_work
-        self._reads_at_once = engine.dialect.name == "sqlite"
 
     def at_hand(self, owner: str, model: str, request: PredictRequest) -> Found | None:
         """Return a model whose answer takes about a millisecond and waits for nothing; else None.
@@ -82,7 +81,7 @@ class Predictor(Posteriors):
         posterior is in memory, and the database is SQLite, whose readers wait for nobody.
         """
         rows = request.rows
-        if not isinstance(rows, list) or not 0 < len(rows) <= QUICK_ROWS or not self._reads_at_once:
+        if not isinstance(rows, list) or not 0 < len(rows) <= QUICK_ROWS or not self.reads_at_once():
             return None
         posterior = self.cache.peek(model)
         # of another number of draws the verdict may have to be found first

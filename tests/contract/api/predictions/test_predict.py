@@ -5,6 +5,7 @@ import re
 
 import numpy as np
 from sqlalchemy import update
+from sqlalchemy.pool import QueuePool
 
 from app.api.predict import _Json
 from app.services.predictions.predict_rows import Predictor
@@ -63,11 +64,14 @@ def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, 
     assert first.json() == again.json()
     for body in ({"rows": ROWS * 2}, {"rows": ROWS[:1], "draws": 20}):
         assert predict(client, model, **body).status_code == 200
+    with monkeypatch.context() as busy:
+        busy.setattr(QueuePool, "checkedout", lambda pool: pool.size())
+        assert predict(client, model, rows=ROWS[:1]).json() == again.json()
     assert predict(client, "mine", rows=ROWS[:1]).json() == again.json()
     assert client.delete(f"/models/{model['id']}").status_code == 204
     assert predict(client, model, rows=ROWS[:1]).status_code == 404
     at_once = database.engine.dialect.name == "sqlite"
-    assert [each is not None for each in found] == [False, at_once, False, False, False, False]
+    assert [each is not None for each in found] == [False, at_once, *[False] * 5]
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
