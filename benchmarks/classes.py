@@ -118,6 +118,31 @@ METHODS: dict[str, Predict] = {
 }
 
 
+def iteration_cost(classes: int, rows: int) -> None:
+    """Print the time of an iteration of classes, with lines and without, beside that of one forest."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(rows, 10))
+    y = rng.integers(0, classes, rows)
+    settings = {"num_trees": 50, "num_chains": 1, "num_burnin": 100, "thin": 1, "progress": False}
+    took = {}
+    for name, more in (
+        ("one forest of numbers", {"linear": False, "transform": "none"}),
+        ("one forest of counts", {"family": "poisson"}),
+        (f"{classes} classes", {"family": "categorical", "linear": False}),
+        (f"{classes} classes with lines", {"family": "categorical", "linear": True}),
+    ):
+        seconds = []
+        for draws in (1, 301):
+            began = time.process_time()
+            fit(X, y, num_draws=draws, **settings | more)
+            seconds.append(time.process_time() - began)
+        took[name] = (seconds[1] - seconds[0]) / 300
+        share = took[name] / (classes * next(iter(took.values())))
+        print(
+            f"{rows:>7} rows  {name:<24}{1e3 * took[name]:8.3f} ms an iteration  {share:.2f} x classes x one"
+        )
+
+
 def main() -> None:
     """Print a line for each table: log loss by method, and seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
@@ -126,8 +151,13 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=3, help="of each table, up to 3")
     parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
     parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
+    parser.add_argument("--cost", action="store_true", help="only the time of an iteration")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.cost:
+        for classes, rows in ((3, 1000), (3, 10_000), (10, 1000)):
+            iteration_cost(classes, rows)
+        return
     settings: dict[str, Any] = {"num_draws": given.draws, "prior": {}}
     for entry in given.set:
         name, value = entry.split("=")

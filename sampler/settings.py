@@ -218,9 +218,10 @@ class Settings:
         "yes",
         "model",
         "Whether the sum of trees has a linear part beside it, with a slope for every number and for every "
-        "level of a category but one (method bart, numbers): better where the truth is nearly linear. auto: "
-        "where a quick regression with one foretells rows that it has not seen clearly better (the default "
-        "of numbers with normal noise, else false).",
+        "level of a category but one (method bart, numbers, and for each class of categorical): better where "
+        "the truth is nearly linear. auto: where a quick regression with one foretells rows that it has not "
+        "seen clearly better, of classes where it costs little (the default of numbers with normal noise and "
+        "of classes, else false).",
         choices=("auto",),
         sparing=True,
         rare=True,
@@ -291,8 +292,9 @@ class Settings:
             for name, value in values.items()
             if value is None and defaults[name] is None and name not in ("num_burnin", "search")
         }
-        if not _is_looked_at(values):
-            values |= {name: value for name, value in OMITTED.items() if arguments.get(name) is None}
+        for name, value in OMITTED.items():
+            if arguments.get(name) is None and not _is_looked_at(name, values):
+                values[name] = value
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
         check_family(method, values["family"])
@@ -345,11 +347,12 @@ class Settings:
         return cls.resolve(**OMITTED | dict(values))
 
 
-def _is_looked_at(values: Mapping[str, Any]) -> bool:
-    """Whether defaults may be chosen by the outcomes: of numbers with normal noise."""
+def _is_looked_at(name: str, values: Mapping[str, Any]) -> bool:
+    """Whether a default may be chosen by the data: of numbers with normal noise; the line also of classes."""
     noise = NOISES.get(str(values["noise"]))
     normal = noise is not None and not noise.heavy_tails
-    return values["family"] == "gaussian" and normal and values["prior_only"] is not True
+    families = ("gaussian", "categorical") if name == "linear" else ("gaussian",)
+    return values["family"] in families and normal and values["prior_only"] is not True
 
 
 SETTINGS: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}

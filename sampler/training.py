@@ -186,6 +186,8 @@ class Training:
         if self.groups is not None:
             check = zlib.crc32(self.groups.index.tobytes(), check)
             check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)
+            if self.groups.z is not None:
+                check = zlib.crc32(np.ascontiguousarray(self.groups.z).tobytes(), check)
         if self.limits is not None:
             check = zlib.crc32(self.limits.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)

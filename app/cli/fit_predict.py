@@ -61,6 +61,7 @@ Examples
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit scores.csv --target normexam --groups school
+  bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
   bartserve fit lung.csv --target time --event died
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
@@ -99,6 +100,9 @@ def fit(
         str | None,
         typer.Option(help="Columns of subjects, schools, sites, each of whose levels has an intercept."),
     ] = None,
+    slopes: Annotated[
+        str | None, typer.Option(help="Features whose slope differs by group too, separated by commas.")
+    ] = None,
     event: Annotated[
         str | None, typer.Option(help="A column of 1 where the target is the time of an event, else 0.")
     ] = None,
@@ -129,7 +133,7 @@ def fit(
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
     settings |= {"event": event} if event else {}
-    for role, names in (("features", features), ("groups", groups)):
+    for role, names in (("features", features), ("groups", groups), ("slopes", slopes)):
         if names:
             settings[role] = [one.strip() for one in names.split(",")]
     with asking(url, data_dir, console.print) as client:

@@ -119,7 +119,7 @@ def write_card(
 
 @app.command("groups")
 def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
-    """Show the intercepts of a model's groups with 90% intervals, and how much groups differ."""
+    """Show the intercepts and slopes of a model's groups with 90% intervals, and how much groups differ."""
     with asking(url, data_dir, err.print) as client:
         columns = client.groups(model)
     if as_json:
@@ -136,6 +136,17 @@ def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data
             figures = (f"{group[name]:.4g}" for name in ("mean", "lower", "upper"))
             table.add_row(group["group"], str(group["rows"]), *figures)
         print_table(table, "")
+        for slope in column["slopes"]:
+            of_all, with_intercept = slope["standard_deviation"], slope["correlation"]["mean"]
+            out.print(
+                f"{column['column']}: slope of {slope['feature']}, standard deviation {of_all['mean']:.4g} "
+                f"({of_all['lower']:.4g} to {of_all['upper']:.4g}), correlation with the intercept "
+                f"{with_intercept:.2f}"
+            )
+            table = make_table("group", "slope", "lower_90", "upper_90")
+            for group in slope["groups"]:
+                table.add_row(group["group"], *(f"{group[name]:.4g}" for name in ("mean", "lower", "upper")))
+            print_table(table, "")
     if not columns:
         out.print("The model has no groups: bartserve fit FILE --target COLUMN --groups COLUMN has.")
 

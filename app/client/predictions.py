@@ -160,9 +160,10 @@ class Predictions(Calls):
         return terms
 
     def groups(self, model: str | Model, level: float = 0.9) -> list[Json]:
-        """Return the intercepts of groups beside the trees, by column of groups; empty without any.
+        """Return intercepts and slopes of groups beside the trees, by column of groups; empty without any.
 
-        Each has ``column``, ``standard_deviation``, ``share`` and ``groups``, with mean and interval.
+        Each has ``column``, ``standard_deviation``, ``share``, ``groups`` with mean and interval, and
+        ``slopes`` by group of each feature that has such.
         """
         columns: list[Json] = self._get(address("models", model, "groups"), level=level)["columns"]
         return columns

@@ -192,6 +192,7 @@ class ModelRequest(_SettingsRequest):
             columns=settings.get("columns"),
             roles={name: settings[name] for name in COLUMN_ROLES if name in settings},
             groups=settings.get("groups") or (),
+            slopes=settings.get("slopes") or (),
             settings={name: settings[name] for name in SETTINGS if name in settings},
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),

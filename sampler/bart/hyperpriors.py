@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import intercepts, linear_part, row_noise
+from sampler.bart import class_lines, group_slopes, intercepts, linear_part, row_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -35,8 +35,12 @@ def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if training.constants.sparse else ()
     weights = (WEIGHTS,) if training.weights is not None else ()
-    linear = (linear_part.GROUP,) if training.linear is not None else ()
-    groups = (intercepts.GROUP,) if training.groups is not None else ()
+    linear: tuple[str, ...] = () if training.linear is None else (linear_part.GROUP,)
+    if linear and training.settings.family == "categorical":
+        linear = (*linear, class_lines.GROUP)
+    groups: tuple[str, ...] = ()
+    if training.groups is not None:
+        groups = (group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP,)
     return (*hyper, *weights, *linear, *groups, *row_noise.groups_of(training.settings))
 
 

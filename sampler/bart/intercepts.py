@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.groupings import FOREST, sd_names
+from sampler.data.groupings import FOREST, scalar_names
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
     from sampler.bart.kernels.steps import intercepts as kernels
+    from sampler.bart.linear_part import LinearSlopes, LinearTraining
     from sampler.data.groupings import Groupings
 
     Floats = NDArray[np.float64]
@@ -41,34 +42,74 @@ class GroupTraining:
         Number of groups of each grouping.
     scales
         Scale of the half-Cauchy prior of the intercepts' standard deviation, in units of y.
+    z
+        What the groups' slopes are multiplied by, float64 [slope, n]; None without slopes.
+    of_line
+        Number of the linear part's slope of the column of each of the groups' slopes; None where it has none.
 
     """
 
     index: NDArray[np.int32]
     sizes: tuple[int, ...]
     scales: tuple[float, ...]
+    z: Floats | None = None
+    of_line: tuple[int | None, ...] = ()
+
+    @property
+    def num_slopes(self) -> int:
+        """Slopes of each group."""
+        return 0 if self.z is None else len(self.z)
 
     @classmethod
-    def of(cls, groupings: Groupings, index: NDArray[np.int32]) -> GroupTraining:
-        """Take sizes and scales from the groupings, for rows of those groups (int32 [grouping, n])."""
-        return cls(index, tuple(len(rows) for rows in groupings.rows), groupings.scales)
+    def of(
+        cls,
+        groupings: Groupings,
+        index: NDArray[np.int32],
+        linear: LinearTraining | None,
+        values: Floats | None,
+    ) -> GroupTraining:
+        """Make the groups of training rows, int32 [grouping, n].
+
+        `linear` is the linear part beside the trees; `values` are those of rows before binning, [column, n].
+        """
+        sizes, terms = tuple(len(rows) for rows in groupings.rows), groupings.slopes
+        if terms is None or values is None:
+            return cls(index, sizes, groupings.scales)
+        lines = [] if linear is None else [*zip(linear.terms.column, linear.terms.missing, strict=True)]
+        of_line = [lines.index((k, False)) if (k, False) in lines else None for k in terms.column]
+        return cls(index, sizes, groupings.scales, terms.of(values), tuple(of_line))
 
 
-class GroupIntercepts:
-    """The intercepts of one chain, in grid steps; their standard deviations are scalars of its outcome."""
+class SampledEffects:
+    """The effects of one chain's groups, in grid steps, `effects`; a checkpoint holds them."""
+
+    def __init__(self, size: int) -> None:
+        self.effects = np.zeros(size, np.int32)
+        self._kept: list[NDArray[np.int32]] = []
+
+    def keep(self) -> None:
+        """Keep the present effects."""
+        self._kept.append(self.effects.copy())
+
+    def take(self, sigma: Floats) -> dict[str, Draws]:
+        """Hand over the effects kept since the last take, as trees of one leaf, by the forest's name."""
+        kept, self._kept = self._kept, []
+        return {FOREST: as_stumps(np.array(kept, np.int32), sigma)}
+
+
+class GroupIntercepts(SampledEffects):
+    """The intercepts of one chain; their standard deviations are scalars of its outcome."""
 
     def __init__(self, training: GroupTraining, scalars: Sequence[str], outcome: Outcome) -> None:
         from sampler.bart.kernels.steps import intercepts as kernels  # noqa: PLC0415  # kernels load late
 
-        total = sum(training.sizes)
-        self.effects = np.zeros(total, np.int32)
-        self._kept: list[NDArray[np.int32]] = []
+        super().__init__(sum(training.sizes))
         self._parts: list[kernels.Intercepts] = []
         start = 0
-        for name, group, size, scale in zip(
-            sd_names(len(training.sizes)), training.index, training.sizes, training.scales, strict=True
+        for k, (group, size, scale) in enumerate(
+            zip(training.index, training.sizes, training.scales, strict=True)
         ):
-            place = scalars.index(name)
+            place = scalars.index(scalar_names(k)[0])
             outcome.scalars[place] = scale
             self._parts.append(
                 kernels.Intercepts(
@@ -88,22 +129,20 @@ class GroupIntercepts:
         for part in self._parts:
             residual[: len(part.group)] -= part.effect[part.group]
 
-    def draw(self, model: Normal, forest: Forest, outcome: Outcome, work: Work) -> None:
-        """Draw the intercepts and their standard deviations given the trees and the noise."""
+    def draw(
+        self,
+        model: Normal,
+        forest: Forest,
+        outcome: Outcome,
+        work: Work,
+        line: LinearSlopes | None,  # noqa: ARG002
+    ) -> None:
+        """Draw the intercepts and their standard deviations given the trees, the line and the noise."""
         from sampler.bart.kernels.steps import intercepts as kernels  # noqa: PLC0415
 
         for part in self._parts:
             kernels.draw_intercepts(part, model, outcome, work)
             kernels.exchange_level(part, forest, model.variance, work.random)
-
-    def keep(self) -> None:
-        """Keep the present intercepts."""
-        self._kept.append(self.effects.copy())
-
-    def take(self, sigma: Floats) -> dict[str, Draws]:
-        """Hand over the intercepts kept since the last take, as trees of one leaf, by the forest's name."""
-        kept, self._kept = self._kept, []
-        return {FOREST: as_stumps(np.array(kept, np.int32), sigma)}
 
 
 def as_stumps(effects: NDArray[np.int32], sigma: Floats) -> Draws:

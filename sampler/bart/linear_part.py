@@ -76,6 +76,12 @@ class LinearSlopes:
         self._part.shift[:] = 0
         apply_slopes(self._part, outcome, residual)
 
+    def apply_again(self, model: Normal, outcome: Outcome, work: Work) -> None:
+        """Take the present slopes' part, instead of the former, out of the residual, and bound it anew."""
+        from sampler.bart.kernels.steps.linear_part import take_slopes  # noqa: PLC0415
+
+        take_slopes(self._part, model, outcome, work)
+
     def draw(self, model: Normal, outcome: Outcome, work: Work) -> None:
         """Draw the slopes and their standard deviation given the trees and the noise."""
         from sampler.bart.kernels.steps.linear_part import draw_linear_part  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Columns of groups: the levels whose rows share an intercept beside the trees (docs/maths.md#groups)."""
+"""Columns of groups: levels whose rows share an intercept, and slopes (docs/maths.md#groups)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Column
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 FOREST = "groups"  # of stored draws: a tree of one leaf for each group
 MOST_COLUMNS = 4
 MOST_GROUPS = 20_000  # of all columns: a draw keeps a number for each
+MOST_SLOPES = 4
 
 
 @dataclass(frozen=True)
@@ -36,12 +38,20 @@ class Groupings:
         Training rows of each group, for each column.
     reference
         Group of each reference row, for each column.
+    slopes
+        The terms whose slopes differ by group; None without any.
 
     """
 
     scales: tuple[float, ...]
     rows: tuple[tuple[int, ...], ...]
     reference: tuple[tuple[int, ...], ...]
+    slopes: LinearTerms | None = None
+
+    @property
+    def num_slopes(self) -> int:
+        """Slopes of each group."""
+        return 0 if self.slopes is None else len(self.slopes.column)
 
     @classmethod
     def of(
@@ -50,6 +60,7 @@ class Groupings:
         index: NDArray[np.int32],
         scale: float,
         reference: NDArray[np.int64],
+        slopes: LinearTerms | None = None,
     ) -> Groupings:
         """Note the facts of training rows in groups `index`, int32 [column, row]; `reference` names rows."""
         rows = [np.bincount(own, minlength=len(c.levels)) for own, c in zip(index, columns, strict=True)]
@@ -57,6 +68,7 @@ class Groupings:
             (scale,) * len(columns),
             tuple(tuple(counts.tolist()) for counts in rows),
             tuple(tuple(own[reference].tolist()) for own in index),
+            slopes,
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -65,12 +77,20 @@ class Groupings:
             "scales": list(self.scales),
             "rows": [list(counts) for counts in self.rows],
             "reference": [list(places) for places in self.reference],
+            **({"slopes": self.slopes.to_json()} if self.slopes else {}),
         }
 
     @classmethod
-    def from_json(cls, stored: Mapping[str, Any], columns: Sequence[Column], num_reference: int) -> Groupings:
-        """Read the groupings of a model with those columns; raise ValueError, KeyError or TypeError."""
+    def from_json(
+        cls, stored: Mapping[str, Any], columns: Sequence[Column], num_reference: int, num_coded: int
+    ) -> Groupings:
+        """Read the groupings of a model with those columns of groups, and that many coded ones.
+
+        Raises ValueError, KeyError or TypeError.
+        """
+        of_slopes = stored.get("slopes")
         groupings = cls(
+            slopes=None if of_slopes is None else LinearTerms.from_json(of_slopes, num_coded),
             scales=tuple(float(scale) for scale in stored["scales"]),
             rows=tuple(tuple(counts) for counts in stored["rows"]),
             reference=tuple(tuple(places) for places in stored["reference"]),
@@ -88,6 +108,9 @@ class Groupings:
         for places, size in zip(groupings.reference, sizes, strict=True):
             if not all(type(place) is int and 0 <= place < size for place in places):
                 raise ValueError("its reference rows have groups that there are not")
+        slopes = groupings.slopes
+        if groupings.num_slopes > MOST_SLOPES or (slopes is not None and any(slopes.missing)):
+            raise ValueError("the slopes of its groups are none that a fit has")
         if not all(0 < scale < 1e150 for scale in groupings.scales):
             raise ValueError("the scales of its groups are out of range")
         return groupings
@@ -97,25 +120,66 @@ class Groupings:
         return np.array(self.reference, np.int32).reshape(len(self.reference), -1)
 
 
-def sd_names(count: int) -> tuple[str, ...]:
-    """Name the scalars of a draw that are standard deviations of intercepts."""
-    return tuple(f"group_sd_{k}" for k in range(count))
+def scalar_names(number: int, num_slopes: int = 0) -> tuple[str, ...]:
+    """Name the scalars of a draw that tell how the groups of a column differ.
+
+    They are the standard deviations of intercepts and slopes, and the partial correlations of each slope with
+    the intercept and the slopes before it.
+    """
+    sd = f"group_sd_{number}"
+    partial = f"group_partial_{number}"
+    return (
+        sd,
+        *(f"{sd}_{i}" for i in range(1, num_slopes + 1)),
+        *(f"{partial}_{i}_{j}" for i in range(1, num_slopes + 1) for j in range(i)),
+    )
+
+
+def all_scalars(count: int, num_slopes: int = 0) -> tuple[str, ...]:
+    """Name these scalars of that many columns of groups."""
+    return tuple(name for k in range(count) for name in scalar_names(k, num_slopes))
 
 
 def group_names(groups: str | Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of columns of groups; raise SettingsError for too many, and for one named twice."""
-    names = () if groups is None else (groups,) if isinstance(groups, str) else tuple(groups)
+    return _names(groups, "groups", MOST_COLUMNS)
+
+
+def slope_columns(slopes: str | Sequence[str] | None, groups: Sequence[str]) -> tuple[str, ...]:
+    """Return the names of the columns whose slopes differ by group; raise SettingsError."""
+    names = _names(slopes, "slopes", MOST_SLOPES)
+    if names and not groups:
+        message = f"slopes ({', '.join(names)}) differ by group: name the columns of groups too (groups)"
+        raise SettingsError(message, field="slopes", code="contradiction")
+    return names
+
+
+def _names(given: str | Sequence[str] | None, field: str, most: int) -> tuple[str, ...]:
+    names = () if given is None else (given,) if isinstance(given, str) else tuple(given)
     if not all(isinstance(name, str) for name in names):
-        message = f"groups must be names of columns, not {groups!r}"
-        raise SettingsError(message, field="groups", code="not_accepted")
+        message = f"{field} must be names of columns, not {given!r}"
+        raise SettingsError(message, field=field, code="not_accepted")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        message = f"groups names {twice!r} twice"
-        raise SettingsError(message, field="groups", code="not_accepted")
-    if len(names) > MOST_COLUMNS:
-        message = f"groups has {len(names)} columns; at most {MOST_COLUMNS} are taken"
-        raise SettingsError(message, field="groups", code="too_large")
+        message = f"{field} names {twice!r} twice"
+        raise SettingsError(message, field=field, code="not_accepted")
+    if len(names) > most:
+        message = f"{field} has {len(names)} columns; at most {most} are taken"
+        raise SettingsError(message, field=field, code="too_large")
     return names
+
+
+def check_slopes(names: Sequence[str], kinds: Mapping[str, str]) -> None:
+    """Raise SettingsError for slopes of others than features that are numbers; `kinds` are of features."""
+    for name in names:
+        if name not in kinds:
+            message = f"slopes: {name!r} is not among the features{suggestion(name, [*kinds])}"
+            raise SettingsError(message, field="slopes", code="unknown")
+        if kinds[name] == "category":
+            message = (
+                f"slopes: {name!r} is a category, of which there is no slope: take numbers, dates or booleans"
+            )
+            raise SettingsError(message, field="slopes", code="not_applicable")
 
 
 def check_names(

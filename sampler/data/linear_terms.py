@@ -11,7 +11,7 @@ import numpy as np
 from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ROWS = 1024  # looked at together
+CLASS_FOREST = "lines"  # of stored draws: classes' slopes, a tree of one leaf for each, class by class
 MOST_TERMS = 250  # a block of draws has room for 255 scalars
 
 
@@ -68,12 +69,8 @@ class LinearTerms:
         rows = []
         for position, values in enumerate(design):
             present = values[~np.isnan(values)]
-            if len(present) and np.ptp(present) > 0 and position not in _most_frequent(design, schema):
-                indicator = schema.columns[schema.coded[position][0]].kind in {"category", "boolean"}
-                scale = 1.0 if indicator else float(present.std())
-                if scale > 0 and math.isfinite(scale):
-                    mean, low, high = float(present.mean()), float(present.min()), float(present.max())
-                    rows.append((position, False, mean, scale, low, high))
+            if position not in _most_frequent(design, schema):
+                rows += _standardised(position, present, schema)
             if 0 < len(present) < len(values):
                 rows.append((position, True, 1 - len(present) / len(values), 1.0, 0.0, 1.0))
         if not 0 < len(rows) <= MOST_TERMS:
@@ -85,9 +82,30 @@ class LinearTerms:
                 field="linear",
                 code="out_of_range",
             )
-        names = ("column", "missing", "mean", "scale", "low", "high")
-        lists: dict[str, Any] = dict(zip(names, zip(*rows, strict=True), strict=True))
-        return cls(**lists, slope_scale=sd / math.sqrt(len(rows)))
+        return cls(**_by_field(rows), slope_scale=sd / math.sqrt(len(rows)))
+
+    @classmethod
+    def of_columns(
+        cls, design: Floats, schema: Schema, names: Sequence[str], sd: float
+    ) -> LinearTerms | None:
+        """Make a term of each of these columns, no categories, for slopes that differ by group; None of none.
+
+        Raises
+        ------
+        SettingsError
+            For a column with a single value.
+
+        """
+        rows = []
+        for name in names:
+            position = next(p for p, (c, _) in enumerate(schema.coded) if schema.columns[c].name == name)
+            values = design[position]
+            own = _standardised(position, values[~np.isnan(values)], schema)
+            if not own:
+                told = f"slopes: {name!r} has a single value, so there is no slope: leave it out"
+                raise SettingsError(told, field="slopes", code="not_applicable")
+            rows += own
+        return cls(**_by_field(rows), slope_scale=sd) if rows else None
 
     def of(self, values: Floats) -> Floats:
         """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
@@ -126,6 +144,22 @@ class LinearTerms:
         if not np.all(np.isfinite(numbers)) or not np.all(numbers[1] > 0) or not terms.slope_scale > 0:
             raise ValueError("its linear part has figures out of range")
         return terms
+
+
+def _standardised(position: int, present: Floats, schema: Schema) -> list[tuple[Any, ...]]:
+    """Return the term of a coded column with these values, in a list; an empty one for a single value."""
+    if not len(present) or not np.ptp(present) > 0:
+        return []
+    indicator = schema.columns[schema.coded[position][0]].kind in {"category", "boolean"}
+    scale = 1.0 if indicator else float(present.std())
+    if not (scale > 0 and math.isfinite(scale)):
+        return []
+    return [(position, False, float(present.mean()), scale, float(present.min()), float(present.max()))]
+
+
+def _by_field(rows: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+    names = ("column", "missing", "mean", "scale", "low", "high")
+    return dict(zip(names, zip(*rows, strict=True), strict=True))
 
 
 def slope_names(count: int) -> tuple[str, ...]:

@@ -28,6 +28,7 @@ NODES = 12  # of the integral over the noise
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
 LINE_MARGIN = 2.5  # by which that with a linear part must be above that without
 FEWEST_ROWS, MOST_ROWS = 30, 1_000  # looked at to choose
+MOST_SLOPES = 2_000  # of all classes
 MOST_CELLS = 500_000  # rows times columns for which a linear part is looked for
 SYMMETRIC = 0.4  # skewness of an outcome up to which none is looked for
 
@@ -222,6 +223,25 @@ def is_better_with_line(
     weight = _weights_looked_at(weights, rows)
     alone, beside = (_log_scores(transform, y[rows], z, weight, codes[:, rows]) for z in (None, line))
     return _is_clearly_better(beside, alone, LINE_MARGIN)
+
+
+def may_have_line(design: Floats, classes: int) -> bool:
+    """Tell whether classes have a linear part unless asked: it is shrunk where it doesn't help.
+
+    There is none for fewer than 30 rows, for columns with one value, for more than 2,000 slopes, and where
+    rows times terms are more than half a million: it would take longer than the trees.
+
+    Parameters
+    ----------
+    design
+        Coded columns before binning, float64 [column, n].
+    classes
+        Number of classes.
+
+    """
+    columns, rows = design.shape
+    few = 2 * columns <= MOST_TERMS and columns * classes <= MOST_SLOPES and design.size <= MOST_CELLS
+    return rows >= FEWEST_ROWS and few and any(np.ptp(column[np.isfinite(column)]) > 0 for column in design)
 
 
 def _rows_looked_at(count: int) -> NDArray[np.int64]:

@@ -29,6 +29,14 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=FormField("Groups"),
     ),
+    "slopes": Setting(
+        "names",
+        "roles",
+        "Features, at most four (numbers, dates or booleans), whose slope differs by group too, in every "
+        "column of `groups`: doses that act more on some subjects, time in which some change faster.",
+        sparing=True,
+        form=FormField("Slopes by group"),
+    ),
     "event": Setting(
         "column",
         "roles",

@@ -106,6 +106,7 @@ GROUPS = {
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
     "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
+    "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
     "log-linear-trees": Group(
@@ -114,6 +115,7 @@ GROUPS = {
         LOG_LINEAR,
     ),
     "log-linear-scale": Group(("bart.kernels.steps.leaf_scale",), ("base", "log-linear")),
+    "class-lines": Group(("bart.kernels.steps.class_lines",), ("base", "log-linear")),
     "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(

@@ -141,7 +141,8 @@ class ExplainablePosterior(PosteriorDraws):
             return []
         chosen, used = self._choose(None)
         sigma = np.ones(len(chosen)) if self.sigma is None else self.sigma[:, :used].reshape(-1)
-        return self._intercepts.effects(chosen, self.num_chains, sigma, level, self._learnt_unit())
+        unit = self._learnt_unit()
+        return self._intercepts.effects(chosen, self.num_chains, sigma, level, unit, self.schema)
 
     def partial_dependence(
         self,

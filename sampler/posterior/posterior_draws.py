@@ -275,9 +275,14 @@ class PosteriorDraws(ValuesAtRows):
         summary = self._summarise()
         more = [
             None if self.sigma is None else noise_prior_reason(self.sigma, self._header),
-            None if self._intercepts is None else self._intercepts.disagreement(self.group_sds()),
+            None if self._intercepts is None else self._intercepts.disagreement(self._sds_of_groups()),
         ]
         return replace(summary, reasons=[*summary.reasons, *(reason for reason in more if reason)])
+
+    def _sds_of_groups(self) -> Floats:
+        """Return draws of standard deviations of intercepts and slopes, float64 [scalar, chain, draw]."""
+        slopes = self.group_slope_sds()
+        return np.concatenate([self.group_sds(), slopes.reshape(-1, *slopes.shape[2:])])
 
     def _summarise(self) -> Summary:
         f = self.draws_by_figure(self.reference)

@@ -99,7 +99,7 @@ class StoredDraws:
         if self._degrees is not None:  # sigma is drawn as the scale of t
             self._sigma = self._sigma * noise_law.sd_of(self._degrees)
         self._transform = header.transform
-        self._slopes = None if header.linear is None else Slopes(header.linear, chains)
+        self._slopes = self._read_slopes(chains)
         self._intercepts = None
         if header.groupings is not None:
             self._intercepts = InterceptDraws(header.groupings, header.schema.groups, chains, self._step)
@@ -111,6 +111,10 @@ class StoredDraws:
         if self._transform is not None:
             self.own_work += MEAN[self._transform.kind]
         self.draw_weights: DrawWeights = EqualWeights(self.num_chains)
+
+    def _read_slopes(self, chains: Sequence[Draws]) -> Slopes | None:
+        """Read the slopes of a linear part beside the trees; None without one."""
+        return None if self._header.linear is None else Slopes(self._header.linear, chains)
 
     def _forests(self, draws: Draws) -> list[Draws]:
         """Return the forests whose trees are counted and shown: that of f."""
@@ -143,6 +147,26 @@ class StoredDraws:
         if self._intercepts is None:
             return np.zeros((0, self.num_chains, used))
         return self._intercepts.sds[:, chosen].reshape(-1, self.num_chains, used)
+
+    @property
+    def slopes_of_groups(self) -> tuple[str, ...]:
+        """Names of the features whose slope differs by group."""
+        groupings = self._header.groupings
+        if groupings is None or groupings.slopes is None:
+            return ()
+        coded = self.schema.coded
+        return tuple(self.schema.columns[coded[position][0]].name for position in groupings.slopes.column)
+
+    def group_slope_sds(self, num_draws: int | None = None) -> Floats:
+        """Return draws of standard deviations of slopes, [column of groups, slope, chain, draw].
+
+        Slopes are those of standardised features.
+        """
+        chosen, used = self._choose(num_draws)
+        if self._intercepts is None:
+            return np.zeros((0, 0, self.num_chains, used))
+        sds = self._intercepts.all_sds[:, 1:, chosen]
+        return sds.reshape(*sds.shape[:2], self.num_chains, used)
 
     @property
     def sigma(self) -> Floats | None:
@@ -232,7 +256,7 @@ class StoredDraws:
 
         `ignore_extra` leaves out columns that the model doesn't know, with a warning.
         """
-        header, keep = self._header, self._slopes is not None
+        header, keep = self._header, self._header.needs_values
         return encode(X, header.schema, header.grid, keep_values=keep, ignore_extra=ignore_extra)
 
     def _coded(self, X: Any) -> Coded:

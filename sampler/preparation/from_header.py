@@ -44,7 +44,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
 
     """
     settings = Settings.from_json(header.settings)
-    coded = encode(X, header.schema, header.grid, keep_values=header.linear is not None)
+    coded = encode(X, header.schema, header.grid, keep_values=header.needs_values)
     roles = censoring_again(header.censoring, X)
     _, outcome, censored = read_outcomes(
         y, header.schema.target.name, coded.num_rows, settings, roles, weighted=False
@@ -53,6 +53,9 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         rule = "with weights: give them too" if header.weighted else "without weights: leave them out"
         raise DataError(f"the model was fitted {rule}")
     learnt, limits = transformed(header.transform, outcome, censored)
+    linear = None
+    if header.linear is not None and coded.values is not None:
+        linear = LinearTraining(header.linear, header.linear.of(coded.values))
     training = Training(
         codes=coded.codes,
         num_codes=header.grid.num_codes,
@@ -60,11 +63,9 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         weights=None if weights is None else read_weights(weights, coded.num_rows),
         constants=_constants_again(header, settings),
         settings=settings,
-        linear=None
-        if header.linear is None or coded.values is None
-        else LinearTraining(header.linear, header.linear.of(coded.values)),
+        linear=linear,
         exposure=_exposure_again(header, X, coded.num_rows),
-        groups=_groups_again(header, coded),
+        groups=_groups_again(header, coded, linear),
         limits=limits,
     )
     return PreparedFit(
@@ -81,7 +82,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     )
 
 
-def _groups_again(header: Header, coded: Coded) -> GroupTraining | None:
+def _groups_again(header: Header, coded: Coded, linear: LinearTraining | None) -> GroupTraining | None:
     """Return the groups of the training rows; raise DataError for others than those of the fit."""
     if header.groupings is None or coded.groups is None:
         return None
@@ -89,7 +90,7 @@ def _groups_again(header: Header, coded: Coded) -> GroupTraining | None:
         if np.any(places < 0):
             row = int(np.argmax(places < 0)) + 1
             raise DataError([DataProblem(column.name, row, "the fit had no such group, so not this row")])
-    return GroupTraining.of(header.groupings, coded.groups)
+    return GroupTraining.of(header.groupings, coded.groups, linear, coded.values)
 
 
 def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64] | None:

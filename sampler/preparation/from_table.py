@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.class_lines import SLOPE_SD
 from sampler.bart.intercepts import GroupTraining
 from sampler.bart.linear_part import LinearTraining
 from sampler.bart.prior import ABSOLUTE
@@ -18,12 +19,21 @@ from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
 from sampler.data.encode import train_column
-from sampler.data.groupings import Groupings, check_names, columns_of, group_names, read_groups
+from sampler.data.groupings import (
+    Groupings,
+    check_names,
+    check_slopes,
+    columns_of,
+    group_names,
+    read_groups,
+    slope_columns,
+)
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_weights
 from sampler.errors import DataError, DataProblem
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import choose_by_outcomes, read_outcomes, transformed
 from sampler.preparation.prepared_fit import PreparedFit, reference_rows
@@ -56,6 +66,7 @@ def prepare(
     exposure: Any = None,
     exposure_name: str | None = None,
     groups: str | Sequence[str] | None = None,
+    slopes: str | Sequence[str] | None = None,
     event: Any = None,
     lower: Any = None,
     upper: Any = None,
@@ -84,6 +95,8 @@ def prepare(
         Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
     groups
         Names of columns whose levels have an intercept each beside the trees; they are no features.
+    slopes
+        Names of features whose slope differs by group too.
     event, lower, upper
         Events or limits of censored outcomes, n values each, or None; see `sampler.data.censoring.outcomes`.
         A column without a name is called as the argument.
@@ -112,6 +125,7 @@ def prepare(
         settings = {**settings, "family": guessed}
     resolved = Settings.resolve(**settings)
     grouped = group_names(groups)
+    sloped = slope_columns(slopes, grouped)
     check_groups(resolved, METHODS[resolved.method], grouped)
     table = read(X)
     y = one_column(y)
@@ -128,6 +142,7 @@ def prepare(
     reserved = [*(name for name in taken if name in table.names), *grouped]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
     choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
+    check_slopes(sloped, choice.kinds)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     used, design = _read_features(table, choice.kinds)
     schema = Schema(
@@ -151,12 +166,12 @@ def prepare(
     expected, noise = learnt, None
     if limits is not None:
         expected, noise = fit_censored(limits, design, linear=prior.get("sigma_estimate") != "naive")
-    linear = _linear_training(design, schema, outcome_sd(expected, weight)) if resolved.linear else None
-    line = ridge_fit(linear.z, expected, weight) if linear else None
+    linear, line = _linear_training(resolved, design, schema, expected, weight)
     constants = calibrated(expected, design, codes, weight, resolved, prior, line, noise)
     scale = 1.0 if resolved.family == "probit" else outcome_sd(expected, weight)
     places = reference_rows(len(outcome))
-    groupings = Groupings.of(group_columns, group_index, scale, places) if grouped else None
+    terms = LinearTerms.of_columns(design, schema, sloped, scale)
+    groupings = Groupings.of(group_columns, group_index, scale, places, terms) if grouped else None
     exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
     if exposures is not None:
         constants = _with_exposures(constants, outcome, exposures, resolved)
@@ -169,7 +184,7 @@ def prepare(
         settings=resolved,
         linear=linear,
         exposure=exposures,
-        groups=None if groupings is None else GroupTraining.of(groupings, group_index),
+        groups=None if groupings is None else GroupTraining.of(groupings, group_index, linear, design),
         limits=limits,
     )
     warnings = [
@@ -180,15 +195,26 @@ def prepare(
         *(censoring_warnings(censored, target.name) if censored else []),
         *METHODS[resolved.method].warnings(training, schema),
     ]
-    kept = design[:, reference_rows(len(outcome))] if linear else None
-    parts = transform, exposed, groupings, names
-    return PreparedFit(training, schema, grid, warnings, default_grid, kept, *parts)
+    kept = design[:, places] if linear or terms else None
+    return PreparedFit(
+        training, schema, grid, warnings, default_grid, kept, transform, exposed, groupings, names
+    )
 
 
-def _linear_training(design: NDArray[np.float64], schema: Schema, sd: float) -> LinearTraining:
-    """Choose the terms of a linear part for outcomes of that standard deviation."""
-    terms = LinearTerms.choose(design, schema, sd)
-    return LinearTraining(terms, terms.of(design))
+def _linear_training(
+    settings: Settings,
+    design: NDArray[np.float64],
+    schema: Schema,
+    y: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,
+) -> tuple[LinearTraining | None, NDArray[np.float64] | None]:
+    """Choose the terms of a linear part, and estimate it roughly for numbers, float64 [n]; None without."""
+    if not settings.linear:
+        return None, None
+    classes = FAMILIES[settings.family].has_classes
+    terms = LinearTerms.choose(design, schema, SLOPE_SD if classes else outcome_sd(y, weights))
+    linear = LinearTraining(terms, terms.of(design))
+    return linear, None if classes else ridge_fit(linear.z, y, weights)
 
 
 def _with_exposures(

@@ -12,7 +12,7 @@ from sampler.data.censoring.outcomes import (
     read_censored_target,
 )
 from sampler.data.target import read_target
-from sampler.data.transform import Transform, choose_transform, is_better_with_line
+from sampler.data.transform import Transform, choose_transform, is_better_with_line, may_have_line
 from sampler.methods import METHODS
 from sampler.settings import NO_TRANSFORM, Settings
 
@@ -67,7 +67,9 @@ def choose_by_outcomes(
         transform = choose_censored_transform(named, *censored)
     else:
         transform = choose_transform(named, *rows, linear=linear is True)
-    if linear == "auto":
+    if linear == "auto" and settings.family == "categorical":
+        linear = may_have_line(rows[1], int(rows[0].max()) + 1)
+    elif linear == "auto":
         linear = not has_units and censored is None and is_better_with_line(transform, *rows)
     kind = transform.kind if transform else NO_TRANSFORM
     return replace(settings, transform=kind, linear=linear), transform

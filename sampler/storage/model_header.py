@@ -66,7 +66,7 @@ class Header:
         Training rows that have a weight; None in models made before it was kept.
     linear, reference_values
         Terms of a linear part, and the values of the reference rows before binning, float64 [coded column,
-        row]; None without one.
+        row]; None without one. The values are there for slopes that differ by group too.
     transform
         Transform of the outcome; None where the model is of the outcome itself.
     calibration
@@ -92,6 +92,11 @@ class Header:
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def needs_values(self) -> bool:
+        """Whether predictions need rows' values before binning."""
+        return self.linear is not None or (self.groupings is not None and self.groupings.slopes is not None)
 
     def to_bytes(self) -> bytes:
         """Encode the header; equal headers give equal bytes."""
@@ -147,11 +152,16 @@ class Header:
             arrays, scores = _scores(arrays, calibration)
             schema = Schema.from_json(fields["schema"])
             grid, reference, values = _arrays(
-                arrays, fields["num_cuts"], fields["num_reference"], with_values=linear is not None
+                arrays,
+                fields["num_cuts"],
+                fields["num_reference"],
+                with_values=linear is not None or "slopes" in fields.get("groupings", {}),
             )
             groupings = None
             if schema.groups or "groupings" in fields:
-                groupings = Groupings.from_json(fields["groupings"], schema.groups, reference.shape[1])
+                groupings = Groupings.from_json(
+                    fields["groupings"], schema.groups, reference.shape[1], len(grid.cuts)
+                )
             header = cls(
                 schema=schema,
                 grid=grid,

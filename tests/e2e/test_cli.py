@@ -150,6 +150,22 @@ def test_times_are_fitted_and_their_curves_printed(asked):
         assert asked(f"bartserve survival times x=0.5 {wrong}").returncode == code
 
 
+def test_groups_are_fitted_and_printed(asked):
+    """--groups and --slopes reach the fit; `models groups` prints both, or says there are none."""
+    lines = (f"{k % 10},{'abcdef'[k % 6]},{(k % 6) + (k % 10) * (k % 6 - 2) + k % 3}\n" for k in range(120))
+    (asked.folder / "visits.csv").write_text("day,site,y\n" + "".join(lines))
+    fit = f"bartserve fit visits.csv --target y --groups site --slopes day --seed 1 {shlex.join(FAST)}"
+    fitted = asked(fit)
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    shown = asked("bartserve models groups visits")
+    assert "site: standard deviation" in shown.stdout
+    assert "site: slope of day, standard deviation" in shown.stdout
+    (found,) = json.loads(asked("bartserve models groups visits --json").stdout)
+    assert [group["group"] for group in found["slopes"][0]["groups"]] == list("abcdef")
+    assert found["slopes"][0]["groups"][0]["mean"] < found["slopes"][0]["groups"][5]["mean"]
+    assert "has no groups" in asked("bartserve models groups cars").stdout
+
+
 def test_settings_are_tuned(asked):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'

@@ -206,6 +206,18 @@ def test_the_model_explains_itself(client, fitted):
     assert set(draws.column_names) == {"chain", "draw", "sigma", "f"}
 
 
+def test_groups_are_told(client, fitted):
+    """`groups` has a column's intercepts and slopes with intervals; empty for a model without groups."""
+    frame = pd.DataFrame({"day": np.arange(120) % 10, "site": np.arange(120) % 6})
+    frame["y"] = frame["site"] + frame["day"] * (frame["site"] - 2) + np.arange(120) % 3
+    model = client.fit(client.upload(frame), "y", groups=["site"], slopes=["day"], **SHORT)
+    (found,) = client.groups(client.wait(model, seconds=300), level=0.5)
+    assert (found["column"], found["level"], len(found["groups"])) == ("site", 0.5, 6)
+    (slope,) = found["slopes"]
+    assert slope["groups"][0]["mean"] < slope["groups"][5]["lower"]
+    assert client.groups(fitted) == []
+
+
 def test_a_model_travels_as_a_file(client, fitted, tmp_path):
     """A downloaded file loads in a notebook and imports into the service with equal bits."""
     path = client.download(fitted, tmp_path / "cars.bart")

@@ -1,4 +1,4 @@
-"""Classes by log-linear forests: Geweke's joint-distribution test."""
+"""Classes by log-linear forests: Geweke's joint-distribution test, and simulation-based calibration."""
 
 from dataclasses import replace
 
@@ -8,13 +8,16 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from sampler.bart.families.categorical import STEP
+from sampler.bart.linear_part import LinearTraining
 from sampler.bart.log_linear import GRID, SPAN, gamma_prior
+from sampler.data.linear_terms import LinearTerms
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 CLASSES, TREES, LEAF_SD = 3, 3, 0.5
+TERMS, SLOPE_SD = 2, 0.3  # of linear parts
 SHARES = (0.5, 0.3, 0.2)
 
 
@@ -37,6 +40,12 @@ def looked_at(log_f, leaves, y):
     }
 
 
+def squashed(values, lines):
+    """The functions' values; with lines, whose spread has heavy tails, their inverse hyperbolic sines."""
+    found = np.array(list(values.values()))
+    return found if lines is None else np.arcsinh(found)
+
+
 def outcome(log_f, rng):
     """Classes at the rows."""
     p = np.array(SHARES)[:, None] * np.exp(log_f)
@@ -44,8 +53,16 @@ def outcome(log_f, rng):
     return (rng.uniform(size=log_f.shape[1]) > below).sum(axis=0).astype(float)
 
 
-def prior_draw(model, rng, drawn):
-    """Functions of an independent draw from the prior, by the twins; `drawn`: k = 3 chi(4), first 2."""
+def lines_of(model):
+    """Terms of a linear part: two numbers at each row."""
+    z = np.random.default_rng(6).normal(size=(TERMS, model.num_rows))
+    flat = (0.0,) * TERMS
+    terms = LinearTerms((0,) * TERMS, (False,) * TERMS, flat, (1.0,) * TERMS, flat, flat, SLOPE_SD)
+    return LinearTraining(terms, z)
+
+
+def draw_log_f(model, rng, drawn, lines):
+    """Draw log f [class, row] and the leaves of all trees from the prior; `drawn`: k = 3 chi(4), first 2."""
     codes = model.codes[:, : model.num_rows]
     k = 2.0
     if drawn:
@@ -60,27 +77,46 @@ def prior_draw(model, rng, drawn):
             tree = draw_tree(codes, model.alpha, model.beta, rng)
             log_f[k] += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
             leaves[k, t] = tree.num_leaves
-    return list(looked_at(log_f, leaves, outcome(log_f, rng)).values())
+    if lines is not None:
+        spread = SLOPE_SD * abs(rng.standard_cauchy())
+        log_f += spread * rng.normal(size=(CLASSES, TERMS)) @ lines.z
+    return log_f, leaves
 
 
-def joint(rounds, draws, *, drawn=False):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
-    model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
-    rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, rng, drawn) for _ in range(draws)])
-    y = np.arange(model.num_rows) % CLASSES
-    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": 3}
+def prior_draw(model, rng, drawn, lines):
+    """Functions of an independent draw from the prior, by the twins."""
+    log_f, leaves = draw_log_f(model, rng, drawn, lines)
+    return squashed(looked_at(log_f, leaves, outcome(log_f, rng)), lines)
+
+
+def start(model, y, drawn, lines, seed):
+    """Start a chain."""
+    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": seed}
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
-    data = replace(data, constants=replace(data.constants, shares=SHARES))
-    chain, path = Chain.start(data, 0), []
+    return Chain.start(replace(data, constants=replace(data.constants, shares=SHARES), linear=lines), 0)
+
+
+def log_f_of(chain, model):
+    """Return log f of the chain's state, [class, row]."""
+    return STEP * np.array([each.log_value[: model.num_rows] for each in chain._models])
+
+
+def joint(rounds, draws, *, drawn=False, lined=False):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
+    rng = np.random.default_rng(7)
+    lines = lines_of(model) if lined else None
+    prior = np.array([prior_draw(model, rng, drawn, lines) for _ in range(draws)])
+    y = np.arange(model.num_rows) % CLASSES
+    chain, path = start(model, y, drawn, lines, 3), []
     for _ in range(rounds):
         chain.run(1)
-        log_f = STEP * np.array([m.log_value[: model.num_rows] for m in chain._models])
+        log_f = log_f_of(chain, model)
         y = outcome(log_f, rng)
         values = looked_at(log_f, np.array([forest.num_leaves for forest in chain._forests]), y)
-        path.append(list(values.values()))
+        path.append(squashed(values, lines))
         with_outcome(chain, y)
     batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
     p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
@@ -88,14 +124,51 @@ def joint(rounds, draws, *, drawn=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drawn", [False, True])
-def test_joint(drawn):
+@pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, False), (True, True)])
+def test_joint(drawn, lined):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(2400, 1500, drawn=drawn), ALARM)
+    all_above(joint(2400, 1500, drawn=drawn, lined=lined), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("drawn", [False, True])
-def test_joint_long(drawn):
+@pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, False), (True, True)])
+def test_joint_long(drawn, lined):
     """Geweke's test of classes with many more draws."""
-    all_above(joint(40_000, 20_000, drawn=drawn), ALARM)
+    all_above(joint(40_000, 20_000, drawn=drawn, lined=lined), ALARM)
+
+
+def figures(log_f):
+    """Figures whose ranks are taken: log odds at two rows, and a class's mean log probability."""
+    log_p = log_f + np.log(SHARES)[:, None]
+    log_p -= np.logaddexp.reduce(log_p)
+    return log_p[1, 0] - log_p[0, 0], log_p[2, 5] - log_p[0, 5], log_p[2].mean()
+
+
+def calibrated(count, bins, *, lined):
+    """P-values of the uniformity of the truth's ranks among 63 draws, over replications."""
+    model = Model("classes", num_rows=40, num_trees=TREES, missing=0.1)
+    rng, lines, ranks = np.random.default_rng(13), lines_of(model) if lined else None, []
+    for seed in range(count):
+        truth, _ = draw_log_f(model, rng, True, lines)
+        chain, drawn = start(model, outcome(truth, rng), True, lines, seed), []
+        chain.run(200)
+        for _ in range(63):
+            chain.run(12)
+            drawn.append(figures(log_f_of(chain, model)))
+        ranks.append([rank_of(*pair, rng) for pair in zip(figures(truth), np.transpose(drawn), strict=True)])
+    names = ("log odds", "log odds of the last class", "log probability of the last class")
+    return {name: uniform_ranks(own, 63, bins) for name, own in zip(names, np.transpose(ranks), strict=True)}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("lined", [False, True])
+def test_calibrated(lined):
+    """The rank of the truth among its posterior draws is uniform."""
+    all_above(calibrated(96, 8, lined=lined), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("lined", [False, True])
+def test_calibrated_long(lined):
+    """The same with many more replications."""
+    all_above(calibrated(768, 16, lined=lined), ALARM)

@@ -1,4 +1,4 @@
-"""Counts: Geweke's joint-distribution test of rates, dispersion and structural zeros."""
+"""Counts: Geweke's test of rates, dispersion and structural zeros, and simulation-based calibration."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from sampler.bart.log_linear import gamma_prior
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 TREES, LEAF_SD, ZERO_SD, RATE, OFFSET = 3, 0.4, 0.5, 1.5, -0.4
 
@@ -57,13 +57,36 @@ def trees(model, rng, draw):
     return total
 
 
-def prior_draw(model, family, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+def draw_state(model, family, rng):
+    """Draw log f and g at the rows (None without structural zeros), and the dispersion, from the prior."""
     shape, rate = gamma_prior(LEAF_SD, 1)
     log_f = trees(model, rng, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)))
     g = trees(model, rng, lambda leaves: rng.normal(0, ZERO_SD, leaves)) if "zero" in family else None
-    dispersion = rng.normal() ** -2.0 if "negative" in family else np.inf
-    return list(looked_at(log_f, g, dispersion, outcome(log_f, g, dispersion, rng)).values())
+    return log_f, g, rng.normal() ** -2.0 if "negative" in family else np.inf
+
+
+def prior_draw(model, family, rng):
+    """Functions of an independent draw from the prior, by the twins."""
+    state = draw_state(model, family, rng)
+    return list(looked_at(*state, outcome(*state, rng)).values())
+
+
+def start(model, family, y, seed):
+    """Start a chain."""
+    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": seed}
+    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
+    data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
+    constants = replace(data.constants, rate=RATE, zero_offset=OFFSET, zero_sd=ZERO_SD)
+    return Chain.start(replace(data, constants=constants), 0)
+
+
+def state_of(chain, model, family):
+    """Return the same of a chain."""
+    likelihood, rows = chain._likelihood, slice(model.num_rows)
+    log_f, g = counts.STEP * chain._models[0].log_value[rows], None
+    if "zero" in family:
+        g = counts.STEP * (likelihood._zero_outcome.latent[rows] - chain._models[1].residual[rows])
+    return log_f, g, likelihood.scalars[1] if "negative" in family else np.inf
 
 
 def joint(family, rounds, draws):
@@ -71,23 +94,12 @@ def joint(family, rounds, draws):
     model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1)
     rng = np.random.default_rng(7)
     prior = np.array([prior_draw(model, family, rng) for _ in range(draws)])
-    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": 3}
-    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
-    y = np.arange(model.num_rows) % 3
-    data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
-    constants = replace(data.constants, rate=RATE, zero_offset=OFFSET, zero_sd=ZERO_SD)
-    chain, path = Chain.start(replace(data, constants=constants), 0), []
-    rows = slice(model.num_rows)
+    chain, path = start(model, family, np.arange(model.num_rows) % 3, 3), []
     for _ in range(rounds):
         chain.run(1)
-        likelihood = chain._likelihood
-        log_f = counts.STEP * chain._models[0].log_value[rows]
-        g = None
-        if "zero" in family:
-            g = counts.STEP * (likelihood._zero_outcome.latent[rows] - chain._models[1].residual[rows])
-        dispersion = likelihood.scalars[1] if "negative" in family else np.inf
-        y = outcome(log_f, g, dispersion, rng)
-        values = looked_at(log_f, g, dispersion, y)
+        state = state_of(chain, model, family)
+        y = outcome(*state, rng)
+        values = looked_at(*state, y)
         path.append(list(values.values()))
         with_outcome(chain, y)
     batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
@@ -112,3 +124,40 @@ def test_joint(family):
 def test_joint_long(family):
     """Geweke's test of counts with many more draws."""
     all_above(joint(family, 40_000, 20_000), ALARM)
+
+
+def figures(log_f, g, dispersion):
+    """Figures whose ranks are taken: log rates at two rows, the dispersion, and the zeros' g at a row."""
+    values = {"log rate": log_f[0], "mean log rate": log_f.mean()}
+    values |= {"dispersion": dispersion} if np.isfinite(dispersion) else {}
+    return values | ({} if g is None else {"zeros": g[0]})
+
+
+def calibrated(family, count, bins):
+    """P-values of the uniformity of the truth's ranks among 63 draws, over replications."""
+    model = Model("counts", num_rows=40, num_trees=TREES, missing=0.1)
+    rng, ranks = np.random.default_rng(13), []
+    for seed in range(count):
+        truth = draw_state(model, family, rng)
+        chain, drawn = start(model, family, outcome(*truth, rng), seed), []
+        chain.run(300)
+        for _ in range(63):
+            chain.run(15)
+            drawn.append(figures(*state_of(chain, model, family)))
+        own = figures(*truth)
+        ranks.append({name: rank_of(own[name], [each[name] for each in drawn], rng) for name in own})
+    return {name: uniform_ranks([each[name] for each in ranks], 63, bins) for name in ranks[0]}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["poisson", "zero-inflated-negative-binomial"])
+def test_calibrated(family):
+    """The rank of the truth among its posterior draws is uniform."""
+    all_above(calibrated(family, 96, 8), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
+def test_calibrated_long(family):
+    """The same with many more replications."""
+    all_above(calibrated(family, 512, 16), ALARM)

@@ -61,6 +61,12 @@ class Spec:
         return groups
 
     @property
+    def slopes(self) -> list[str]:
+        """Features whose slope differs by group."""
+        slopes: list[str] = self.settings.get("slopes") or []
+        return slopes
+
+    @property
     def censoring(self) -> dict[str, str]:
         """Columns that tell of censored outcomes, by role."""
         return {role: name for role in CENSORING_ROLES if (name := self.settings.get(role))}
@@ -189,6 +195,7 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         exposure=training.exposure,
         exposure_name=spec.exposure,
         groups=spec.groups,
+        slopes=spec.slopes,
         target_name=spec.target,
         ignored=[name for name in spec.names if name not in used],
         **(arguments | training.censoring),

@@ -26,6 +26,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         "target_name": spec.target,
         "exposure_name": spec.exposure,
         "groups": spec.groups,
+        "slopes": spec.slopes,
     }
     fits = NullFits(
         rows.X,

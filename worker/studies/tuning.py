@@ -36,6 +36,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         "target_name": spec.target,
         "exposure_name": spec.exposure,
         "groups": spec.groups,
+        "slopes": spec.slopes,
     }
     try:
         scores = score_fold(

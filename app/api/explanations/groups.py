@@ -1,4 +1,4 @@
-"""Intercepts of groups over HTTP."""
+"""Intercepts and slopes of groups over HTTP."""
 
 from typing import Annotated
 
@@ -27,8 +27,26 @@ class GroupView(BaseModel):
     upper: float
 
 
+class GroupSlopeView(BaseModel):
+    """A group and its slope."""
+
+    group: str
+    mean: float
+    sd: float
+    lower: float
+    upper: float
+
+
+class CorrelationView(BaseModel):
+    """Correlation over groups of slopes with intercepts."""
+
+    mean: float
+    lower: float
+    upper: float
+
+
 class GroupDeviationView(BaseModel):
-    """Standard deviation of the intercepts of all groups, new ones included."""
+    """Standard deviation of the intercepts, or slopes, of all groups, new ones included."""
 
     mean: float
     sd: float
@@ -39,8 +57,17 @@ class GroupDeviationView(BaseModel):
     ess_tail: float | None
 
 
+class SlopesView(BaseModel):
+    """Slopes of one feature by group, beside what all groups share."""
+
+    feature: str
+    standard_deviation: GroupDeviationView
+    correlation: CorrelationView
+    groups: list[GroupSlopeView]
+
+
 class GroupingView(BaseModel):
-    """Intercepts of the groups of one column."""
+    """Intercepts, and slopes, of the groups of one column."""
 
     column: str
     scale: str = Field(description="What intercepts are in units of.")
@@ -48,10 +75,13 @@ class GroupingView(BaseModel):
     standard_deviation: GroupDeviationView
     share: float = Field(description="Share of the variance beside f between these groups.")
     groups: list[GroupView]
+    slopes: list[SlopesView] = Field(
+        description="Of each feature whose slope differs by group; intercepts are at these features' means."
+    )
 
 
 class GroupsView(BaseModel):
-    """Intercepts of groups beside the trees, by column of groups; empty without any."""
+    """Intercepts and slopes of groups beside the trees, by column of groups; empty without any."""
 
     model_id: str
     draws: int = Field(description="Number of draws per chain.")
@@ -68,9 +98,10 @@ async def get_groups(
     owner: Owner,
     level: Annotated[float, Query(gt=0, lt=1, description="The level of the intervals.")] = 0.9,
 ) -> Response:
-    """Return the intercepts of a model's groups, with intervals over draws.
+    """Return the intercepts, and slopes, of a model's groups, with intervals over draws.
 
-    A prediction adds the intercepts of a row's groups to the trees' f. The standard deviation says how much
-    groups differ, and with it how far a new group may be from the mean of all.
+    A prediction adds the intercepts of a row's groups, and their slopes times the features, to the trees' f.
+    The standard deviation says how much groups differ, and with it how far a new group may be from the mean
+    of all.
     """
     return await gate.run(lambda: json_response(groups.groups(predictor, owner, model_id, level)))

@@ -29,6 +29,10 @@ class FeatureView(BaseModel):
 class SlopeView(BaseModel):
     """Slope of one term of a linear part, on the column's own scale."""
 
+    of_class: str | None = Field(
+        None,
+        description="Of classes, the class whose log odds it is of, relative to the mean of all classes.",
+    )
     feature: str
     level: str | None = Field(description="The level that the term is for; null but for categories.")
     missing: bool = Field(description="Whether the term is for missing values.")

@@ -30,7 +30,8 @@ def body_of(form: FormData) -> dict[str, Any]:
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
     texts = {name: text(form, name) for name in PLAIN}
     body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
-    body |= {"groups": groups} if groups else {}
+    slopes = [name for name in form.getlist("slopes") if isinstance(name, str) and name]
+    body |= ({"groups": groups} if groups else {}) | ({"slopes": slopes} if slopes else {})
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
     for knob in fit_fields.every():

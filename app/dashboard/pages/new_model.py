@@ -135,6 +135,7 @@ def _page(
         usable=usable,
         ticked=ticked,
         grouped=set(entries.getlist("groups")) if isinstance(entries, FormData) else set(),
+        sloped=set(entries.getlist("slopes")) if isinstance(entries, FormData) else set(),
         kinds=requests.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,

@@ -22,7 +22,7 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
     trees *= int(settings.get("classes") or 1)  # a sum of trees for each
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
-    groups = BYTES_PER_GROUP * int(settings.get("num_groups") or 0)
+    groups = BYTES_PER_GROUP * int(settings.get("num_groups") or 0) * (1 + len(settings.get("slopes") or ()))
     return (BYTES_PER_TREE * trees + groups) * chains * int(draws)
 
 

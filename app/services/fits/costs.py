@@ -34,12 +34,14 @@ CELL, CELL_SCORED = 36, 48  # per row and coded column, target included; without
 ROW = 64  # also per row: outcome, residual, weights
 SLOT = 1  # per row and tree
 LINEAR_CELL = 24  # per row and term of a linear part: its values, and the terms as drawn in two bases
+LINES_ROW = 20  # per row and class with linear parts: log odds, without them too, and the line
 SCALE_ROW = 24  # per row with heavy tails: its scale, squared error, weight
 PRECISION_ROW = 32  # per row with a forest of precisions: log precision, its part of sums, weight
 CLASS_ROW = 16  # per row and class with a sum of trees: log f, its part of sums, whether it is the row's
 PARTICLE, PARTICLE_ROW = 20_000, 30  # of a particle filter: each particle holds three row orders
 GROUP_ROW = 8  # per row and column of groups: the row's group
 DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), and per tree of each
+SLOPE_CELL = 16  # per row, slope and column of groups: the row's value, and effects
 DRAWN_GROUP = 48  # per kept draw and group: its intercept as kept, packed, unpacked and read
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
 FORMULA = (
@@ -104,9 +106,11 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
         trees += noise_forest.NUM_TREES
         sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
     if may_have_line(settings, rows, columns):
-        sampling += rows * LINEAR_CELL * columns
-    sampling += rows * GROUP_ROW * len(settings.get("groups") or ())
-    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * int(settings.get("num_groups") or 0))
+        sampling += rows * (LINEAR_CELL * columns + (LINES_ROW * forests if forests > 1 else 0))
+    slopes = len(settings.get("slopes") or ())
+    sampling += rows * (GROUP_ROW + SLOPE_CELL * slopes) * len(settings.get("groups") or ())
+    drawn = (1 + slopes) * int(settings.get("num_groups") or 0)
+    finishing = chains * draws * (DRAW + TREE * trees + DRAWN_GROUP * drawn)
     if METHODS[settings.get("method") or "bart"].engine.particles:
         sampling += draws * (PARTICLE + PARTICLE_ROW * rows)
     if search := settings.get("search"):

@@ -181,6 +181,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     request_checks.check_particles(dataset, settings)
     num_groups = request_checks.check_groups(table, request, settings)
     choice = request_checks.choose_features(dataset, reserved, request)
+    request_checks.check_slopes(request, choice)
     request_checks.check_cuts(prior.get("cuts", {}), choice)
     target = request_checks.check_values(table, request, settings)
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
@@ -194,6 +195,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
             if role in request.roles or not ROLES[role].sparing
         },
         **({"groups": list(request.groups), "num_groups": num_groups} if request.groups else {}),
+        **({"slopes": list(request.slopes)} if request.slopes else {}),
         "prior": prior,
         "holdout": request.holdout,
     }

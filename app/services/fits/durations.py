@@ -28,8 +28,10 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # a log-linear tree's update; noise by row: counts anew
-LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term
+LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term (and class)
+LINES_ROW = 2.5e-8  # of classes' linear parts: per iteration, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
+SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # likewise, more for each slope by group
 SCALE_ROW = 1.2e-7  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.2  # factor on the time per row when rows have weights
@@ -95,10 +97,12 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         own, own_row = LOG_LINEAR
         each += noise_forest.NUM_TREES * (own + own_row * rows)
     if may_have_line(settings, rows, columns):  # half of what it takes where it isn't sure
-        each += LINEAR_CELL * rows * columns * (1.0 if settings["linear"] is True else 0.5)
-    each += GROUP_ROW * rows * len(settings.get("groups") or ()) + GROUP * int(
-        settings.get("num_groups") or 0
-    )
+        sure = settings["linear"] is True or forests > 1
+        each += LINEAR_CELL * rows * columns * forests * (1.0 if sure else 0.5)
+        each += LINES_ROW * rows * forests if forests > 1 else 0.0
+    slopes = len(settings.get("slopes") or ())
+    each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
+    each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
     sampling = (burnin + kept) * each
     return BEGIN + KEEP * draws + sampling
 

@@ -20,7 +20,8 @@ from sampler.data.censoring.outcomes import (
     refuse_censoring,
 )
 from sampler.data.columns import is_beyond
-from sampler.data.groupings import check_names, group_names, read_groups
+from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
+from sampler.data.groupings import check_slopes as check_slope_kinds
 from sampler.data.schema import Choice, Column
 from sampler.data.table import read_column
 from sampler.data.target import guess_family, read_exposure, read_target, read_weights
@@ -167,6 +168,14 @@ def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> in
     except DataError as error:
         raise _unusable(error) from None
     return sum(len(column.levels) for column in columns)
+
+
+def check_slopes(request: FitRequest, choice: Choice) -> None:
+    """Raise InvalidRequestError for slopes by group without groups, or of others than numeric features."""
+    try:
+        check_slope_kinds(slope_columns(request.slopes, request.groups), choice.kinds)
+    except SettingsError as error:
+        raise _refused(error) from None
 
 
 def check_particles(dataset: Dataset, settings: Settings) -> None:

@@ -46,6 +46,7 @@ class FitRequest:
     columns: Mapping[str, str] | None = None
     roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
     groups: Sequence[str] = ()  # columns of groups
+    slopes: Sequence[str] = ()  # features whose slope differs by group
     settings: Mapping[str, Any] = field(default_factory=dict)  # of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
@@ -103,6 +104,7 @@ def like(
         columns=settings.get("columns"),
         roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
         groups=settings.get("groups") or (),
+        slopes=settings.get("slopes") or (),
         settings={name: value for name, value in (known | draws).items() if value is not None},
         prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.class_lines import ClassSlopes
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.log_linear import (
     STEP,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
+    from sampler.storage.draws import Draws
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -98,10 +100,15 @@ class Categorical(Likelihood):
         ]
         self.scalars = np.ones(1)
         self._scale = LeafScale(constants, settings.num_trees, first) if constants.k_df else None
+        self._lines = None
+        if training.linear is not None:
+            self._lines = ClassSlopes(training.linear, self._is_class, rows)
 
     def state(self) -> list[NDArray[Any]]:
-        """Return the place of the leaves' scale, as a view, where it is drawn."""
-        return [] if self._scale is None else [self._scale.place]
+        """Return the place of the leaves' scale, slopes and their spread, as views, where they are drawn."""
+        scale = [] if self._scale is None else [self._scale.place]
+        lines = [] if self._lines is None else [self._lines.slopes.reshape(-1), self._lines.spread]
+        return [*scale, *lines]
 
     def clear(self, training: Training) -> None:
         """Mark the rows of each class, and let every f be 1."""
@@ -110,12 +117,20 @@ class Categorical(Likelihood):
         if self._scale:
             self._scale.apply()
 
+    def measure(self) -> None:
+        """Enter the linear parts beside the trees, where there are any."""
+        if self._lines:
+            self._lines.apply(self._log_values)
+
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
-        """Draw the rows' latent rates, given which the classes' forests are independent, and update these."""
+        """Draw lines, and the rows' latent rates; given both the classes' forests are independent."""
         from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
         from sampler.bart.kernels.row_latents.classes import begin_classes  # noqa: PLC0415
 
+        if self._lines:
+            power = float(self._noise[LIKELIHOOD])
+            self._lines.draw(self._log_values, self._log_shares, power, work.random)
         begin_classes(
             self._log_values, self._log_shares, self._noise[LIKELIHOOD], data.num_rows, work.random,
             self._parts, self._room[0], self._room[1], self._sums,
@@ -125,3 +140,12 @@ class Categorical(Likelihood):
             sweep_forest(data, forest, model, work)
         if self._scale:
             self._scale.draw(forests, work.random)
+
+    def keep(self) -> None:
+        """Keep the present slopes with a draw."""
+        if self._lines:
+            self._lines.keep()
+
+    def take(self, sigma: Floats) -> dict[str, Draws]:
+        """Hand over the slopes kept, as draws of a forest by its name."""
+        return self._lines.take(sigma) if self._lines else {}

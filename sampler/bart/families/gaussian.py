@@ -8,11 +8,12 @@ import numpy as np
 
 from sampler.bart import linear_part, noise_forest
 from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.group_slopes import InterceptsAndSlopes
 from sampler.bart.intercepts import GroupIntercepts
 from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
-from sampler.data.groupings import sd_names
+from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
 from sampler.noise import DEGREES, NOISES
@@ -47,9 +48,10 @@ class Gaussian(Likelihood):
             precision = self.models[1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
         self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
-        self._intercepts = None
+        self._intercepts: GroupIntercepts | InterceptsAndSlopes | None = None
         if training.groups:
-            self._intercepts = GroupIntercepts(training.groups, self.scalar_names, self.outcome)
+            of_groups = InterceptsAndSlopes if training.groups.num_slopes else GroupIntercepts
+            self._intercepts = of_groups(training.groups, self.scalar_names, self.outcome)
 
     @property
     def alone(self) -> bool:
@@ -123,7 +125,7 @@ class Gaussian(Likelihood):
         if self._slopes:
             self._slopes.draw(self.models[0], self.outcome, work)
         if self._intercepts:
-            self._intercepts.draw(self.models[0], forests[0], self.outcome, work)
+            self._intercepts.draw(self.models[0], forests[0], self.outcome, work, self._slopes)
         squares = 0.0
         for plan, forest, model in zip(self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
@@ -163,8 +165,9 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     linear = training.linear
     slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
     degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
-    group_sds = () if training.groups is None else sd_names(len(training.groups.sizes))
-    return ("sigma", *slopes, *degrees, *group_sds)
+    groups = training.groups
+    of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
+    return ("sigma", *slopes, *degrees, *of_groups)
 
 
 def passes_of(*, weighted: bool) -> NDArray[np.int64]:

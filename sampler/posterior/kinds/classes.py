@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.linear_terms import CLASS_FOREST
 from sampler.errors import PackedError
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.shap_values import ForestToExplain
+from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.by_figure import FiguresPosterior
+from sampler.posterior.kinds.slopes import Slopes
+from sampler.posterior.stored_draws import LINE, TERM
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -18,6 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.data.linear_terms import LinearTerms
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -40,8 +45,8 @@ class ClassesPosterior(FiguresPosterior):
         super().__init__(header, chains, blocks, statistics)
         shares = np.asarray(header.constants.get("shares", ()), np.float64)
         self.width = len(self.schema.target.levels)
-        names = list(chains[0].forests)
-        forests = all(list(draws.forests) == names for draws in chains)
+        names = [name for name in chains[0].forests if name != CLASS_FOREST]
+        forests = all(list(draws.forests) == list(chains[0].forests) for draws in chains)
         if self.width < 2 or len(names) != self.width - 1 or not forests:
             raise PackedError("the draws don't have a forest for each class")
         if shares.shape != (self.width,) or not np.all(np.isfinite(shares) & (shares > 0)):
@@ -51,22 +56,62 @@ class ClassesPosterior(FiguresPosterior):
         others = [Ensemble([draws.forests[name] for draws in chains], features) for name in names]
         self._of_classes = [self._ensemble, *others]
         self.own_work = 500 * self.width  # of exponentials
+        self._lines = None if header.linear is None else self._read_lines(header.linear, chains)
+        if self._lines:
+            self.own_work += self.width * (LINE + TERM * len(self._lines[0].terms.column))
+
+    def _read_slopes(self, chains: Sequence[Draws]) -> Slopes | None:  # noqa: ARG002
+        """Return None: each class has slopes of its own."""
+        return None
+
+    def _read_lines(self, terms: LinearTerms, chains: Sequence[Draws]) -> list[Slopes]:
+        """Read the slopes of each class's linear part."""
+        count = len(terms.column)
+        found = [draws.forests.get(CLASS_FOREST) for draws in chains]
+        leaves = [
+            lines.leaf.reshape(lines.num_draws, self.width, count)
+            for lines in found
+            if lines is not None
+            and lines.num_trees == self.width * count
+            and lines.num_nodes == lines.leaf_counts.size
+        ]
+        if len(leaves) < len(chains):
+            raise PackedError("the draws don't have the slopes of the classes' linear parts")
+        slopes = self._step * np.concatenate(leaves)
+        return [Slopes(terms, chains, np.ascontiguousarray(slopes[:, k])) for k in range(self.width)]
+
+    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+        """Summarise the slopes of each class's linear part, as for numbers, with ``of_class``; None without.
+
+        Only differences of classes' slopes mean anything: a slope is given less the mean over classes.
+        """
+        level = Request.check_level(level)
+        if not self._lines:
+            return None
+        chosen, mean = self._choose(None)[0], np.mean([slopes.values for slopes in self._lines], axis=0)
+        return [
+            {"of_class": name} | each
+            for name, own in zip(self.schema.target.levels, self._lines, strict=True)
+            for each in Slopes(own.terms, (), own.values - mean).summary(self.schema, chosen, level)
+        ]
 
     def _forests(self, draws: Draws) -> list[Draws]:
         """Return the forests of all classes."""
-        return [draws, *draws.forests.values()]
+        return [draws, *(forest for name, forest in draws.forests.items() if name != CLASS_FOREST)]
 
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes, roughly."""
-        return super().nbytes + sum(ensemble.nbytes for ensemble in self._of_classes[1:])
+        lines = sum(slopes.nbytes for slopes in self._lines or ())
+        return super().nbytes + lines + sum(ensemble.nbytes for ensemble in self._of_classes[1:])
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return the scale of SHAP values, in words, and the forest of each class."""
         forests = self._forests(concatenate(self.chains()))
+        lines: Sequence[Slopes | None] = self._lines or [None] * self.width
         explained = [
-            ForestToExplain(draws, draws.leaf.astype(np.float64) * self._step, log_share)
-            for draws, log_share in zip(forests, self._log_shares.tolist(), strict=True)
+            ForestToExplain(draws, draws.leaf.astype(np.float64) * self._step, log_share, slopes)
+            for draws, log_share, slopes in zip(forests, self._log_shares.tolist(), lines, strict=True)
         ]
         return "the logarithm of each class's weight: differences are log odds", explained
 
@@ -75,6 +120,10 @@ class ClassesPosterior(FiguresPosterior):
         for number, (ensemble, log_share) in enumerate(zip(self._of_classes, self._log_shares, strict=True)):
             np.multiply(ensemble.sums_of(coded, chosen), self._step, out=logs[:, :, number])
             logs[:, :, number] += log_share
+        for number, slopes in enumerate(self._lines or ()):
+            own = np.ascontiguousarray(logs[:, :, number])
+            slopes.add_to(own, coded, chosen)
+            logs[:, :, number] = own
         logs -= logs.max(axis=2, keepdims=True)
         probability = np.exp(logs, out=logs)
         probability /= probability.sum(axis=2, keepdims=True)

@@ -40,10 +40,16 @@ class LinearDistance(NamedTuple):
 
 
 class Slopes:
-    """Slopes of all draws, one chain after the other, and the terms that they belong to."""
+    """Slopes of all draws, one chain after the other, and the terms that they belong to.
 
-    def __init__(self, terms: LinearTerms, chains: Sequence[Draws]) -> None:
+    They are scalars of the draws, unless `values` has them, float64 [draw, term].
+    """
+
+    def __init__(self, terms: LinearTerms, chains: Sequence[Draws], values: Floats | None = None) -> None:
         self.terms = terms
+        if values is not None:
+            self.values = values
+            return
         names = slope_names(len(terms.column))
         if not all(name in draws.scalars for draws in chains for name in names):
             raise PackedError("the draws don't have the slopes of the model's linear part")

@@ -98,6 +98,17 @@ def test_a_column_of_groups_is_no_feature(browser, client, form):
     assert "is the target already" in both.words
 
 
+def test_slopes_by_group_stay_features(browser, client, form):
+    """Slopes chosen in the form reach the model; without groups they are refused beside their field."""
+    page_of(browser.post("/ui/models", data=form | {"groups": ["colour"], "slopes": ["size"]}))
+
+    (model,) = client.get("/models").json()["items"]
+    assert model["settings"]["slopes"] == ["size"]
+    assert model["settings"]["features"] == ["size"]
+    alone = page_of(browser.post("/ui/models", data=form | {"slopes": ["size"], "once": "another"}), 422)
+    assert "name the columns of groups too" in alone.words
+
+
 def test_left_empty_every_method_gets_its_own_defaults(browser, client, form):
     """Untouched fields aren't sent, so that each method uses its own defaults."""
     page_of(browser.post("/ui/models", data=form | {"method": "bcart"}))

@@ -118,7 +118,7 @@ def test_two_classes_agree_with_probit():
     """The links differ little: so do the probabilities."""
     X, y, _ = three(600, seed=2)
     y = y == "b"
-    settings = FAST | {"num_trees": 30, "num_burnin": 200, "num_draws": 100}
+    settings = FAST | {"num_trees": 30, "num_burnin": 200, "num_draws": 100, "linear": False}
     logit, probit = (
         fit(X, y, family=family, prior={"k": k}, **settings).predict(X).mean
         for family, k in (("categorical", 4.0), ("probit", 2.0))  # priors of the same spread

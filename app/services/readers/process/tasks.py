@@ -87,6 +87,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
     settings = Settings.from_json(posterior.settings)
     columns, groups = posterior.schema.columns, posterior.schema.groups
     num_groups = sum(len(column.levels) for column in groups)
+    slopes = posterior.slopes_of_groups
     out.write(contents.header)
     for chain in contents.chains:
         out.writelines(block.data for block in chain)
@@ -101,6 +102,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
             "features": [column.name for column in columns],
             "columns": {column.name: column.kind for column in columns},
             **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
+            **({"slopes": list(slopes)} if slopes else {}),
             "constants": posterior.constants,
         },
         "calibration": table.summary() if (table := contents.posterior.conformal_table) else None,

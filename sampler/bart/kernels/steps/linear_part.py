@@ -169,6 +169,15 @@ def draw_slopes(part: LinearPart, model: Normal, tau: Float, random: Words) -> F
 
 
 @kernel(allocates=False, entry=True)
+def take_slopes(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
+    """Take the present linear part, instead of the former, out of the residual, and bound it."""
+    apply_slopes(part, outcome, model.residual)
+    measure_bound(model.residual, model.bound)
+    if model.bound[BOUND] > GRID_LIMIT:
+        work.pending.state[BROKEN] = 1
+
+
+@kernel(allocates=False, entry=True)
 def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
     """Draw the slopes given tau, then tau given the slopes, then both along the ray through them.
 
@@ -200,10 +209,7 @@ def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Wo
         for j in range(count):
             slope += part.rotation[k, j] * part.turned[j]
         outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
-    apply_slopes(part, outcome, model.residual)
-    measure_bound(model.residual, model.bound)
-    if model.bound[BOUND] > GRID_LIMIT:
-        work.pending.state[BROKEN] = 1
+    take_slopes(part, model, outcome, work)
 
 
 @kernel(allocates=False)

@@ -75,6 +75,39 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     assert client.get(path).json()["state"] == "succeeded"
 
 
+def test_slopes_go_all_the_way(client, settings, tmp_path):
+    """A fit with slopes by group: answers, table, pages, tuning's refit, file, more draws."""
+    model = fitted(client, settings, text=scores(), groups=["school"], slopes=["x"], holdout=0.2, seed=1)
+    assert model["settings"]["slopes"] == ["x"]
+    assert model["settings"]["features"] == ["x", "sex"]
+    path = f"/models/{model['id']}"
+    columns = {"x": [0.5, 0.0, 0.5], "sex": ["f"] * 3, "school": [999, 999, 101]}
+    said = client.post(f"{path}/predict", json={"columns": columns}).json()
+    assert said["sd"][1] > said["sd"][0] > said["sd"][2]
+    (table,) = client.get(f"{path}/groups").json()["columns"]
+    (slope,) = table["slopes"]
+    assert slope["feature"] == "x"
+    assert [group["group"] for group in slope["groups"]] == [str(101 + k) for k in range(8)]
+    assert -1 <= slope["correlation"]["lower"] <= slope["correlation"]["upper"] <= 1
+    assert slope["standard_deviation"]["mean"] > 0
+    page = client.get(f"/ui{path}/features")
+    assert page.status_code == 200
+    assert "Slopes of x" in page.text
+    assert client.get(f"/ui{path}/effects").status_code == 200
+    data = client.get(f"{path}/file").content
+    (tmp_path / "model.bart").write_bytes(data)
+    row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
+    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(said["mean"][2])
+    back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
+    assert back.status_code == 201, back.text
+    assert client.get(back.headers["location"]).json()["settings"]["slopes"] == ["x"]
+    again = client.post(f"{path}/refit", json={})
+    assert again.json()["settings"]["slopes"] == ["x"]
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["state"] == "succeeded"
+
+
 def test_what_groups_cannot_be_is_refused_before_the_202(client):
     """Unknown columns, features, the target, other families, methods and noise, holes: each by name."""
     dataset = post_csv(client, scores().replace(",101,", ",,", 1)).json()
@@ -88,6 +121,11 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
         ("heavy tails", {"groups": ["sex"], "noise": "t"}),
         ("set method=bart", {"groups": ["sex"], "method": "bcart", "num_trees": None}),
         ("twice", {"groups": ["sex", "sex"]}),
+        ("name the columns of groups too", {"groups": [], "slopes": ["x"]}),
+        (
+            "of which there is no slope",
+            {"groups": ["sex"], "slopes": ["school"], "columns": {"school": "category"}},
+        ),
     ):
         answer = client.post("/models", json=body | more)
         assert answer.status_code == 422, (told, answer.text)
@@ -104,3 +142,6 @@ def test_estimates_count_groups(client):
     )
     assert grouped["memory_bytes"] > plain["memory_bytes"] + 100 * 2**20
     assert grouped["seconds"] > plain["seconds"]
+    sloped = client.post("/models/estimate", json=body | {"groups": ["g"], "slopes": ["x"]}).json()
+    assert sloped["memory_bytes"] > grouped["memory_bytes"] + 100 * 2**20
+    assert sloped["seconds"] > grouped["seconds"]
