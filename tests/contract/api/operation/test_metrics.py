@@ -39,6 +39,8 @@ PROMISED = {
     "bart_predict_rejected_total",
     "bart_upload_rejected_total",
     "bart_database_up",
+    "bart_watched_models",
+    "bart_outcomes_total",
     "bart_build_info",
 }
 
