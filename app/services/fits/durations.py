@@ -43,9 +43,9 @@ RESTRUCTURED_ROW, RESTRUCTURED_CELL = 1.9e-7, 3.2e-8  # per restructure of one t
 YOUNG, YOUNG_CELL = 3000, 1.2e-9  # number of first iterations, and their extra time per cell
 # Soft splits: per iteration and row; of any direction also per split and column, these and ten more.
 SOFT_ROW, DIRECTED_COLUMNS = {"rjhmc-df": 1.8e-6, "rjhmc-dfi": 1.5e-8}, 10
-# Splits of any direction: their number with 1,000 rows and one column, the power of the rows by which it
-# grows, and the largest; with more columns it is smaller in proportion.
-SPLITS, SPLITS_GROWTH, MOST_SPLITS = 60.0, 0.34, 12.0
+# Splits of any direction: their number with 1,000 rows and one column, the powers of the rows and of the
+# columns by which it grows and shrinks, and the largest.
+SPLITS, SPLITS_GROWTH, SPLITS_COLUMNS, MOST_SPLITS = 35.0, 0.34, 0.75, 13.0
 SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
 SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
 FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and column) of it
@@ -117,7 +117,8 @@ def _soft_row_seconds(method: str, rows: int, columns: int) -> float:
     """Estimate the seconds that a row takes in an iteration of one tree with soft splits."""
     if METHODS[method].variant == "one-column":
         return SOFT_ROW[method]
-    splits = min(max(SPLITS / columns * float((rows / 1000) ** SPLITS_GROWTH), 1.0), MOST_SPLITS)
+    splits = float(SPLITS * (rows / 1000) ** SPLITS_GROWTH / columns**SPLITS_COLUMNS)
+    splits = min(max(splits, 1.0), MOST_SPLITS)
     return SOFT_ROW[method] * splits * (DIRECTED_COLUMNS + columns)
 
 
