@@ -167,6 +167,11 @@ def fit(
     progress
         Show a progress bar.
 
+    Returns
+    -------
+    Posterior
+        The draws, with predictions, explanations, diagnostics and scores as methods.
+
     Raises
     ------
     DataError

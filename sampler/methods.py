@@ -146,6 +146,11 @@ class Method:
         noise
             Estimate of the noise's sd where outcomes are censored; None elsewhere.
 
+        Returns
+        -------
+        Constants
+            The constants of the class that the method and the family name.
+
         Raises
         ------
         SettingsError, DataError

@@ -77,6 +77,11 @@ def extend(
     progress
         Show a progress bar.
 
+    Returns
+    -------
+    Posterior
+        A new posterior with the earlier and the further draws.
+
     Raises
     ------
     SettingsError

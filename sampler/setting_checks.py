@@ -145,6 +145,11 @@ def resolve_search(
     num_draws
         Number of draws that the search must be able to give.
 
+    Returns
+    -------
+    dict
+        Every entry of the search, by name.
+
     Raises
     ------
     SettingsError

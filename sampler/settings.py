@@ -272,6 +272,11 @@ class Settings:
         The default of `num_burnin` is the number of sampling iterations, at least 100 and at most the
         method's `most_burnin` (500 for bart).
 
+        Returns
+        -------
+        Settings
+            All settings, checked.
+
         Raises
         ------
         SettingsError

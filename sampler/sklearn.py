@@ -105,6 +105,11 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
             A classifier has credible ones alone: of two classes, of the probability of the second; of more,
             of that of each (`predict_set` has its calibrated sets).
 
+        Returns
+        -------
+        ndarray
+            The ends, lower before upper.
+
         """
         bounds: Interval = self._predict(X, level, interval).intervals[0]
         return np.stack([bounds.lower, bounds.upper], axis=-1)

@@ -93,6 +93,11 @@ class Chain(MarkovChain):
     def resume(cls, training: Training, checkpoint: bytes) -> Chain:
         """Restore the chain that `checkpoint` was taken of, bit for bit.
 
+        Returns
+        -------
+        Chain
+            The chain, between the same two iterations.
+
         Raises
         ------
         PackedError

@@ -150,6 +150,11 @@ def make_log_linear(
     num_rows
         Rows with those that pad them.
 
+    Returns
+    -------
+    LogLinear
+        The parameters and rows of the forest.
+
     """
     from sampler.bart.kernels.leaf_models import log_linear  # noqa: PLC0415  # kernels load late
 

@@ -87,6 +87,11 @@ def calibrate(
     noise
         Estimate of sigma where y is censored (`sampler.data.censoring.regression`); None: found from y.
 
+    Returns
+    -------
+    Constants
+        The constants of the family.
+
     Raises
     ------
     SettingsError
@@ -196,6 +201,11 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
     """Check the entries of the prior, and add the defaults of the others that the family knows.
 
     The defaults of some families have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given.
+
+    Returns
+    -------
+    dict
+        Every entry of the prior, by name.
 
     Raises
     ------

@@ -63,6 +63,11 @@ def tree_constants(training: Training) -> TreeConstants:
 def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the given prior entries of a single tree and add the defaults of the others.
 
+    Returns
+    -------
+    dict
+        Every entry of the prior, by name.
+
     Raises
     ------
     SettingsError
@@ -101,6 +106,11 @@ def calibrate_tree(
         Any of alpha, beta; for numbers nu, q, sigma_estimate ("linear" or "naive"), and, instead of scaling
         from the data, in units of y: mean (of the leaves), precision (the noise's variance over that of the
         leaf means), lambda; for classes concentration.
+
+    Returns
+    -------
+    TreeConstants
+        The constants.
 
     Raises
     ------

@@ -69,6 +69,11 @@ def cut_points(values: NDArray[np.float64], scheme: Cuts = "quantile") -> NDArra
         where the distinct values are equally spaced and fit). "mixed": all midpoints if they fit, else three
         quarters equally spaced, at most 8 of them between two neighbouring values, and the rest by quantiles.
 
+    Returns
+    -------
+    ndarray
+        The cut points, ascending.
+
     """
     return cuts_between(*distinct_values(values), scheme)
 
@@ -92,6 +97,11 @@ def spread(distinct: NDArray[np.float64], counts: NDArray[np.int64], most: int) 
         int64 [k], number of rows with each value.
     most
         Largest number of values to choose.
+
+    Returns
+    -------
+    list of float
+        The chosen values, ascending.
 
     """
     if len(distinct) <= most:

@@ -108,6 +108,11 @@ def to_floats(
     read_text
         Whether numbers and booleans may be given as text; dates always may.
 
+    Returns
+    -------
+    ndarray
+        The values.
+
     """
     if column.numbers is not None:
         values = _check_type(column, kind, problems)

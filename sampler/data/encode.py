@@ -189,6 +189,11 @@ def encode(
     training, are reported as warnings. `keep_values` as `Coded.values`;
     `ignore_extra` leaves out unknown columns, with a warning.
 
+    Returns
+    -------
+    Coded
+        The codes of the rows, with warnings and marks of unusual cells.
+
     Raises
     ------
     DataError
@@ -283,6 +288,11 @@ def _check_named(table: Any, schema: Schema) -> None:
 
 def numbers(table: Any, schema: Schema) -> NDArray[np.float64]:
     """Convert rows to numeric columns before binning: float64 [coded column, row], NaN for missing.
+
+    Returns
+    -------
+    ndarray
+        The values.
 
     Raises
     ------

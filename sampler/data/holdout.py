@@ -26,6 +26,11 @@ def holdout_rows(num_rows: int, fraction: float | None, seed: int) -> NDArray[np
     seed
         Seed of the model, a non-negative integer.
 
+    Returns
+    -------
+    ndarray
+        The rows held out.
+
     """
     if not fraction:
         return np.zeros(0, np.int64)

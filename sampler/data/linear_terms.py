@@ -60,6 +60,11 @@ class LinearTerms:
 
         The most frequent level of a category of several has none, nor has a column with one value.
 
+        Returns
+        -------
+        LinearTerms
+            The terms, standardised.
+
         Raises
         ------
         SettingsError

@@ -209,6 +209,11 @@ def choose(
     num_rows
         Number of rows, by which columns without any value are recognised; None skips that check.
 
+    Returns
+    -------
+    Choice
+        The kinds of the features, the columns left out, and warnings.
+
     Raises
     ------
     DataError

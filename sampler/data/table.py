@@ -98,6 +98,11 @@ def read(table: Any) -> Table:
 
     The columns of a 2-D NumPy array are called x1, x2, ... from left to right.
 
+    Returns
+    -------
+    Table
+        The table; its columns are read when asked for.
+
     Raises
     ------
     DataError
@@ -118,6 +123,11 @@ def read(table: Any) -> Table:
 
 def read_rows(rows: Any) -> Table:
     """Open new rows: a table, one row as a mapping or pandas series of values by name, or a list of such.
+
+    Returns
+    -------
+    Table
+        The rows.
 
     Raises
     ------
@@ -165,6 +175,11 @@ def _from_rows(rows: list[Any]) -> Table:
 
 def read_column(values: Any, name: str) -> RawColumn:
     """Read a 1-D column: a NumPy array, a pandas, polars or pyarrow column, or a list.
+
+    Returns
+    -------
+    RawColumn
+        The column.
 
     Raises
     ------

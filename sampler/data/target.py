@@ -157,6 +157,11 @@ def read_outcomes(
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
     """Read precision weights, float64 [n]: row i has variance sigma^2 / weight.
 
+    Returns
+    -------
+    ndarray
+        The weights.
+
     Raises
     ------
     DataError
@@ -181,6 +186,11 @@ def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64
     """Read exposures of counts, float64 [n]: a row's expected count is in proportion to its exposure.
 
     `exposure` is a column of any type, or one that was read.
+
+    Returns
+    -------
+    ndarray
+        The exposures.
 
     Raises
     ------

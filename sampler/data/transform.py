@@ -158,6 +158,11 @@ def choose_transform(
     linear
         Whether the trees have a linear part beside them; so they have then here.
 
+    Returns
+    -------
+    Transform or None
+        The transform, with its parameters.
+
     Raises
     ------
     SettingsError
@@ -212,6 +217,11 @@ def is_better_with_line(
         Outcomes and weights (or None), float64 [n].
     design, codes
         Coded columns before binning and after, float64 and uint8 [column, n].
+
+    Returns
+    -------
+    bool
+        Whether it pays clearly.
 
     """
     if len(y) < FEWEST_ROWS or len(design) > MOST_TERMS or design.size > MOST_CELLS:

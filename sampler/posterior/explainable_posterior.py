@@ -94,6 +94,11 @@ class ExplainablePosterior(PosteriorDraws):
         seed
             Seed of the permutations.
 
+        Returns
+        -------
+        PermutationImportance
+            The increase of the loss by feature, with intervals.
+
         Raises
         ------
         DataError
@@ -179,6 +184,11 @@ class ExplainablePosterior(PosteriorDraws):
             "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
             outcome uncertain.
 
+        Returns
+        -------
+        PartialDependence
+            The grid, and at its points the mean, its sd and intervals.
+
         Raises
         ------
         DataError
@@ -234,6 +244,11 @@ class ExplainablePosterior(PosteriorDraws):
         max_draws
             Most draws used, evenly spaced over all chains.
 
+        Returns
+        -------
+        ShapValues
+            ``values`` with ``lower`` and ``upper``, float64 [row, column] (of classes [row, column, class]).
+
         Raises
         ------
         DataError
@@ -271,6 +286,11 @@ class ExplainablePosterior(PosteriorDraws):
             Probability of the interval, one or several.
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
+
+        Returns
+        -------
+        AccumulatedEffects
+            The grid, and at its points the effect with intervals.
 
         Raises
         ------
@@ -317,6 +337,11 @@ class ExplainablePosterior(PosteriorDraws):
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
 
+        Returns
+        -------
+        Contrast
+            Differences by row, on average, and by group, with intervals.
+
         Raises
         ------
         DataError
@@ -356,6 +381,11 @@ class ExplainablePosterior(PosteriorDraws):
             Probability of the intervals.
         max_draws
             Most draws used for H, evenly spaced over all chains; inclusion takes all.
+
+        Returns
+        -------
+        Interactions
+            The pairs, the strongest first, with intervals.
 
         Raises
         ------

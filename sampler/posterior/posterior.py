@@ -66,6 +66,11 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         statistics
             Counters of the moves, by chain; None where unknown.
 
+        Returns
+        -------
+        Posterior
+            A posterior of the class for its method, family and noise.
+
         Raises
         ------
         PackedError

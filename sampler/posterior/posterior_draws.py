@@ -111,6 +111,12 @@ class PosteriorDraws(ValuesAtRows):
         ignore_extra
             Whether columns that the model doesn't know are left out with a warning; else they are refused.
 
+        Returns
+        -------
+        Prediction
+            ``mean`` and ``sd``, float64 [row] (of more than two classes [row, class]), ``intervals``,
+            ``quantiles``, and for each row the cells unlike the training data.
+
         Raises
         ------
         DataError

@@ -60,6 +60,11 @@ def errors(posterior: PosteriorDraws, coded: Coded, prediction: Prediction) -> E
     prediction
         Prediction of these rows.
 
+    Returns
+    -------
+    Errors
+        Errors in the shape of the estimates.
+
     Raises
     ------
     SettingsError
@@ -98,6 +103,11 @@ def errors(posterior: PosteriorDraws, coded: Coded, prediction: Prediction) -> E
 
 def agreement(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Agreement:
     """Compute R-hat, effective sample sizes and Monte Carlo errors of f at each row (and class).
+
+    Returns
+    -------
+    Agreement
+        The figures, by row.
 
     Raises
     ------

@@ -46,6 +46,11 @@ def topologies(splits: NDArray[np.bool_], tree_start: NDArray[np.int64], share: 
     share
         float64 [tree], weights of the trees, with sum 1.
 
+    Returns
+    -------
+    dict
+        Probability of each shape, by its spelling.
+
     """
     raw = splits.astype(np.uint8).tobytes()
     shares: dict[bytes, float] = {}

@@ -37,6 +37,11 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     X, y, weights
         Training rows, outcomes and weights of the fit.
 
+    Returns
+    -------
+    PreparedFit
+        The training data as they were in the fit, bit for bit.
+
     Raises
     ------
     DataError

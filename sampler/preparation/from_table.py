@@ -111,6 +111,11 @@ def prepare(
     settings
         Settings of `sampler.settings.Settings`; family "auto" is chosen by y.
 
+    Returns
+    -------
+    PreparedFit
+        Training data and the contents of the header.
+
     Raises
     ------
     DataError

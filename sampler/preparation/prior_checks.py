@@ -49,6 +49,11 @@ def calibrated(
     noise
         Estimate of the noise's sd where outcomes are censored, in place of that of y; None elsewhere.
 
+    Returns
+    -------
+    Constants
+        The constants of the class that the method and the family name.
+
     Raises
     ------
     SettingsError

@@ -61,6 +61,11 @@ def soft_constants(training: Training) -> SoftConstants:
 def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the given prior entries of a tree of soft splits and add the defaults of the others.
 
+    Returns
+    -------
+    dict
+        Every entry of the prior, by name.
+
     Raises
     ------
     SettingsError
@@ -109,6 +114,11 @@ def calibrate_soft(
         of y: mean and leaf_sd (of the leaves), sigma_scale; for classes concentration.
     codes
         uint8 [p, n], the encoded design.
+
+    Returns
+    -------
+    SoftConstants
+        The constants.
 
     Raises
     ------

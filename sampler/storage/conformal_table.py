@@ -124,6 +124,11 @@ class ConformalTable:
     def of(cls, kind: CalibrationKind, draws: int, scores: Floats, *, of_classes: bool) -> ConformalTable:
         """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
 
+        Returns
+        -------
+        ConformalTable
+            The table.
+
         Raises
         ------
         SettingsError

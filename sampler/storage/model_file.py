@@ -44,6 +44,11 @@ def write_model(
     checkpoints
         Last state of each chain; empty leaves them out.
 
+    Returns
+    -------
+    bytes
+        The contents of the file.
+
     """
     index: dict[str, Any] = {
         "header": len(header),
@@ -70,6 +75,11 @@ def read_parts(
         The file.
     longest_index
         Largest accepted length of the index in bytes, checked before it is decoded; None for no limit.
+
+    Returns
+    -------
+    tuple
+        The parts, in this order.
 
     Raises
     ------

@@ -139,6 +139,11 @@ class Header:
             Largest accepted length of the JSON text in bytes, checked before it is decoded; None for no
             limit.
 
+        Returns
+        -------
+        Header
+            The header.
+
         Raises
         ------
         PackedError

@@ -92,6 +92,11 @@ class SoftDraws(Draws):
         value
             float64 [leaf, k].
 
+        Returns
+        -------
+        SoftDraws
+            The draws.
+
         Raises
         ------
         PackedError

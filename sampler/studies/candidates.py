@@ -23,6 +23,11 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     family
         Family of the fits.
 
+    Returns
+    -------
+    list of dict
+        Settings by name, for each candidate.
+
     Raises
     ------
     SettingsError

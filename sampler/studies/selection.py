@@ -243,6 +243,11 @@ def select_features(
     settings
         Further settings of `fit`: family, prior, columns and others.
 
+    Returns
+    -------
+    Selection
+        The features, with their shares, thresholds and the null distribution.
+
     Raises
     ------
     DataError

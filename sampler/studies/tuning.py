@@ -186,6 +186,11 @@ def tune(
         Settings that all candidates share, as `fit` takes them. Fits of folds are short unless these say
         otherwise: two chains of 100 draws.
 
+    Returns
+    -------
+    Tuning
+        The candidates with their scores, and the chosen one.
+
     Raises
     ------
     DataError
@@ -270,6 +275,11 @@ def score_fold(
     report
         Called as `sampler.running.run` does.
 
+    Returns
+    -------
+    FoldScores
+        Scores of the rows of the fold.
+
     """
     data = StudyRows.read(X, y, weights, exposure)
     start = time.perf_counter()
@@ -313,6 +323,11 @@ def compare(
         Take the first candidate that is at most one standard error of the difference behind the best.
     common
         Settings that all share.
+
+    Returns
+    -------
+    Tuning
+        The candidates with their scores, and the chosen one.
 
     Raises
     ------

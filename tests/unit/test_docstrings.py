@@ -128,3 +128,20 @@ def test_returns_and_yields_sections_describe_a_result():
         if (section(text, "Returns") and not returns) or (section(text, "Yields") and not yields):
             wrong.append(place)
     assert wrong == []
+
+
+def test_results_of_the_sampler_are_described():
+    """A docstring of the sampler with parameters says what is returned, in a section or in its text."""
+    silent = []
+    for place, node, text in documented():
+        if (
+            not isinstance(node, FUNCTIONS)
+            or not place.startswith("sampler/")
+            or not section(text, "Parameters")
+        ):
+            continue
+        returns = any(isinstance(each, ast.Return) and each.value is not None for each in own_nodes(node))
+        opening = text.partition("\nParameters\n")[0]
+        if returns and section(text, "Returns") is None and not re.search(r"\b[Rr]eturns?\b", opening):
+            silent.append(place)
+    assert silent == []

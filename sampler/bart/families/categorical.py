@@ -61,6 +61,11 @@ def calibrate(
     entries
         Entries of the prior, complete.
 
+    Returns
+    -------
+    CategoricalConstants
+        The constants.
+
     """
     counts = np.maximum(np.bincount(y.astype(np.int64), minlength=2), 0.5)
     return CategoricalConstants(

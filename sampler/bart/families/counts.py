@@ -69,6 +69,11 @@ def calibrate(
     entries
         Entries of the prior, complete.
 
+    Returns
+    -------
+    CountConstants
+        The constants.
+
     """
     return CountConstants(
         **prior_of_logarithms(LOG_SD, settings.num_trees, entries),

@@ -56,6 +56,11 @@ def read_roles(
 ) -> dict[str, RawColumn]:
     """Read the columns that tell of censoring, by role; a column without a name of its own has its role's.
 
+    Returns
+    -------
+    dict
+        The columns by role: event, lower, upper.
+
     Raises
     ------
     SettingsError

@@ -55,6 +55,11 @@ def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
         Any of `verdict` (the worst that is accepted), `max_rhat` and `min_ess`, of f at 95% of the reference
         rows and of sigma; None leaves a rule out.
 
+    Returns
+    -------
+    StopCheck
+        Figures, and whether the rules are met.
+
     """
     summary = posterior.summary()
     rhat = _largest(summary.f["rhat_p95"], summary.sigma["rhat"], of_sigma=posterior.sigma is not None)

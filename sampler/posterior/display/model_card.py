@@ -76,6 +76,11 @@ def model_card(
     facts
         Further facts for the first section, by name: where the model is stored, when it was fitted.
 
+    Returns
+    -------
+    ModelCard
+        The card.
+
     """
     return ModelCard(
         f"Model of {posterior.schema.target.name}",

@@ -201,6 +201,11 @@ class Plots:
         ax
             Axes to draw on; for two features an array of two (the mean, and its posterior sd).
 
+        Returns
+        -------
+        Axes
+            The axes drawn on.
+
         """
         posterior = self._posterior
         names = [features] if isinstance(features, str) else list(features)

@@ -93,6 +93,11 @@ def accumulated_effects(
     levels
         Probabilities of the intervals.
 
+    Returns
+    -------
+    AccumulatedEffects
+        The grid, and at its points the effect with intervals.
+
     Raises
     ------
     SettingsError

@@ -144,6 +144,11 @@ def contrast(
     request
         The settings, the groups and the level.
 
+    Returns
+    -------
+    Contrast
+        Differences by row, on average, and by group, with intervals.
+
     Raises
     ------
     SettingsError

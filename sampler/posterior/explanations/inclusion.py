@@ -66,6 +66,11 @@ def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float
     level
         Probability of the interval.
 
+    Returns
+    -------
+    Inclusion
+        Shares by feature, with intervals.
+
     """
     total = counts.sum(axis=1)
     if not np.any(total):

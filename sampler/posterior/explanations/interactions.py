@@ -121,6 +121,11 @@ def interactions(
     level
         Probability of the intervals.
 
+    Returns
+    -------
+    Interactions
+        The pairs, the strongest first, with intervals.
+
     Raises
     ------
     SettingsError

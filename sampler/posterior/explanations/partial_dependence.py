@@ -146,6 +146,11 @@ def partial_dependence(
         Function from copies of rows (`Coded.copies`) to draws of f averaged over each copy, float64 [draw,
         copy], where that is less work; not for classes.
 
+    Returns
+    -------
+    PartialDependence
+        The grid, and at its points the mean, its sd and intervals.
+
     Raises
     ------
     SettingsError

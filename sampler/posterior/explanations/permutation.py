@@ -150,6 +150,11 @@ def permutation_importance(
     before
         Called before each evaluation, which takes less than about a second.
 
+    Returns
+    -------
+    list of PermutationImportance
+        The importance by each loss.
+
     Raises
     ------
     DataError

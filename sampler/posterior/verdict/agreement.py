@@ -177,6 +177,11 @@ def times_to_converge(
     chains
         Number of chains.
 
+    Returns
+    -------
+    float
+        The factor.
+
     """
     limits = LIMITS["converged"].of(chains)
     if error is None or rhat is None:

@@ -158,6 +158,11 @@ def summarise(
     statistics
         Counters of the moves, by chain.
 
+    Returns
+    -------
+    Summary
+        Verdict, reasons, figures and advice.
+
     """
     _, chains, draws = f.shape
     moves, leaves = _moves(statistics), _leaves(leaf_counts)
@@ -217,6 +222,11 @@ def weighted_summary(
         Weights of the draws, float64 [run, draw], with sum 1.
     statistics
         Counters of the moves, by run.
+
+    Returns
+    -------
+    Summary
+        Verdict, reasons, figures and advice.
 
     """
     return Summary(

@@ -75,6 +75,11 @@ def agreement(f: Floats, share: Floats) -> Agreement:
     share
         Weights, float64 [run, draw], with sum 1.
 
+    Returns
+    -------
+    Agreement
+        The figures.
+
     """
     _, variance, apart = _moments(f, share)
     inside = np.maximum(variance - apart @ share.sum(axis=1), 0)
@@ -161,6 +166,11 @@ def summarise_weighted(
         Leaves of each tree, int64 [run, draw, tree].
     statistics
         Counters of the moves, by run.
+
+    Returns
+    -------
+    Summary
+        Verdict, reasons, figures and advice.
 
     """
     agreed = agreement(f, weights.share)

@@ -31,6 +31,11 @@ def of_draws(values: Floats, share: Floats | None, tails: Floats) -> Floats:
     tails
         Levels; a negative one stands for 1 + level.
 
+    Returns
+    -------
+    ndarray
+        The quantiles.
+
     """
     shares = np.where(tails < 0, 1 + tails, tails)
     if not len(shares):
@@ -62,6 +67,11 @@ def noise_mixture(
         Levels; a negative one stands for 1 + level.
     degrees
         Degrees of freedom, float64 [draw]; None for normal laws.
+
+    Returns
+    -------
+    ndarray
+        The quantiles.
 
     """
     quantiles = np.empty((len(tails), len(centre)))
