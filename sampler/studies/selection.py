@@ -20,7 +20,7 @@ from sampler.data.groupings import group_names
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.posterior.display.comparison_plots import draw_selection
+from sampler.posterior.display.figure import ACCENT, SOFT, chart, height_of, new_axes, short
 from sampler.preparation import prepare
 from sampler.running import run
 
@@ -39,6 +39,7 @@ SelectionRule = Literal["max", "se", "local"]
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 NUM_PERMUTATIONS, NUM_CHAINS, NUM_TREES = 100, 10, 20  # the defaults of the paper's software
 NUM_BURNIN, NUM_DRAWS = 250, 500
+MOST_LINES = 20  # of the chart
 PERMUTATIONS = Setting(
     "whole",
     "model",
@@ -109,9 +110,26 @@ class Selection:
         above = self.share > self.threshold(rule)
         return [self.names[j] for j in np.argsort(-self.share, kind="stable") if above[j]]
 
+    @chart
     def plot(self, rule: SelectionRule = "max", ax: Any = None) -> Any:
-        """Draw the shares beside those by chance and the thresholds with matplotlib; return the axes."""
-        return draw_selection(self, rule, ax)
+        """Draw the shares beside those by chance, and bars up to the thresholds; return matplotlib's axes."""
+        order = np.argsort(-self.share, kind="stable")[:MOST_LINES]
+        threshold = self.threshold(rule)
+        ax = new_axes(ax, height_of(len(order)))
+        at = np.arange(len(order))[::-1]
+        ax.hlines(at, 0, threshold[order], color=SOFT, lw=5, alpha=0.28)
+        for row in self.null[:, order]:
+            ax.plot(row, at, ls="none", marker="|", ms=6, mew=0.5, color=SOFT, alpha=0.4)
+        selected = self.share[order] > threshold[order]
+        for chosen, colour, label in ((selected, ACCENT, "selected"), (~selected, SOFT, "not selected")):
+            if chosen.any():
+                share = self.share[order][chosen]
+                ax.plot(share, at[chosen], ls="none", marker="o", ms=6, mew=0, color=colour, label=label)
+        ax.set_yticks(at, [short(self.names[j]) for j in order], parse_math=False)
+        ax.set_xlim(left=0)
+        ax.set_xlabel("share of the split rules")
+        ax.legend(frameon=False, fontsize="small", loc="lower right")
+        return ax
 
     def __str__(self) -> str:
         thresholds = {rule: self.threshold(rule) for rule in RULES}

@@ -1,4 +1,4 @@
-"""Charts of figures side by side with matplotlib (optional): interactions, contrasts, selected features."""
+"""Charts of figures side by side with matplotlib (optional): interactions and contrasts."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     from sampler.posterior.explanations.contrasts import Contrast
     from sampler.posterior.explanations.interactions import Interactions
-    from sampler.studies.selection import Selection, SelectionRule
 
 MOST_LINES = 20
 
@@ -47,28 +46,6 @@ def draw_contrast(contrast: Contrast, ax: Any = None) -> Any:
     ax = _draw_lines(list(named), mean, lower, upper, ax)
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
     ax.set_xlabel(f"difference of predictions, with its {100 * contrast.level:g}% interval")
-    return ax
-
-
-@chart
-def draw_selection(selection: Selection, rule: SelectionRule = "max", ax: Any = None) -> Any:
-    """Draw each feature's share of the rules beside its shares by chance; a bar ends at the threshold."""
-    order = np.argsort(-selection.share, kind="stable")[:MOST_LINES]
-    threshold = selection.threshold(rule)
-    ax = new_axes(ax, height_of(len(order)))
-    at = np.arange(len(order))[::-1]
-    ax.hlines(at, 0, threshold[order], color=SOFT, lw=5, alpha=0.28)
-    for row in selection.null[:, order]:
-        ax.plot(row, at, ls="none", marker="|", ms=6, mew=0.5, color=SOFT, alpha=0.4)
-    selected = selection.share[order] > threshold[order]
-    for chosen, colour, label in ((selected, ACCENT, "selected"), (~selected, SOFT, "not selected")):
-        if chosen.any():
-            share = selection.share[order][chosen]
-            ax.plot(share, at[chosen], ls="none", marker="o", ms=6, mew=0, color=colour, label=label)
-    ax.set_yticks(at, [short(selection.names[j]) for j in order], parse_math=False)
-    ax.set_xlim(left=0)
-    ax.set_xlabel("share of the split rules")
-    ax.legend(frameon=False, fontsize="small", loc="lower right")
     return ax
 
 
