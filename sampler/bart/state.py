@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sampler.kernels.arrays import Data
 from sampler.kernels.jit import address
 from sampler.moves import MOVE_NAMES, MOVES
 
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.bart.kernels.tree_prior import TreePrior
-    from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -40,8 +40,6 @@ class ForestPlan:
 
 def make_data(training: Training) -> Data:
     """Coded rows and what is known of each column."""
-    from sampler.kernels.arrays import Data  # noqa: PLC0415
-
     codes = training.codes
     present = [column[column != 255] for column in codes]
     low = np.array([column.min(initial=255) for column in present], np.int64)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.cart import state as arrays
+from sampler.cart.kernels import state
 from sampler.kernels.jit import warm
 from sampler.schedule import MarkovChain, count_moves
 from sampler.storage import tree_checkpoint as checkpoint
@@ -67,7 +68,6 @@ class TreeChain(MarkovChain):
 
     def run(self, iterations: int) -> int:
         """Run up to `iterations` iterations without the GIL; return the number done."""
-        from sampler.cart.kernels import state  # noqa: PLC0415
         from sampler.cart.kernels.sweep import cart_sweep  # noqa: PLC0415
 
         settings = self.training.settings

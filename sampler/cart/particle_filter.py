@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.cart import state
+from sampler.cart.kernels.state import Tree
 from sampler.cart.leaf_models import log_constant
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.cart.kernels.particle_filter import Cloud
-    from sampler.cart.kernels.state import KeptTrees, Room, Tree
+    from sampler.cart.kernels.state import KeptTrees, Room
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -189,8 +190,6 @@ class FilterRun:
         self._counts[COMPLETE], self._counts[FURTHEST] = 1, many
 
     def _tree(self, c: int) -> Tree:
-        from sampler.cart.kernels.state import Tree  # noqa: PLC0415
-
         cloud = self._cloud
         return Tree(
             cloud.size[c : c + 1], cloud.node[c], cloud.span[c], cloud.stat[c], cloud.term[c], cloud.order[c]
