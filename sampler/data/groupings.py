@@ -104,13 +104,13 @@ class Groupings:
             raise ValueError("the groups of its reference rows don't fit them")
         whole = [count for counts in groupings.rows for count in counts]
         if not all(type(count) is int and 0 <= count < 2**63 for count in whole):
-            raise ValueError("the rows of its groups are no numbers of rows")
+            raise ValueError("its numbers of rows by group are invalid")
         for places, size in zip(groupings.reference, sizes, strict=True):
             if not all(type(place) is int and 0 <= place < size for place in places):
-                raise ValueError("its reference rows have groups that there are not")
+                raise ValueError("its reference rows have groups that don't exist")
         slopes = groupings.slopes
         if groupings.num_slopes > MOST_SLOPES or (slopes is not None and any(slopes.missing)):
-            raise ValueError("the slopes of its groups are none that a fit has")
+            raise ValueError("the slopes of its groups are not those of any fit")
         if not all(0 < scale < 1e150 for scale in groupings.scales):
             raise ValueError("the scales of its groups are out of range")
         return groupings

@@ -142,7 +142,7 @@ class LinearTerms:
         if {*map(len, lists.values())} != {count} or not 0 < count <= MOST_TERMS:
             raise ValueError("its linear part has lists of different lengths, or too long ones")
         if not all(type(column) is int and 0 <= column < num_columns for column in terms.column):
-            raise ValueError("its linear part has terms of columns that there are not")
+            raise ValueError("its linear part has terms of columns that don't exist")
         if not all(type(missing) is bool for missing in terms.missing):
             raise ValueError("its linear part doesn't say which terms are of missing values")
         numbers = np.array([terms.mean, terms.scale, terms.low, terms.high], np.float64)

@@ -103,7 +103,7 @@ class Transform:
             np.isfinite([transform.centre, transform.scale, transform.power]).all() and transform.scale > 0
         )
         if transform.kind not in ("log", "yeo-johnson") or not numbers or not 0 <= transform.power <= 2:
-            raise ValueError("its transform is none that a fit makes")
+            raise ValueError("its transform is not one that a fit makes")
         return transform
 
 

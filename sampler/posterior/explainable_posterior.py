@@ -399,7 +399,7 @@ class ExplainablePosterior(PosteriorDraws):
         self.forests_to_explain()
         if self.classes is not None and len(self.classes) > 2:
             raise SettingsError(
-                "interactions are of numbers and of two classes only", field=None, code="not_applicable"
+                "interactions are for numbers and two classes only", field=None, code="not_applicable"
             )
         drawn = self._alike(None)
         chosen = drawn[spaced(len(drawn), max_draws)]

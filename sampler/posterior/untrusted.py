@@ -120,11 +120,11 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
         raise _wrong("its blocks of draws don't fit each other")
     if nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(
-            f"the model is too large to be taken: {draws} draws of {nodes} nodes in all, where up to "
+            f"the model is too large: {draws} draws of {nodes} nodes in all, where up to "
             f"{MAX_DRAWS} of {MAX_NODES} are"
         )
     if draws * len(header.schema.columns) > MAX_SHARES:
-        raise PackedError(f"the model is too large to be taken: {draws} draws of so many features")
+        raise PackedError(f"the model is too large: {draws} draws of so many features")
 
 
 def _check_header(header: Header) -> None:

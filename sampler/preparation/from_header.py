@@ -94,7 +94,9 @@ def _groups_again(header: Header, coded: Coded, linear: LinearTraining | None) -
     for column, places in zip(header.schema.groups, coded.groups, strict=True):
         if np.any(places < 0):
             row = int(np.argmax(places < 0)) + 1
-            raise DataError([DataProblem(column.name, row, "the fit had no such group, so not this row")])
+            raise DataError(
+                [DataProblem(column.name, row, "the fit had no such group, so this row was not in it")]
+            )
     return GroupTraining.of(header.groupings, coded.groups, linear, coded.values)
 
 

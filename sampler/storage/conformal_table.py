@@ -213,7 +213,7 @@ class ConformalTable:
         """Read what `to_json` returned, with the scores; raise ValueError for anything else."""
         kind, draws = values["kind"], values["draws"]
         if kind not in KINDS or type(draws) is not int or draws < 1:
-            raise ValueError("its calibration is of no known kind")
+            raise ValueError("the kind of its calibration is unknown")
         if np.any(np.diff(scores) < 0) or not (np.all(scores >= 0) and np.all(scores <= 1)):
-            raise ValueError("its calibration has scores that are no ascending probabilities")
+            raise ValueError("the scores of its calibration are not ascending probabilities")
         return cls(kind, draws, scores, of_classes)

@@ -225,7 +225,7 @@ def _censoring(names: Any) -> dict[str, str]:
         or names.keys() - roles
         or not all(isinstance(n, str) for n in names.values())
     ):
-        raise ValueError("its columns of censored outcomes are none that a fit has")
+        raise ValueError("its columns of censored outcomes are not those of any fit")
     return dict(names)
 
 
@@ -238,7 +238,7 @@ def _default_grid(grid: Any) -> list[list[float]]:
 
 def _num_rows(number: Any) -> int | None:
     if number is not None and (type(number) is not int or not 0 < number < 2**63):
-        raise ValueError("its number of rows is none")
+        raise ValueError("its number of rows is invalid")
     num_rows: int | None = number
     return num_rows
 

@@ -49,7 +49,7 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
         return tried
     if family != "gaussian":
         raise SettingsError(
-            "candidates model are of numbers: take prior, or a list of settings",
+            "candidates=model is for numbers: take prior, or a list of settings",
             field="candidates",
             code="not_applicable",
         )

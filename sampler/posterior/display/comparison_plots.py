@@ -35,7 +35,7 @@ def draw_contrast(contrast: Contrast, ax: Any = None) -> Any:
     """Draw the averages of a contrast and those of its groups, with their intervals."""
     if np.ndim(contrast.average.mean):
         raise SettingsError(
-            "charts of contrasts are of numbers and of two classes: see `to_pandas()` for each class",
+            "charts of contrasts are for numbers and two classes: see `to_pandas()` for each class",
             field=None,
             code="not_applicable",
         )

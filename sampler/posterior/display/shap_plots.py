@@ -75,7 +75,7 @@ def draw_beeswarm(shap: ShapValues, ax: Any = None) -> Any:
 def _of_numbers(shap: ShapValues) -> tuple[Floats, Floats, Floats]:
     if shap.values.ndim > 2:
         raise SettingsError(
-            "charts of SHAP values are of numbers and of two classes: see `explanation()` for each class",
+            "charts of SHAP values are for numbers and two classes: see `explanation()` for each class",
             field=None,
             code="not_applicable",
         )

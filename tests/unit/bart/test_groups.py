@@ -258,7 +258,7 @@ def test_what_a_checkpoint_and_a_file_hold_is_checked(fitted):
         fitted.extend(5, X | {"who": X["who"][::-1]}, y, progress=False)
     header = fitted._header
     odd = replace(header.groupings, reference=((99,) * 200, (0,) * 200))
-    with pytest.raises(PackedError, match="groups that there are not"):
+    with pytest.raises(PackedError, match="groups that don't exist"):
         Header.from_bytes(replace(header, groupings=odd).to_bytes())
 
 

@@ -100,7 +100,7 @@ def test_a_model_file_keeps_the_calibration(posterior):
     assert Header.from_bytes(with_counts(header.to_bytes(), num_draws=9, num_chains=1)).calibration is None
     for scores in (header.calibration.scores[::-1], header.calibration.scores + 1):
         damaged = replace(header, calibration=replace(header.calibration, scores=scores))
-        with pytest.raises(PackedError, match="no ascending probabilities"):
+        with pytest.raises(PackedError, match="not ascending probabilities"):
             Header.from_bytes(damaged.to_bytes())
 
 
