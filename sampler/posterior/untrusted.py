@@ -121,10 +121,11 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
     if nodes > MAX_NODES or draws > MAX_DRAWS:
         raise PackedError(
             f"the model is too large: {draws} draws of {nodes} nodes in all, where up to "
-            f"{MAX_DRAWS} of {MAX_NODES} are"
+            f"{MAX_DRAWS} of {MAX_NODES} are accepted"
         )
     if draws * len(header.schema.columns) > MAX_SHARES:
-        raise PackedError(f"the model is too large: {draws} draws of so many features")
+        features = len(header.schema.columns)
+        raise PackedError(f"the model is too large: {draws} draws of {features} features")
 
 
 def _check_header(header: Header) -> None:
