@@ -89,6 +89,11 @@ def score_outcomes(
     before
         Called before each batch of rows.
 
+    Returns
+    -------
+    OutcomeScores
+        The scores, by row.
+
     """
     count = len(rows.y)
     pit, score, density, error = (np.zeros(count) for _ in range(4))

@@ -108,6 +108,11 @@ def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = Fa
     of_classes
         Whether the outcomes are classes, which are neither above nor below.
 
+    Returns
+    -------
+    WatchReport
+        The verdict, with reasons and the evidence.
+
     """
     present = sorted(week for week, sums in weeks.items() if sums.rows)
     total = total_of(weeks)
