@@ -244,6 +244,11 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         level
             Share of new rows whose class is in their set.
 
+        Returns
+        -------
+        ndarray
+            Whether each class is in the set.
+
         Raises
         ------
         SettingsError
