@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.explanations.permutation import Loss
+    from sampler.posterior.kinds.intercepts import GroupEffects
     from sampler.posterior.verdict.summary import Summary
     from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 
@@ -271,6 +272,43 @@ class PosteriorDraws(ValuesAtRows):
             return self.draw_weights.mean_error(noise_law.below(z, degrees), used) / density
 
         return errors
+
+    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+        """Summarise the slopes of the linear part beside the trees; None without one.
+
+        Slopes are on the columns' own scale. They are not effects: trees take any share of the same signal,
+        and predictions add both up.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval over draws.
+
+        Returns
+        -------
+        list of dict
+            For each term ``feature``, ``level`` (of a category; None for other kinds), ``missing`` (whether
+            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``.
+
+        """
+        level = Request.check_level(level)
+        if self._slopes is None:
+            return None
+        return self._slopes.summary(self.schema, self._choose(None)[0], level)
+
+    def groups(self, level: float = 0.9) -> list[GroupEffects]:
+        """Summarise the intercepts of groups beside the trees, for each column of groups; empty without any.
+
+        They are in units of what the trees learn: of the outcome, of its transform, or of the normal quantile
+        of the probability of the second class. `level` is the probability of the intervals over draws.
+        """
+        level = Request.check_level(level)
+        if self._intercepts is None:
+            return []
+        chosen, used = self._choose(None)
+        sigma = np.ones(len(chosen)) if self.sigma is None else self.sigma[:, :used].reshape(-1)
+        unit = self._learnt_unit()
+        return self._intercepts.effects(chosen, self.num_chains, sigma, level, unit, self.schema)
 
     def summary(self) -> Summary:
         """Judge whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
