@@ -248,6 +248,11 @@ def may_have_line(design: Floats, classes: int) -> bool:
     classes
         Number of classes.
 
+    Returns
+    -------
+    bool
+        Whether they have one.
+
     """
     columns, rows = design.shape
     few = 2 * columns <= MOST_TERMS and columns * classes <= MOST_SLOPES and design.size <= MOST_CELLS
