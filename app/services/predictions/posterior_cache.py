@@ -49,11 +49,16 @@ class Cache(Generic[T]):
         return loading.result()
 
     def peek(self, key: str) -> T | None:
-        """Return the value of a key if it is cached, else None."""
+        """Return the value of a key if it is cached, else None; no hit is counted."""
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
             return self._kept.get(key)
+
+    def count_hit(self) -> None:
+        """Count a hit: a value that `peek` returned is used."""
+        with self._lock:
+            self.hits += 1
 
     def drop(self, key: str) -> None:
         """Remove a value."""

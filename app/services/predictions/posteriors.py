@@ -96,6 +96,7 @@ class Posteriors:
         stored, draws = found
         if (draws or 0) > posterior.num_draws or not _is_calibrated_as(posterior, stored):
             return None
+        self.cache.count_hit()
         return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
 
     def lookup(self, owner: str, model: str) -> Found:
