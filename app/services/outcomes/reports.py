@@ -159,7 +159,7 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
         for each in old.values():
             sums[each.era, each.week] = sums[each.era, each.week].plus(_sums_of(each), -1)
         store.remove(session, report.model_id, list(old))
-        audit.record(session, owner, "outcomes.replaced", report.model_id)
+    audit.record(session, owner, f"outcomes.{'replaced' if gone else 'reported'}", report.model_id)
     rows = [row | {"era": era} for row, era in zip(report.rows, eras, strict=True)]
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i in np.flatnonzero(kept).tolist():

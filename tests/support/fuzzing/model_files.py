@@ -298,7 +298,7 @@ def _of_every_kind(forests: list[Draws]) -> list[bytes]:
         (None, {"linear": True}, (), slopes),
         (None, {"transform": "yeo-johnson"}, (), {}),
         (np.linspace(1.0, 9.0, 30), {"transform": "log"}, (), {}),
-        (["a", "b", "d"] * 10, {"family": "categorical"}, ("class 1", "class 2"), {}),
+        (["a", "b", "d"] * 10, {"family": "categorical", "linear": False}, ("class 1", "class 2"), {}),
         (counts, {"family": "poisson", "exposure": exposure}, (), {}),
         (counts, {"family": "zero-inflated-negative-binomial"}, ("zeros",), {"dispersion": 1.5}),
     ]

@@ -226,7 +226,7 @@ def test_a_header_of_odd_slopes_is_refused(fitted):
     """Slopes of columns that there are not don't reach a prediction."""
     header = fitted._header
     terms = replace(header.groupings.slopes, column=(99,))
-    with pytest.raises(PackedError, match="terms of columns that there are not"):
+    with pytest.raises(PackedError, match="terms of columns that don't exist"):
         Header.from_bytes(replace(header, groupings=replace(header.groupings, slopes=terms)).to_bytes())
 
 

@@ -247,12 +247,15 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             items = ann.get("/audit", params={"limit": 200}, headers=bearer(admin)).json()["items"]
             return [item for item in items if not item["action"].startswith("key.")]
 
-        def change(method: str, path: str, action: str, subject: str | None = None, **sent) -> dict:
+        def change(
+            method: str, path: str, action: str, subject: str | None = None, others: tuple = (), **sent
+        ) -> dict:
             before = lines()
             ids = {"dataset_id": dataset, "model_id": model, "prediction_id": prediction, "study_id": study}
             response = ann.request(method, path.format(**ids), **sent)
             assert response.is_success, response.text
-            (line,) = lines()[: len(lines()) - len(before)]
+            line, *more = lines()[: len(lines()) - len(before)]
+            assert [each["action"] for each in more] == list(others)
             assert line["action"] == action
             assert (line["who"], line["owner"]) == (ann_id, "ann")
             assert line["request_id"] == response.headers["x-request-id"]
@@ -285,6 +288,12 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         study = change("POST", "/models/{model_id}/studies", "study.created", json={})["id"]
         change("POST", "/studies/{study_id}/cancel", "study.cancelled")
         change("DELETE", "/studies/{study_id}", "study.deleted", study)
+        path = "/models/{model_id}/outcomes"
+        rows = [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]
+        change("POST", path, "outcomes.reported", model, json={"rows": rows})
+        change("POST", f"{path}/recalibrate", "model.recalibrated", model, json={})
+        change("POST", f"{path}/refit", "model.created", json={}, others=("dataset.created",))
+        change("DELETE", path, "outcomes.deleted", model)
         file = ann.get(f"/models/{model}/file").content
         kind = {"Content-Type": "application/vnd.bartserve.model"}
         change("POST", "/models", "model.imported", content=file, headers=kind)

@@ -208,7 +208,7 @@ OUT_OF_RANGE = {
         {},
         {"max_draws": 900},
         {"verdict": "fine"},
-        {"verdict": "converged", "max_draws": 249},
+        {"verdict": "converged", "max_draws": 124},
         {"max_rhat": 1},
         {"min_ess": 0},
         {"max_seconds": 0},

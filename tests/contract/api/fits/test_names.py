@@ -41,6 +41,8 @@ def test_every_call_takes_a_name(client, settings):
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "survival": {"rows": [{"size": 1, "colour": "red"}]},
+        "outcomes": {"rows": [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]},
+        "recalibrate": {},
         "estimate": {"num_draws": 5},
         "partial-dependence": {"features": ["size"]},
     }
