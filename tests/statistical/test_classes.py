@@ -48,7 +48,7 @@ def squashed(values, lines):
 
 def outcome(log_f, rng):
     """Classes at the rows."""
-    p = np.array(SHARES)[:, None] * np.exp(log_f)
+    p = np.array(SHARES)[:, None] * np.exp(log_f - log_f.max(axis=0))
     below = np.cumsum(p / p.sum(axis=0), axis=0)
     return (rng.uniform(size=log_f.shape[1]) > below).sum(axis=0).astype(float)
 

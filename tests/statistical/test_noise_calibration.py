@@ -118,7 +118,10 @@ def ranks_of(model, noise, rng, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("case", COVERING)
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(case, marks=[pytest.mark.long] if later else []) for later, case in enumerate(COVERING)],
+)
 def test_calibrated(monkeypatch, case):
     """The rank of the truth among its posterior draws is uniform, over a covering set of options."""
     monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
