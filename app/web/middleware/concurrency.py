@@ -1,13 +1,13 @@
 """Concurrency limit for CPU-bound work: threads, a bounded queue, fair shares, cancellation on disconnect."""
 
 import asyncio
+import logging
 import os
-from collections import Counter, deque
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from contextvars import copy_context
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from typing import TypeVar
 
@@ -16,10 +16,12 @@ from starlette.requests import Request
 
 from app.services.access.quotas import Turns
 from app.services.errors import AbandonedError, BusyError
+from app.services.fair_line import FairLine, Waiting
 from app.services.metrics import predict_inflight
 from app.services.request_context import actor
 from sampler import interrupt
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 WAIT_SECONDS = 5.0  # longest wait for a core before a 503
 MAX_WAITING = 200  # queued requests, each kept in memory
@@ -33,17 +35,13 @@ class Gate:
     """Limits concurrent work, each owner to as many threads as there are cores; for the event loop.
 
     There is one place more than cores, so that one owner never holds all of them: another owner's work shares
-    the cores at once. Among waiting owners, the one with the fewest places is next; among equals, the one
-    whose last turn is longest ago.
+    the cores at once (`FairLine`).
     """
 
     def __init__(self, cores: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
         self._cores = cores or len(os.sched_getaffinity(0))
         self._turns = Turns()
-        self._line: deque[_Waiting] = deque()
-        self._taken: Counter[str] = Counter()
-        self._turned: dict[str, int] = {}  # the number of each active owner's last turn
-        self._number = 0
+        self._line: FairLine[anyio.Event] = FairLine(self._cores + 1)
         # A pool of its own, since the shared one may be full of other requests.
         self._threads = ThreadPoolExecutor(self._cores + 1, "gate")
         # Lent to work that has the gate to itself, one at a time.
@@ -102,10 +100,15 @@ class Gate:
                     flag.set()
                     with anyio.CancelScope(shield=True):
                         await asyncio.wait({running})
+                # Retrieved even when the work ended before its cancellation came: else asyncio logs it.
+                failure = None if running.cancelled() else running.exception()
+                abandoned = flag.is_set() and not isinstance(failure, interrupt.InterruptedWorkError)
+                if abandoned and failure is not None:
+                    log.error("Work failed whose client had gone.", exc_info=failure)
 
     def _lend(self) -> ThreadPoolExecutor | None:
         """Return the spare thread for work that has just got the only taken place; None if it is lent."""
-        if self._is_lent or self._line or self._taken.total() > 1:
+        if self._is_lent or self._line.waiting or self._line.taken.total() > 1:
             return None
         self._is_lent = self._spare is not None
         return self._spare
@@ -115,7 +118,8 @@ class Gate:
 
     def _is_free(self, owner: str) -> bool:
         """Tell whether a place is free for an owner's work now."""
-        return not self._line and self._taken.total() <= self._cores and self._taken[owner] < self._cores
+        taken = self._line.taken
+        return not self._line.waiting and taken.total() <= self._cores and taken[owner] < self._cores
 
     @asynccontextmanager
     async def place(self) -> AsyncIterator[None]:
@@ -126,11 +130,10 @@ class Gate:
         BusyError
             No place became free in time.
         """
-        waiting = _Waiting(actor().owner)
-        if len(self._line) >= MAX_WAITING:
+        waiting = Waiting(actor().owner, self._cores, anyio.Event())
+        if len(self._line.waiting) >= MAX_WAITING:
             raise _busy()
-        self._line.append(waiting)
-        self._admit()
+        self._line.join(waiting)
         try:
             if not waiting.turn.is_set():
                 try:
@@ -142,40 +145,7 @@ class Gate:
             yield
         finally:
             # A request may be cancelled between its turn and the work: then too its place becomes free.
-            if waiting.turn.is_set():
-                self._leave(waiting.owner)
-            else:
-                self._line.remove(waiting)
-
-    def _leave(self, owner: str) -> None:
-        """Free a place of an owner."""
-        self._taken[owner] -= 1
-        self._admit()
-        if not self._taken[owner]:
-            del self._taken[owner]  # keep no entries of idle owners
-            if all(each.owner != owner for each in self._line):
-                del self._turned[owner]
-
-    def _admit(self) -> None:
-        """Give free places to queued work."""
-        while self._taken.total() <= self._cores:
-            may = [each for each in self._line if self._taken[each.owner] < self._cores]
-            if not may:
-                return
-            chosen = min(may, key=lambda each: (self._taken[each.owner], self._turned.get(each.owner, 0)))
-            self._line.remove(chosen)
-            self._taken[chosen.owner] += 1
-            self._number += 1
-            self._turned[chosen.owner] = self._number
-            chosen.turn.set()
-
-
-@dataclass(eq=False)
-class _Waiting:
-    """A queued piece of work."""
-
-    owner: str
-    turn: anyio.Event = field(default_factory=anyio.Event)
+            self._line.leave(waiting)
 
 
 @dataclass(frozen=True)

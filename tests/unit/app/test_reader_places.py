@@ -23,7 +23,7 @@ def hold(places: ReaderPlaces, owner: str, seconds: float = 0.0, limits: OwnerLi
 
 def waiting(places: ReaderPlaces, owner: str, order: list[str]) -> threading.Thread:
     """Begin to wait in a thread, which notes its turn and leaves at once."""
-    before = len(places._line)
+    before = len(places._line.waiting)
 
     def wait() -> None:
         with hold(places, owner, SOON):
@@ -31,7 +31,7 @@ def waiting(places: ReaderPlaces, owner: str, order: list[str]) -> threading.Thr
 
     thread = threading.Thread(target=wait)
     thread.start()
-    while len(places._line) == before:
+    while len(places._line.waiting) == before:
         pass
     return thread
 
@@ -46,7 +46,7 @@ def test_one_owner_never_holds_all_places():
     own = OwnerLimits()
     with hold(places, "", limits=own), hold(places, "", limits=own), pytest.raises(BusyError):
         hold(places, "", limits=own)
-    assert (len(places._line), places._taken.total(), places._turned) == (0, 0, {})
+    assert (len(places._line.waiting), places._line.taken.total(), places._line._turned) == (0, 0, {})
 
 
 def test_waiting_owners_take_turns():
@@ -58,7 +58,7 @@ def test_waiting_owners_take_turns():
     for thread in threads:
         thread.join(SOON)
     assert order == ["bob", "ann", "ann", "ann"]
-    assert (len(places._line), places._taken.total(), places._turned) == (0, 0, {})
+    assert (len(places._line.waiting), places._line.taken.total(), places._line._turned) == (0, 0, {})
 
 
 def test_one_owner_never_fills_the_line():
