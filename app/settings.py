@@ -194,7 +194,7 @@ class Settings(BaseSettings):
         default_factory=_cores,
         json_schema_extra={"default_words": "one per core"},
         ge=1,
-        description="Chains and studies run at once; finishes and predictions have one more slot.",
+        description="Chains and studies run at once; finishes and predictions have places of their own.",
     )
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="Memory beyond which a worker's child process is replaced."

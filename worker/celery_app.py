@@ -7,6 +7,7 @@ from kombu.entity import Queue
 
 from app.settings import BELL_QUEUE, BELL_TASK, Settings
 from worker import tasks
+from worker.places import MORE_PROCESSES
 
 EMBEDDED_BROKER = "memory://localhost"
 POLL_SECONDS = 0.05  # polling interval of the embedded broker
@@ -42,7 +43,7 @@ def _configuration(settings: Settings) -> dict[str, Any]:
         "task_publish_retry_policy": {"max_retries": 2, "interval_max": 0.5},
         "worker_pool": "prefork",
         "worker_pool_start_method": "fork",
-        "worker_concurrency": settings.worker_slots + 1,  # one only for finishes and predictions
+        "worker_concurrency": settings.worker_slots + MORE_PROCESSES,
         "worker_prefetch_multiplier": 1,
         "worker_disable_prefetch": not settings.embedded,  # the memory transport would only warn
         "worker_max_tasks_per_child": 50,

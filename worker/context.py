@@ -7,7 +7,7 @@ from sqlalchemy import Engine
 from app.settings import Settings
 from app.store.engine import TRANSACTION_SECONDS, make_engine
 from app.store.queue.counters import Counts
-from worker.places import WorkPlaces
+from worker.places import MORE_PROCESSES, WorkPlaces
 
 
 @dataclass
@@ -22,8 +22,8 @@ class Context:
     _engines: list[Engine] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        # Shared with the children, which are forked later: one per slot, and one more.
-        self.counts = Counts(self.settings.worker_slots + 2)
+        # Shared with the children, which are forked later.
+        self.counts = Counts(self.settings.worker_slots + MORE_PROCESSES + 1)
         self.places = WorkPlaces(self.settings.worker_slots)
 
     @property

@@ -23,6 +23,7 @@ from app.store.queue import claims, lifecycle, workers
 from app.store.queue.counters import BELLS
 from app.store.tables import Worker
 from worker.context import Context
+from worker.places import MORE_PROCESSES
 
 log = logging.getLogger(__name__)
 
@@ -64,7 +65,7 @@ class Dispatcher:
         self._reserved = reserved
         self._end = end
         self._wake = threading.Event()
-        self._processes = context.settings.worker_slots + 1  # one mostly for finishes and predictions
+        self._processes = context.settings.worker_slots + MORE_PROCESSES
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
@@ -120,7 +121,7 @@ class Dispatcher:
                     self._processes,
                     busy=places.busy(),
                     slots=places.free_slots(),
-                    beside=places.has_room_beside_studies(),
+                    beside=places.kinds_beside_studies(),
                 )
 
     def _beat(self, now: float) -> None:

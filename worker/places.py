@@ -1,9 +1,10 @@
 """Shared memory with the units that the processes of one worker are working on.
 
 A worker never claims a unit that one of its own processes still runs, however late the unit's heartbeats are.
-It runs at most as many chains as it has slots, but has one more process, so that finishes and predictions,
-which are short, don't wait for a chain or a unit of a study to end. Units of studies don't yield, so where
-they hold slots, that process may also take a chain of an owner with nothing running.
+It runs at most as many chains and units of studies as it has slots, but has two more processes. Finishes and
+predictions, which are short, so don't wait for a long unit to end. Units of studies don't yield: where they
+hold slots, one of those processes may take a long unit of an owner with nothing running, the other a chain of
+such an owner, which yields.
 """
 
 import fcntl
@@ -16,8 +17,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from app.store.tables import LONG_KINDS, STUDY
+from app.store.tables import CHAIN, LONG_KINDS, STUDY
 
+MORE_PROCESSES = 2  # of a worker than slots
 _RECORD = struct.Struct("q10s40s")  # process id, kind of the unit, unit id
 
 
@@ -27,14 +29,14 @@ class WorkPlaces:
     Parameters
     ----------
     slots
-        Maximum of concurrent chains and units of studies; there is one more place, and one for the main
-        process.
+        Maximum of concurrent chains and units of studies, but for those beside studies; there are two more
+        places, and one for the main process.
     """
 
     def __init__(self, slots: int) -> None:
         self.slots = slots
         self.own = 0  # index of this process's place
-        self._count = slots + 2
+        self._count = slots + MORE_PROCESSES + 1
         self._memory = mmap.mmap(-1, self._count * _RECORD.size)
         self._lock, path = tempfile.mkstemp()
         Path(path).unlink()  # only the descriptor is needed
@@ -65,10 +67,12 @@ class WorkPlaces:
         """Return the number of further chains and units of studies that this worker may run."""
         return max(0, self.slots - len(self._long_kinds()))
 
-    def has_room_beside_studies(self) -> bool:
-        """Tell whether the process without a slot may run a chain: some units of studies hold slots."""
+    def kinds_beside_studies(self) -> tuple[str, ...]:
+        """Return the kinds of long units that an owner with nothing running may have beside full slots."""
         kinds = self._long_kinds()
-        return len(kinds) == self.slots and STUDY in kinds
+        if STUDY not in kinds or len(kinds) < self.slots:
+            return ()
+        return {0: LONG_KINDS, 1: (CHAIN,)}.get(len(kinds) - self.slots, ())
 
     def _long_kinds(self) -> list[str]:
         return [kind for _, kind in self._busy_places() if kind in LONG_KINDS]

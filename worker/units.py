@@ -68,7 +68,7 @@ def _claim(context: Context) -> Claim | None:
                 context.settings.lease_seconds,
                 busy=places.busy(),
                 long=places.free_slots() > 0,
-                beside=places.has_room_beside_studies(),
+                beside=places.kinds_beside_studies(),
             )
             if claim is not None:
                 places.take(claim.unit_id, claim.kind)

@@ -68,7 +68,7 @@ def test_a_long_fit_does_not_stop_another_owner(service, slots):
 @pytest.mark.slow
 @pytest.mark.parametrize("slots", [1, 2])
 def test_a_long_study_does_not_stop_another_owner(service, slots):
-    """With every slot held by endless units of a study, which don't yield, another owner's work is done."""
+    """With every slot held by a study's endless units, another owner's fit, prediction and study are done."""
     service.start_worker(slots=slots)
     fit_and_predict(service)
     _, alone = fit_and_predict(service)
@@ -86,10 +86,20 @@ def test_a_long_study_does_not_stop_another_owner(service, slots):
         with session_scope(service.engine, read_only=True) as session:
             return session.scalar(units)
 
-    service.eventually(lambda: running() == slots)
-    _, beside = fit_and_predict(service)
+    def study(found) -> Study:
+        with session_scope(service.engine, read_only=True) as session:
+            return session.get_one(Study, found)
 
+    service.eventually(lambda: running() == slots)
+    other_model, beside = fit_and_predict(service)
     assert beside < TIMES * alone + 1.0
+
+    with session_scope(service.engine) as session:
+        small = settings | {"num_trees": 10, "num_burnin": 20, "permutations": 1, "seed": 1, "at_once": 1}
+        others = studies.create(
+            session, owner=OTHER, model_id=other_model, kind="selection", request=small, fits=[1] * 2
+        ).id
+    service.eventually(lambda: study(others).state == "succeeded", TIMES * alone + 1.0)
     assert running() == slots
     with session_scope(service.engine) as session:
         assert session.get_one(Study, made).state == "running"

@@ -56,7 +56,7 @@ def count_claimable(
     *,
     busy: Collection[str] = (),
     slots: int | None = None,
-    beside: bool = False,
+    beside: tuple[str, ...] = (),
 ) -> int:
     """Count the units that a worker could claim now, up to `limit`, with at most `slots` long ones.
 
@@ -70,7 +70,7 @@ def count_claimable(
         return short
     shares = _shares()
     idle = Model.owner.in_(select(shares.c.owner).where(shares.c.running == 0))
-    return short + _count(session, 1, _claimable(busy), Unit.kind == CHAIN, idle)
+    return short + _count(session, 1, _claimable(busy), Unit.kind.in_(beside), idle)
 
 
 def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
@@ -86,7 +86,7 @@ def claim(
     *,
     busy: Collection[str] = (),
     long: bool = True,
-    beside: bool = False,
+    beside: tuple[str, ...] = (),
 ) -> Claim | None:
     """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
 
@@ -100,7 +100,7 @@ def claim(
     long
         Whether chains and units of studies may be claimed; finishes and predictions always may.
     beside
-        Whether chains of owners with nothing running may be claimed even so.
+        Long kinds whose units may be claimed even so for owners with nothing running.
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
@@ -144,12 +144,12 @@ def claim(
 
 
 @cache
-def _next_unit(long: bool, beside: bool) -> Select[Unit]:
+def _next_unit(long: bool, beside: tuple[str, ...]) -> Select[Unit]:
     """Make the query for the unit that is claimed next, once: making it took longer than running it."""
     shares = _shares()
     kinds: ColumnElement[bool] = true() if long else Unit.kind.not_in(LONG_KINDS)
     if beside:
-        kinds = or_(kinds, and_(Unit.kind == CHAIN, shares.c.running == 0))
+        kinds = or_(kinds, and_(Unit.kind.in_(beside), shares.c.running == 0))
     return (
         lifecycle.with_parents(select(Unit))
         .join(shares, shares.c.owner == Model.owner)

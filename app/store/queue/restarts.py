@@ -68,10 +68,10 @@ def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> No
 
 def checkpoints(session: Session, model_id: str) -> int:
     """Return how many chains of a model have a checkpoint to continue from."""
-    kept = select(func.count()).where(
+    query = select(func.count()).where(
         Unit.model_id == model_id, Unit.kind == CHAIN, Unit.checkpoint.is_not(None)
     )
-    return session.scalar(kept) or 0
+    return session.scalar(query) or 0
 
 
 def _queue(session: Session, chains: Any, **values: Any) -> None:

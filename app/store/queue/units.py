@@ -135,8 +135,8 @@ def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
 def finish_early(session: Session, claim: Claim) -> None:
     """End a chain whose model's time is over; its last slice is already stored."""
     _fenced(session, claim, state=DONE, lease_until=None, rate=None)
-    kept = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
-    events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": kept})
+    num_draws = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
+    events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": num_draws})
     lifecycle.settle(session, claim.model_id)
 
 

@@ -7,8 +7,9 @@ from app.store import predictions, studies
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.queue.units import Directive
-from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Dataset, Unit
+from app.store.tables import CHAIN, FINISH, LONG_KINDS, PREDICTION, STUDY, Dataset, Unit
 from tests.support.store_factories import a_slice, create_model
+from worker.places import WorkPlaces
 
 ANN, BOB, EVE = "ann", "bob", "eve"
 
@@ -141,24 +142,50 @@ def test_short_units_have_a_place_of_their_own(database, kind):
 
 
 def test_beside_studies_a_chain_of_an_owner_with_nothing_running_has_a_place(database):
-    """Where studies hold all slots, a chain of another owner may be claimed, one for each; no other unit."""
+    """Beside studies in every slot, one chain of an owner with nothing running may be claimed."""
     made = models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
         session.execute(update(Unit).where(Unit.model_id == made[ANN]).values(state="done"))
         studies.create(session, owner=ANN, model_id=made[ANN], kind="selection", request={}, fits=[1, 1])
     assert claim(database.engine).kind == STUDY
     with session_scope(database.engine) as session:
-        assert claims.count_claimable(session, 9, slots=0, beside=True) == 0
-        assert claims.claim(session, "w", 60.0, long=False, beside=True) is None
+        assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
+        assert claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,)) is None
     of_bob = models_of(database.engine, BOB)[BOB]
     with session_scope(database.engine) as session:
         studies.create(session, owner=BOB, model_id=of_bob, kind="selection", request={}, fits=[1])
         assert claims.count_claimable(session, 9, slots=0) == 0
-        assert claims.count_claimable(session, 9, slots=0, beside=True) == 1
-        found = claims.claim(session, "w", 60.0, long=False, beside=True)
+        assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 1
+        found = claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,))
         assert (found.kind, found.model_id) == (CHAIN, of_bob)
-        assert claims.count_claimable(session, 9, slots=0, beside=True) == 0
-        assert claims.claim(session, "w", 60.0, long=False, beside=True) is None
+        assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
+        assert claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,)) is None
+    of_eve = models_of(database.engine, EVE)[EVE]
+    with session_scope(database.engine) as session:
+        session.execute(update(Unit).where(Unit.model_id == of_eve).values(state="done"))
+        studies.create(session, owner=EVE, model_id=of_eve, kind="selection", request={}, fits=[1, 1])
+        assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
+        assert claims.count_claimable(session, 9, slots=0, beside=LONG_KINDS) == 1
+        found = claims.claim(session, "w", 60.0, long=False, beside=LONG_KINDS)
+        assert (found.kind, found.model_id) == (STUDY, of_eve)
+        assert claims.claim(session, "w", 60.0, long=False, beside=LONG_KINDS) is None
+
+
+def test_places_beside_studies():
+    """A long unit of an idle owner has a place beside studies that hold all slots, and so has a chain."""
+    places = WorkPlaces(slots=1)
+
+    def take(place: int, kind: str) -> tuple[str, ...]:
+        places.own = place
+        places.take(f"unit {place}", kind)
+        return places.kinds_beside_studies()
+
+    assert places.kinds_beside_studies() == ()
+    assert take(0, CHAIN) == ()
+    assert take(0, STUDY) == LONG_KINDS
+    assert take(1, PREDICTION) == LONG_KINDS
+    assert take(1, STUDY) == (CHAIN,)
+    assert (take(2, CHAIN), places.free_slots()) == ((), 0)
 
 
 def test_studies_and_chains_of_two_owners_alternate(database):
