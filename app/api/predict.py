@@ -307,12 +307,12 @@ async def _predicted(
 ) -> Response:
     prediction = body.predict_request(rows=body.rows, columns=body.columns)
 
-    found = predictor.at_hand(owner, model_id, prediction)
+    loaded = predictor.at_hand(owner, model_id, prediction)
 
     def work() -> Response:
-        return _rendered(predictor.predict(owner, model_id, prediction, found), form)
+        return _rendered(predictor.predict(owner, model_id, prediction, loaded), form)
 
-    return await gate.run(work) if found is None else gate.run_here(work)
+    return await gate.run(work) if loaded is None else gate.run_here(work)
 
 
 @predict_seconds.labels("encode").time()

@@ -26,7 +26,7 @@ LOADS = 3  # attempts to load a posterior that grows during the read
 KERNELS = "prediction"  # what every prediction runs; rarer kernels are loaded where they are called
 MAX_VERDICTS = 1000  # cached verdicts, and cached numbers of draws
 
-Found = tuple[ModelHead, Posterior, int]  # a model, its posterior, and the present draws per chain
+LoadedModel = tuple[ModelHead, Posterior, int]  # a model, its posterior, and the present draws per chain
 
 
 class DamagedError(ServiceError):
@@ -88,18 +88,18 @@ class Posteriors:
             return False
         return pool.checkedout() < pool.size()  # as many again may be opened, should others be faster
 
-    def finished_in_memory(self, owner: str, model: str, posterior: Posterior) -> Found | None:
+    def finished_in_memory(self, owner: str, model: str, posterior: Posterior) -> LoadedModel | None:
         """Return a finished model, with its posterior that is cached, by one query; None if that is stale."""
-        found = self._finished(owner, model)
-        if found is None:
+        finished = self._finished(owner, model)
+        if finished is None:
             return None
-        stored, draws = found
+        stored, draws = finished
         if (draws or 0) > posterior.num_draws or not _is_calibrated_as(posterior, stored):
             return None
         self.cache.count_hit()
         return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
 
-    def lookup(self, owner: str, model: str) -> Found:
+    def lookup(self, owner: str, model: str) -> LoadedModel:
         """Return the model with this id or name, its posterior, and the present draws per chain.
 
         The posterior has at least that many draws: it grows while the model is being fitted.

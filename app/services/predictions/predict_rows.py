@@ -18,9 +18,9 @@ from app.services.errors import (
 from app.services.metrics import predict_seconds, predicted_rows
 from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
-from app.services.predictions.posteriors import Found, Posteriors
+from app.services.predictions.file_rows import read_rows
+from app.services.predictions.posteriors import LoadedModel, Posteriors
 from app.services.predictions.rows import columns_of
-from app.services.predictions.tabular import read_rows
 from app.services.readers.options import Options
 from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
@@ -74,7 +74,7 @@ class Predictor(Posteriors):
         self.max_rows = max_rows
         self.max_work = max_work
 
-    def at_hand(self, owner: str, model: str, request: PredictRequest) -> Found | None:
+    def at_hand(self, owner: str, model: str, request: PredictRequest) -> LoadedModel | None:
         """Return a model whose answer takes about a millisecond and waits for nothing; else None.
 
         To hand such work to a thread, and its answer back, takes as long as the work. The rows are few, the
@@ -93,7 +93,7 @@ class Predictor(Posteriors):
         return self.finished_in_memory(owner, model, posterior)
 
     def predict(
-        self, owner: str, model: str, request: PredictRequest, found: Found | None = None
+        self, owner: str, model: str, request: PredictRequest, loaded: LoadedModel | None = None
     ) -> PredictionAnswer:
         """Predict new rows.
 
@@ -105,8 +105,8 @@ class Predictor(Posteriors):
             The id of a model, or a name, which means the newest succeeded model of that name.
         request
             The rows and the requested figures.
-        found
-            The model, if `at_hand` has just found it.
+        loaded
+            The model, if `at_hand` has just returned it.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Predictor(Posteriors):
         if request.file is None:
             rows = columns_of(request.rows, request.columns, self.max_rows)
         with predict_seconds.labels("load").time():
-            stored, posterior, draws = found or self.lookup(owner, model)
+            stored, posterior, draws = loaded or self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
             others = {} if posterior.exposure is None else {posterior.exposure: "number"}

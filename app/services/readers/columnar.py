@@ -39,6 +39,8 @@ def read_columnar(
         The file can't be read, or columns are nested, duplicate or infinite; names column and row.
     TooLargeError
         It exceeds the limits or has excessively long texts.
+    MemoryError
+        Arrow ran out of memory.
     """
     title = "Parquet file" if kind == "parquet" else "Arrow stream or file"
     try:

@@ -178,15 +178,15 @@ class _Tail:
         self._held: list[pa.RecordBatch] = []
 
     def add(self, batch: pa.RecordBatch) -> None:
-        kept = batch.num_rows - _empty_at_end(batch)
-        if kept:
+        num_rows = batch.num_rows - _empty_at_end(batch)
+        if num_rows:
             for held in self._held:
                 self.spool.add(held)
             self._held, self.count = [], 0
-            self.spool.add(batch.slice(0, kept))
-        if kept < batch.num_rows:
-            self._held.append(batch.slice(kept))
-            self.count += batch.num_rows - kept
+            self.spool.add(batch.slice(0, num_rows))
+        if num_rows < batch.num_rows:
+            self._held.append(batch.slice(num_rows))
+            self.count += batch.num_rows - num_rows
 
 
 def _empty_at_end(batch: pa.RecordBatch) -> int:

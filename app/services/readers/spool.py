@@ -59,8 +59,8 @@ class Spool:
         if total > IN_MEMORY_BYTES:
             self._file = self._scratch.file()
             self._writer = pa.ipc.new_file(self._file, self.schema)
-            for kept in self._batches:
-                self._writer.write_batch(kept)
+            for earlier in self._batches:
+                self._writer.write_batch(earlier)
             self._batches.clear()
 
     def columns(self, indices: list[int] | None = None) -> Iterator[tuple[int, pa.ChunkedArray]]:

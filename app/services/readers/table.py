@@ -49,6 +49,8 @@ class ReadTable:
         ------
         UnusableDataError
             Cells don't fit the requested kind or are infinite, or a column has no name; names the row.
+        InvalidRequestError
+            A kind is requested for a column that doesn't exist.
         """
         unknown = [name for name in self.options.kinds if name not in self.spool.names]
         if unknown and not self.options.known:

@@ -1,6 +1,8 @@
 """A real uvicorn server in a thread."""
 
+import asyncio
 import contextlib
+import io
 import sys
 import threading
 import time
@@ -24,12 +26,21 @@ def serving(settings: Settings) -> Iterator[str]:
         assert time.monotonic() < deadline, "the server doesn't start"
         time.sleep(0.005)
     try:
+        loop = server.servers[0].get_loop()
         port = server.servers[0].sockets[0].getsockname()[1]
         yield f"http://127.0.0.1:{port}"
     finally:
         server.should_exit = True
         thread.join(stretched(20))
-        assert not thread.is_alive(), f"the server doesn't end:\n{_stacks()}"
+        assert not thread.is_alive(), f"the server doesn't end:\n{_stacks()}\n{_tasks(loop)}"
+
+
+def _tasks(loop: asyncio.AbstractEventLoop) -> str:
+    """Return what every task of a server waits for."""
+    lines = io.StringIO()
+    for task in asyncio.all_tasks(loop):
+        task.print_stack(file=lines)
+    return lines.getvalue()
 
 
 def _stacks() -> str:

@@ -1,8 +1,10 @@
 """Formatting of figures and displayed defaults."""
 
+from datetime import UTC, datetime, timedelta
+
 import pytest
 
-from app.dashboard.formatting import duration, percent
+from app.dashboard.formatting import ago, duration, percent
 from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
@@ -22,6 +24,16 @@ from sampler.settings import PARTICLES, STARTS
 def test_durations_are_rounded_before_they_are_divided(seconds, told):
     """Durations never show sixty seconds or sixty minutes."""
     assert duration(seconds) == told
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [(30, "just now"), (150, "2 min ago"), (2.6 * 3600, "2 h ago"), (3 * 86_400, "3 d ago"), (None, "never")],
+)
+def test_ages_are_given_in_one_unit(seconds, shown):
+    """An age is the whole number of its largest unit, whether the moment is a time or text."""
+    moment = None if seconds is None else datetime.now(UTC) - timedelta(seconds=seconds)
+    assert ago(moment) == ago(moment and moment.isoformat()) == shown
 
 
 def test_a_percentage_has_no_minus_before_zero():

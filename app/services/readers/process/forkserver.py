@@ -20,6 +20,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import numpy as np
 import pyarrow as pa
 
 from app.services.errors import ServiceError
@@ -113,7 +114,9 @@ def _send(connection: socket.socket, answer: dict[str, Any]) -> None:
 
 
 def _load(groups: list[str]) -> None:
-    """Load the compiled code that readers call, here where no limits apply."""
+    """Load what readers need, here where no limits apply and once for all of them."""
+    # At its first array pyarrow imports pandas, if it can: in every fork that took a tenth of a second.
+    pa.array(np.zeros(1))
     if groups:
         import sampler.posterior.untrusted  # noqa: F401, PLC0415  not for readers of tables: it takes a second
         from sampler import warm  # noqa: PLC0415
