@@ -185,14 +185,14 @@ def _paint_calibration(rows: diagnostics.HeldOut, options: ChartOptions) -> byte
 
 
 def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.OutcomeSummary:
-    found = summary.of_model_by(predictor.engine, owner, model_id)
-    if not found.weeks:
+    outcome_summary = summary.of_model_by(predictor.engine, owner, model_id)
+    if not outcome_summary.weeks:
         raise NotFoundError("No outcomes of this model have been reported.")
-    return found
+    return outcome_summary
 
 
-def _paint_outcomes(found: summary.OutcomeSummary, options: ChartOptions) -> bytes:
-    return outcomes.coverage(found, options.look(3.8, narrow_height=4.6))
+def _paint_outcomes(outcome_summary: summary.OutcomeSummary, options: ChartOptions) -> bytes:
+    return outcomes.coverage(outcome_summary, options.look(3.8, narrow_height=4.6))
 
 
 def _paint_importance(shares: importance.Importance, options: ChartOptions) -> bytes:

@@ -53,7 +53,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     page.select_option("#target", "mpg")
     page.fill("#model-name", "cars")
     page.fill("#num_trees", "60")
-    page.fill("#num_draws", "300")
+    page.fill("#num_draws", "100")
     window.until(lambda: "About" in page.inner_text("[data-estimate]"))
     window.shoot("new-model")
     page.click("text=Start the fit")

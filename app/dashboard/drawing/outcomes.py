@@ -10,9 +10,9 @@ from app.services.outcomes.summary import OutcomeSummary
 MOST_WEEKS = 104  # the newest that are drawn
 
 
-def coverage(found: OutcomeSummary, look: ChartStyle) -> bytes:
+def coverage(outcomes: OutcomeSummary, look: ChartStyle) -> bytes:
     """Draw the share of each week's outcomes inside 50% and 90% intervals; weeks beyond chance stand out."""
-    weeks = found.weeks[-MOST_WEEKS:]
+    weeks = outcomes.weeks[-MOST_WEEKS:]
     at = np.array([each.week.toordinal() for each in weeks], float)
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -37,8 +37,8 @@ def coverage(found: OutcomeSummary, look: ChartStyle) -> bytes:
                         at[which], observed[which], ls="none", marker=marker, ms=4.5 if k else 3.2, mew=0,
                         color=colour, label=f"in {level} intervals, {word} chance",
                     )  # fmt: skip
-        if found.since is not None:
-            axes.axvline(found.since.toordinal() - 3, color=colours.fair, lw=1.2, ls=(0, (1, 2)))
+        if outcomes.since is not None:
+            axes.axvline(outcomes.since.toordinal() - 3, color=colours.fair, lw=1.2, ls=(0, (1, 2)))
         ticks = np.unique(
             np.linspace(0, len(weeks) - 1, min(len(weeks), 4 if look.narrow else 9)).astype(int)
         )

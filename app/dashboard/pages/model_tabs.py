@@ -172,7 +172,7 @@ async def effects(
         **frame,
         names=names,
         chosen=chosen,
-        found=dependence,
+        dependence=dependence,
         along=along,
         swarm=swarm,
         swarm_height=round(100 * swarm_height(len(swarm.features))) if swarm else 0,

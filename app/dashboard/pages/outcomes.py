@@ -35,13 +35,15 @@ def show(
 ) -> Response:
     """Show whether the intervals hold, by week, and what to do if not."""
     model_id = frame["model"].id
-    found = summary.of_model(session, owner, model_id)
+    outcomes = summary.of_model(session, owner, model_id)
     return render.render(
         request.scope,
         "model_outcomes.html",
         **frame,
-        found=found,
-        version=f"{found.rows}-{found.era}-{found.updated_at:%Y%m%d%H%M%S%f}" if found.updated_at else "",
+        outcomes=outcomes,
+        version=f"{outcomes.rows}-{outcomes.era}-{outcomes.updated_at:%Y%m%d%H%M%S%f}"
+        if outcomes.updated_at
+        else "",
         snippets=snippets.ask(request, f"/models/{model_id}/outcomes", snippets.call("outcomes", model_id)),
     )
 
@@ -50,8 +52,8 @@ def show(
 @needs(TRAIN)
 def recalibrate(_form: SentForm, session: Writing, owner: Owner, model_id: str) -> Response:
     """Calibrate the model by its outcomes, then return to them."""
-    made = recalibration.recalibrate(session, owner, model_id)
-    return render.see_other(f"/ui/models/{made.model_id}/outcomes")
+    recalibrated = recalibration.recalibrate(session, owner, model_id)
+    return render.see_other(f"/ui/models/{recalibrated.model_id}/outcomes")
 
 
 @router.post("/{model_id}/outcomes/refit")

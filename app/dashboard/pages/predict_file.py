@@ -17,9 +17,9 @@ from app.dashboard.sparkline import WIDTH
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
+from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.predict_rows import PredictRequest
-from app.services.predictions.tabular import LIMITS
 from app.services.readers.options import Options
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.negotiation import ARROW, CSV, PARQUET

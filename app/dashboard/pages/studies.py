@@ -48,9 +48,11 @@ class _Queue:
         self.slots = health.slots_now(engine, settings)
         self._bell, self._after = bell, after
 
-    def start(self, model_id: str, asked: SelectionRequest | TuningRequest | CalibrationRequest) -> Response:
+    def start(
+        self, model_id: str, request: SelectionRequest | TuningRequest | CalibrationRequest
+    ) -> Response:
         """Start a study, then return to its part of a page."""
-        planned = stored.plan(self.engine, self.owner, model_id, asked, slots=self.slots)
+        planned = stored.plan(self.engine, self.owner, model_id, request, slots=self.slots)
         with self.transactions() as session:
             stored.accept(session, self.owner, planned)
         self.ring()

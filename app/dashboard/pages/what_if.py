@@ -66,7 +66,7 @@ async def what_if(
     `of` names the features that the values were typed for; another feature gets values of its own.
     """
     model_id = frame["model"].id
-    nothing: Frame = {"names": [], "chosen": [], "found": None, "averages": [], "error": None, "by": by}
+    nothing: Frame = {"names": [], "chosen": [], "difference": None, "averages": [], "error": None, "by": by}
     shown = nothing
     if frame["model"].state == "succeeded":
         lines = list(zip(*(_padded(each) for each in (feature, of, first, second)), strict=True))
@@ -133,7 +133,7 @@ def _contrast(
         if error.status not in (413, 422):
             raise
         return shown | {"error": error}
-    return shown | {"found": difference, "averages": _averages(difference)}
+    return shown | {"difference": difference, "averages": _averages(difference)}
 
 
 def _set_feature(

@@ -142,7 +142,10 @@ def test_static_files_are_kept_for_good_by_their_address(browser):
     text = browser.get("/").text
     for kind, found in (
         ("text/css", re.search(r'href="(/ui/static/style\.css\?v=\w+)"', text)),
-        ("text/javascript", re.search(r'src="(/ui/static/page\.js\?v=\w+)"', text)),
+        *(
+            ("text/javascript", re.search(rf'src="(/ui/static/{name}\.js\?v=\w+)"', text))
+            for name in ("formatting", "uploads", "forms", "live")
+        ),
         ("image/svg+xml", re.search(r'href="(/ui/static/mark\.svg\?v=\w+)"', text)),
     ):
         assert found is not None

@@ -101,7 +101,7 @@ def test_a_prediction_says_why(browser, client, settings):
 
 
 def test_reasons_of_a_transformed_outcome_name_their_scale(browser, client, settings):
-    """Where trees learn a logarithm, from 3.1 to 3.2 beside a prediction of 24 would be a riddle."""
+    """Reasons name the scale of a transformed outcome: 3.1 to 3.2 can't explain a prediction of 24."""
     text = "y,size\n" + "".join(f"{2 + i % 7 + i % 5 / 9:.3f},{i % 7}\n" for i in range(60))
     for transform, scale in (("log", "the logarithm of y"), ("yeo-johnson", "the Yeo-Johnson power of y")):
         model = fitted(client, settings, text=text, transform=transform)

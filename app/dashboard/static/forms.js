@@ -1,0 +1,117 @@
+"use strict";
+// Forms, buttons and charts: copying, confirming, estimating while one types.
+
+function enliveCopy(button) {
+  const code = button.parentElement.querySelector("code");
+  button.hidden = false;
+  button.addEventListener("click", async () => {
+    try {
+      await navigator.clipboard.writeText(code.textContent);
+      button.textContent = "Copied";
+    } catch {
+      getSelection().selectAllChildren(code); // insecure context: select the text for the keyboard
+      button.textContent = "Press Ctrl+C";
+    }
+    setTimeout(() => { button.textContent = "Copy"; }, 2000);
+  });
+}
+
+function enliveForms() {
+  for (const form of document.querySelectorAll("form[data-confirm]")) {
+    form.addEventListener("submit", (event) => {
+      if (!confirm(form.dataset.confirm)) event.preventDefault();
+    });
+  }
+  for (const form of document.querySelectorAll("form[data-once]")) {
+    form.addEventListener("submit", () => {
+      for (const button of form.querySelectorAll("button")) button.disabled = true;
+    });
+  }
+  for (const button of document.querySelectorAll("[data-hide-when-alive]")) button.hidden = true;
+  for (const select of document.querySelectorAll("[data-submit-on-change]")) {
+    select.addEventListener("change", () => select.form.requestSubmit());
+  }
+  document.querySelector("[data-focus]")?.focus();
+}
+
+// The chosen target is no feature, and its rows without a value can be left out.
+function enliveTarget(select) {
+  const line = document.querySelector("[data-missing-target]");
+  const tick = line.querySelector("input");
+  function show(event) {
+    const missing = Number(select.selectedOptions[0]?.dataset.missing ?? 0);
+    line.hidden = !missing;
+    tick.disabled = !missing;
+    if (event) tick.checked = true;
+    line.querySelector("[data-missing-rows]").textContent = missing === 1 ? "1 row" : `${number(missing)} rows`;
+    for (const box of select.form.querySelectorAll('input[name="features"]')) {
+      box.disabled = box.value === select.value && box.value !== "";
+      box.closest("label").classList.toggle("soft", box.disabled);
+    }
+  }
+  select.addEventListener("change", show);
+  show();
+}
+
+// Updates the estimated cost and the commands to copy when the form changes.
+function enliveEstimate(form) {
+  const place = form.querySelector("[data-estimate]");
+  let asked = 0;
+  let soon = null;
+  async function ask() {
+    if (!form.elements.namedItem("target").value) return;
+    const number = ++asked;
+    try {
+      const body = new URLSearchParams(new FormData(form));
+      const answer = await fetch("/ui/models/estimate", { method: "POST", body, headers: { Accept: "text/html" } });
+      if (number !== asked) return;
+      if (!answer.ok) {
+        place.textContent = "The form has an invalid field, so nothing can be estimated.";
+        return;
+      }
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      place.replaceChildren(...page.querySelector("[data-estimate]").childNodes);
+      const codes = page.querySelectorAll(".snippets code");
+      document.querySelectorAll(".snippets code").forEach((code, i) => { code.textContent = codes[i].textContent; });
+    } catch { /* the next change asks again */ }
+  }
+  form.addEventListener("input", () => {
+    clearTimeout(soon);
+    soon = setTimeout(ask, 500);
+  });
+  ask();
+}
+
+// The place of a chart is shaded until it is there; without it, its alternative text remains.
+function enliveImage(image) {
+  const shown = () => image.removeAttribute("data-waits");
+  if (image.complete) return;
+  image.setAttribute("data-waits", "");
+  image.addEventListener("load", shown);
+  image.addEventListener("error", shown);
+}
+
+// Ticks beyond the number of models that can be compared are refused at once.
+function enliveCompare(form) {
+  const boxes = [...form.querySelectorAll('input[name="model"]')];
+  const button = form.querySelector("button");
+  const show = () => {
+    const ticked = boxes.filter((box) => box.checked).length;
+    button.disabled = ticked < 2;
+    for (const box of boxes) box.disabled = !box.checked && ticked >= 4;
+  };
+  form.addEventListener("change", show);
+  addEventListener("pageshow", show);
+  show();
+}
+
+for (const button of document.querySelectorAll("[data-copy]")) enliveCopy(button);
+enliveForms();
+const estimated = document.querySelector("form[data-estimated]");
+if (estimated) {
+  enliveTarget(estimated.elements.namedItem("target"));
+  enliveEstimate(estimated);
+}
+const compared = document.querySelector("[data-compare]");
+if (compared) enliveCompare(compared);
+for (const image of document.querySelectorAll("figure img")) enliveImage(image);
