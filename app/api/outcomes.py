@@ -85,7 +85,7 @@ class OutcomeOptions(BaseModel):
         "outcome, or skip the row. Rows without a key are never repeated.",
     )
 
-    def asked(self, **data: Any) -> OutcomesRequest:
+    def outcomes_request(self, **data: Any) -> OutcomesRequest:
         """Convert to the service's request."""
         options = {name: getattr(self, name) for name in OutcomeOptions.model_fields}
         return OutcomesRequest(**data, **options)
@@ -225,11 +225,11 @@ def _stored(
     transactions: Transactions,
     owner: str,
     model_id: str,
-    asked: OutcomesRequest,
+    report: OutcomesRequest,
     idempotent: IdempotentRequest,
 ) -> Response:
     def make() -> StoredResponse:
-        scored = reports.scored(predictor, owner, model_id, asked)
+        scored = reports.scored(predictor, owner, model_id, report)
         with transactions() as session:
             accepted = reports.accept(session, owner, scored)
             body = AcceptedReportView.model_validate(accepted).model_dump_json().encode()
@@ -261,8 +261,8 @@ async def report_file(
     def work() -> Response:
         with TemporaryFile() as file:
             file.write(body)
-            asked = query.asked(file=(file, options))
-            return _stored(predictor, transactions, owner, model_id, asked, idempotent)
+            report = query.outcomes_request(file=(file, options))
+            return _stored(predictor, transactions, owner, model_id, report, idempotent)
 
     return await gate.run(work)
 
@@ -295,8 +295,8 @@ async def report_outcomes(
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
         message = "query parameters are for rows in a file; with JSON rows put the option into the body"
         raise InvalidRequestError(errors=[Fault(name, None, message) for name in sorted(misplaced)])
-    asked = body.asked(rows=body.rows, columns=body.columns)
-    return await gate.run(lambda: _stored(predictor, transactions, owner, model_id, asked, idempotent))
+    report = body.outcomes_request(rows=body.rows, columns=body.columns)
+    return await gate.run(lambda: _stored(predictor, transactions, owner, model_id, report, idempotent))
 
 
 @router.get("/{model_id}/outcomes", responses=responses())
@@ -334,10 +334,14 @@ def recalibrate_by_outcomes(
 
     def make() -> StoredResponse:
         with transactions() as session:
-            made = recalibration.recalibrate(session, owner, model_id, body.since)
-            claims = [ClaimView(**each) for each in made.calibration["claims"]]
+            result = recalibration.recalibrate(session, owner, model_id, body.since)
+            claims = [ClaimView(**each) for each in result.calibration["claims"]]
             view = RecalibrationView(
-                model_id=made.model_id, rows=made.rows, first=made.first, last=made.last, claims=claims
+                model_id=result.model_id,
+                rows=result.rows,
+                first=result.first,
+                last=result.last,
+                claims=claims,
             )
             answer = StoredResponse(200, {}, view.model_dump_json().encode())
             idempotent.remember(session, answer)

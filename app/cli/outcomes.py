@@ -52,22 +52,22 @@ def report(
     data_dir: DataDir = None,
 ) -> None:
     """Report rows with the target's column: what happened."""
-    given = len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists())
-    source: Any = [pairs(rows)] if given else rows[0]
-    reading = {} if given else how_read(read)
+    is_one_row = len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists())
+    source: Any = [pairs(rows)] if is_one_row else rows[0]
+    reading = {} if is_one_row else how_read(read)
     with asking(url, data_dir, err.print) as client:
-        told = client.report_outcomes(
+        accepted = client.report_outcomes(
             model, source, key=key, at=at, prediction=prediction, row=row, repeated=repeated, **reading
         )
     if as_json:
-        print_json(told)
+        print_json(accepted)
         return
-    for warning in told["warnings"]:
+    for warning in accepted["warnings"]:
         err.print(f"warning   {warning}")
-    counts = [f"{told['rows']:,} outcomes"]
-    counts += [f"{told[name]:,} {name}" for name in ("replaced", "skipped") if told[name]]
+    counts = [f"{accepted['rows']:,} outcomes"]
+    counts += [f"{accepted[name]:,} {name}" for name in ("replaced", "skipped") if accepted[name]]
     out.print(f"stored    {', '.join(counts)}")
-    out.print(f"verdict   {told['text']}", soft_wrap=True)
+    out.print(f"verdict   {accepted['text']}", soft_wrap=True)
 
 
 @app.command()
@@ -82,12 +82,12 @@ def show(
 ) -> None:
     """Show by week what outcomes say of a model's intervals; ranges are those that chance allows."""
     with asking(url, data_dir, err.print) as client:
-        found = client.outcomes(model)
+        outcomes = client.outcomes(model)
     if as_json:
-        print_json(found)
+        print_json(outcomes)
     else:
-        _show(found)
-    if check and found["verdict"] == ALARM:
+        _show(outcomes)
+    if check and outcomes["verdict"] == ALARM:
         raise typer.Exit(1)
 
 
@@ -101,12 +101,12 @@ def recalibrate(
 ) -> None:
     """Calibrate a model's intervals by its outcomes; `predict --interval calibrated` gives them."""
     with asking(url, data_dir, err.print) as client:
-        made = client.recalibrate(model, since=since)
+        result = client.recalibrate(model, since=since)
     if as_json:
-        print_json(made)
+        print_json(result)
         return
-    out.print(f"outcomes  {made['rows']:,}, {made['first'][:10]} to {made['last'][:10]}")
-    for claim in made["claims"]:
+    out.print(f"outcomes  {result['rows']:,}, {result['first'][:10]} to {result['last'][:10]}")
+    for claim in result["claims"]:
         if claim["level"] in (0.5, 0.9):
             out.print(f"claim     {claim['text']}", soft_wrap=True)
 
@@ -129,12 +129,12 @@ def refit(
     from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        made = client.refit_with_outcomes(model, name=name, holdout=holdout, since=since)
-        made = follow_fit(client, made, err)
+        fitted = client.refit_with_outcomes(model, name=name, holdout=holdout, since=since)
+        fitted = follow_fit(client, fitted, err)
     if as_json:
-        print_json(made.document)
+        print_json(fitted.document)
     else:
-        out.print(f"model     {made.id}")
+        out.print(f"model     {fitted.id}")
 
 
 @app.command()
@@ -145,11 +145,11 @@ def delete(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
     err.print(f"deleted   the outcomes of {model}")
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(outcomes: dict[str, Any]) -> None:
     table = make_table(
         "week", "outcomes", "in 90%", "chance", "in 50%", "chance", "mean PIT", "log score", "error"
     )
-    for each in found["weeks"]:
+    for each in outcomes["weeks"]:
         figures = each["figures"]
         half, most = figures["coverage"]
         error = figures["rmse"] if figures["rmse"] is not None else figures["brier"]
@@ -162,7 +162,7 @@ def _show(found: dict[str, Any]) -> None:
             "" if error is None else f"{error:.4g}",
         )
     print_table(table, "")
-    out.print(f"verdict   {found['text']}", soft_wrap=True)
+    out.print(f"verdict   {outcomes['text']}", soft_wrap=True)
 
 
 def _share(share: dict[str, float]) -> tuple[str, str]:

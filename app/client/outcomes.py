@@ -65,8 +65,8 @@ class Outcomes(Calls):
         ``verdict`` is "holds", "too_few" or "no_longer_hold", ``text`` says it in a sentence; ``weeks`` has
         coverage, PIT and log score with the ranges that chance allows.
         """
-        found: Json = self._get(address("models", model, "outcomes"))
-        return found
+        outcomes: Json = self._get(address("models", model, "outcomes"))
+        return outcomes
 
     def recalibrate(self, model: str | Model, *, since: str | None = None) -> Json:
         """Calibrate a model's intervals by its outcomes, from a date's week on; returns what they claim.

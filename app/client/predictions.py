@@ -107,7 +107,7 @@ class Predictions(Calls):
     ) -> Any:
         """Return the result of `predict_dataset` as a pyarrow table, in the order of the dataset's rows.
 
-        Raises as `wait`.
+        Raises FitError and WaitedTooLongError as `wait` does.
         """
         path = address("predictions", job)
         ended = self._look(lambda: PredictionJob.of(self._get(path)), progress, seconds)

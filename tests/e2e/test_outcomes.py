@@ -1,4 +1,4 @@
-"""What happened later, by the Python client and the command line: from a fit to an alarm, and out of it."""
+"""Outcomes reported by the Python client and the command line, from a fit to an alarm and out of it."""
 
 import json
 from pathlib import Path
@@ -20,7 +20,7 @@ def bartserve(service, *words):
 
 
 def test_from_an_alarm_to_a_model_that_knows_of_it(service, tmp_path):
-    """Cars that do worse than foretold raise the alarm; recalibrated, the same cars are inside."""
+    """Cars that do worse than predicted raise the alarm; recalibrated, the same cars are inside."""
     cars = pd.read_csv(CARS).sample(frac=1, random_state=1, ignore_index=True)  # by year, they would drift
     cars = cars.assign(id=lambda table: "car " + table.index.astype(str))
     first, later = cars[:200].drop(columns="id"), cars[200:320].assign(mpg=lambda table: table.mpg - 8)

@@ -38,14 +38,16 @@ class PredictedRows:
         with session_scope(engine, read_only=True) as session:
             prediction = stored.get(session, owner, prediction_id)
             if prediction.model_id != model_id:
-                told = f"the prediction is of another model, {prediction.model_id}: report its outcomes there"
-                raise InvalidRequestError(errors=[Fault("prediction_id", None, told)])
-            found = None
+                message = (
+                    f"the prediction is of another model, {prediction.model_id}: report its outcomes there"
+                )
+                raise InvalidRequestError(errors=[Fault("prediction_id", None, message)])
+            dataset = None
             if prediction.dataset_id is not None:
-                found = datasets.get(session, owner, prediction.dataset_id)
-        if found is None:
+                dataset = datasets.get(session, owner, prediction.dataset_id)
+        if dataset is None:
             raise _gone()
-        self._dataset = found
+        self._dataset = dataset
 
     @cached_property
     def _names(self) -> list[str]:
@@ -55,9 +57,9 @@ class PredictedRows:
         """Return the rows' places from their numbers, which count from 1; raises UnusableDataError."""
         most = self._dataset.num_rows
         bad = np.flatnonzero((numbers < 1) | (numbers > most))
-        told = f"the prediction's rows are numbered from 1 to {most}"
+        message = f"the prediction's rows are numbered from 1 to {most}"
         if len(bad):
-            raise UnusableDataError(errors=enough(Fault(name, int(i) + 1, told) for i in bad))
+            raise UnusableDataError(errors=enough(Fault(name, int(i) + 1, message) for i in bad))
         return numbers - 1
 
     def index_of_keys(self, column: str, keys: Sequence[str]) -> Index:
@@ -71,8 +73,8 @@ class PredictedRows:
             No row, or several, have a key.
         """
         if column not in self._names:
-            told = f"the predicted dataset has no column {column[:100]!r} to find its rows by"
-            raise InvalidRequestError(errors=[Fault("key", None, told)])
+            message = f"the predicted dataset has no column {column[:100]!r} to find its rows by"
+            raise InvalidRequestError(errors=[Fault("key", None, message)])
         with session_scope(self._engine, read_only=True) as session:
             try:
                 values = datasets.read(session, self._dataset.id, [column]).column(column)

@@ -63,16 +63,16 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
         )
     week = week_since(session, model, begun, since)
     draws = model_store.common_draws(session, model.id) or 0
-    found = store.newest_scores(session, model.id, draws, week, MAX_ROWS)
-    if len(found.scores) < (least := rows_needed(USUAL_LEVEL)):
+    outcomes = store.newest_scores(session, model.id, draws, week, MAX_ROWS)
+    if len(outcomes.scores) < (least := rows_needed(USUAL_LEVEL)):
         which = "" if week is None else " of these weeks"
         raise ConflictError(
-            f"{len(found.scores)} outcomes{which} were scored by the model as it is: {least} are needed for "
-            f"{USUAL_LEVEL:.0%} intervals."
+            f"{len(outcomes.scores)} outcomes{which} were scored by the model as it is: {least} are needed "
+            f"for {USUAL_LEVEL:.0%} intervals."
         )
     header = model_store.header(session, model.id)
     assert header is not None, "a model that has succeeded has its header"
-    scores = np.array(found.scores)
+    scores = np.array(outcomes.scores)
     table = ConformalTable.of("outcomes", draws, scores, of_classes=has_classes(model))
     summary = table.summary()
     if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), summary):
@@ -81,4 +81,4 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
         watches.begin_era(session, begun, "too_few")
     events.append(session, model.id, RECALIBRATED, {"rows": table.rows})
     audit.record(session, owner, "model.recalibrated", model.id)
-    return Recalibration(model.id, table.rows, found.first, found.last, summary)
+    return Recalibration(model.id, table.rows, outcomes.first, outcomes.last, summary)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from math import ceil
 from tempfile import TemporaryFile
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 import pyarrow as pa
 from sqlalchemy import Engine
@@ -17,6 +17,7 @@ from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDat
 from app.services.explanations.finished_models import check_succeeded
 from app.services.fits import models
 from app.services.fits.requests import FitRequest, like
+from app.services.outcomes.rows import storable
 from app.services.outcomes.summary import week_since
 from app.services.readers.options import Options
 from app.store import datasets as dataset_store
@@ -25,11 +26,12 @@ from app.store.errors import DatasetGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
 from app.store.tables import Dataset
-from sampler.data.convert import to_labels
 from sampler.data.table import read_column
 
+if TYPE_CHECKING:
+    from sampler.errors import DataProblem
+
 LONGEST_NAME = 150
-TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,12 @@ def grown(
         raise ConflictError(
             "The model has no outcomes to fit again with: POST /models/{id}/outcomes reports them."
         )
-    made = _saved(engine, owner, dataset, tables, max_bytes)
+    extended = _saved(engine, owner, dataset, tables, max_bytes)
     try:
-        yield GrownDataset(made.id, rows, replace(request, dataset_id=made.id))
+        yield GrownDataset(extended.id, rows, replace(request, dataset_id=extended.id))
     except BaseException:
         with session_scope(engine) as session:
-            datasets.delete(session, owner, made.id)
+            datasets.delete(session, owner, extended.id)
         raise
 
 
@@ -150,15 +152,22 @@ def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
 
 
 def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.Array:
-    kind, has = field.type, values.type
-    if pa.types.is_string(kind) and not pa.types.is_string(has):
-        labels = to_labels(read_column(values, field.name), [])
-        texts = pa.array(labels.names, pa.string())
-        return texts.take(pa.array(labels.index, mask=labels.index < 0))
-    if pa.types.is_boolean(kind) and pa.types.is_string(has):
-        values = pa.chunked_array([[TRUTH.get(each) for each in values.to_pylist()]], pa.bool_())
+    problems: list[DataProblem] = []
+    stored = storable(read_column(values, field.name), _kind_of(field.type), problems)
+    if problems:
+        raise UnusableDataError(
+            errors=[Fault(field.name, None, f"in the outcomes, {problem.detail}") for problem in problems]
+        )
     try:
-        return values.cast(kind).combine_chunks()
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-        told = f"outcomes have values of type {has} in this column, the dataset has {kind}"
-        raise UnusableDataError(errors=[Fault(field.name, None, told)]) from None
+        return stored.cast(field.type)
+    except pa.ArrowInvalid:
+        message = f"outcomes have values in this column that aren't {field.type}, as the dataset's are"
+        raise UnusableDataError(errors=[Fault(field.name, None, message)]) from None
+
+
+def _kind_of(kind: pa.DataType) -> str:
+    if pa.types.is_string(kind):
+        return "category"
+    if pa.types.is_temporal(kind):
+        return "date"
+    return "boolean" if pa.types.is_boolean(kind) else "number"

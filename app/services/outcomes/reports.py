@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from app.services.access import audit, quotas
-from app.services.errors import ConflictError, Fault, NotFoundError
+from app.services.errors import ConflictError, Fault, NotFoundError, enough
 from app.services.fits import models
 from app.services.metrics import reported_outcomes
 from app.services.outcomes import rows as reported
@@ -89,18 +89,18 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
     with session_scope(predictor.engine, read_only=True) as session:
         begun = watches.get(session, head.id)
         era = 0 if begun is None else begun.era
-    given = reported.read(predictor.engine, owner, head, posterior, request, predictor.max_rows)
+    reported_rows = reported.read(predictor.engine, owner, head, posterior, request, predictor.max_rows)
     with understood():
-        labelled = _labelled(posterior, given, head.settings.get("weights"))
-        asked = PredictRequest(levels=LEVELS, interval=_interval(posterior), draws=posterior.num_draws)
-        predictor.check_work(posterior, labelled.coded, asked)
+        labelled = _labelled(posterior, reported_rows, head.settings.get("weights"))
+        prediction = PredictRequest(levels=LEVELS, interval=_interval(posterior), draws=posterior.num_draws)
+        predictor.check_work(posterior, labelled.coded, prediction)
         report_id = new_id("out")
         rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
         scores = score_outcomes(posterior, labelled, rng.uniform(size=len(labelled.y)))
-    weeks = [week_of(at) for at in given.at]
+    weeks = [week_of(at) for at in reported_rows.at]
     columns = {name: getattr(scores, name).tolist() for name in _STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
-    columns |= {"at": given.at, "week": weeks, "key": given.keys or repeat(None, len(weeks))}
+    columns |= {"at": reported_rows.at, "week": weeks, "key": reported_rows.keys or repeat(None, len(weeks))}
     return ScoredReport(
         id=report_id,
         model_id=head.id,
@@ -108,13 +108,13 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         draws=posterior.num_draws,
         of_classes=posterior.classes is not None,
         repeated=request.repeated,
-        keys=given.keys,
+        keys=reported_rows.keys,
         key_column=request.key or request.row,
         scores=scores,
         weeks=weeks,
         rows=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
-        data=encode(given.values),
-        warnings=[*given.notes, *labelled.coded.warnings],
+        data=encode(reported_rows.values),
+        warnings=[*reported_rows.notes, *labelled.coded.warnings],
     )
 
 
@@ -137,24 +137,24 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     """
     begun = _locked(session, owner, report.model_id)
     old = {} if report.keys is None else store.keyed(session, report.model_id, report.keys)
-    kept = _kept(report, old)
-    if not kept.any():
+    is_stored = _kept(report, old)
+    if not is_stored.any():
         return _answer(report, 0, 0, judged(session, report.model_id, begun, of_classes=report.of_classes))
     gone = len(old) if report.repeated == "replace" else 0
-    more = int(kept.sum()) - gone
+    more = int(is_stored.sum()) - gone
     has = 0 if begun is None else begun.num_rows
     if has + more > MAX_OUTCOMES:
         raise ConflictError(
             f"The model has {has} outcomes, and {MAX_OUTCOMES} are the most: fit again with them "
             "(POST /models/{id}/outcomes/refit), then report to the new model."
         )
-    quotas.check_stored(session, owner, len(report.data) + OUTCOME_BYTES * len(kept))
+    quotas.check_stored(session, owner, len(report.data) + OUTCOME_BYTES * len(is_stored))
     if begun is None:
         begun = watches.begin(session, report.model_id, min(report.weeks), "too_few")
     elif not watches.weeks(session, report.model_id).get(begun.era):
         begun.first_week = min(report.weeks)
     sums: dict[tuple[int, int], OutcomeSums] = defaultdict(OutcomeSums)
-    eras = [(old[key].era if key in old else report.era) for key in report.keys or [""] * len(kept)]
+    eras = [(old[key].era if key in old else report.era) for key in report.keys or [""] * len(is_stored)]
     if gone:
         for each in old.values():
             sums[each.era, each.week] = sums[each.era, each.week].plus(_sums_of(each), -1)
@@ -162,19 +162,19 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     audit.record(session, owner, f"outcomes.{'replaced' if gone else 'reported'}", report.model_id)
     rows = [row | {"era": era} for row, era in zip(report.rows, eras, strict=True)]
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for i in np.flatnonzero(kept).tolist():
+    for i in np.flatnonzero(is_stored).tolist():
         places[eras[i], report.weeks[i]].append(i)
     for place, mine in places.items():
         sums[place] = sums[place].plus(OutcomeSums.of(report.scores.part(np.array(mine))))
-    made = store.new_report(report.id, report.model_id, len(kept), report.draws, report.data)
-    store.add(session, made, [(i, rows[i]) for i in np.flatnonzero(kept).tolist()])
+    stored = store.new_report(report.id, report.model_id, len(is_stored), report.draws, report.data)
+    store.add(session, stored, [(i, rows[i]) for i in np.flatnonzero(is_stored).tolist()])
     _add_sums(session, report.model_id, sums)
     begun.num_rows = has + more
-    reported_outcomes.inc(int(kept.sum()))
-    found = judged(session, report.model_id, begun, of_classes=report.of_classes)
-    if watches.judge(session, begun, found.verdict, alarm=found.verdict == "no_longer_hold"):
-        events.append(session, report.model_id, ALERT, {"text": found.text})
-    return _answer(report, int(kept.sum()), gone, found)
+    reported_outcomes.inc(int(is_stored.sum()))
+    judgement = judged(session, report.model_id, begun, of_classes=report.of_classes)
+    if watches.judge(session, begun, judgement.verdict, alarm=judgement.verdict == "no_longer_hold"):
+        events.append(session, report.model_id, ALERT, {"text": judgement.text})
+    return _answer(report, int(is_stored.sum()), gone, judgement)
 
 
 def judged(session: Session, model_id: str, begun: OutcomeWatch | None, *, of_classes: bool) -> WatchReport:
@@ -203,11 +203,13 @@ def _locked(session: Session, owner: str, model_id: str) -> OutcomeWatch | None:
         raise NotFoundError(str(error)) from None
 
 
-def _labelled(posterior: Posterior, given: reported.ReportedRows, weights: str | None) -> LabelledRows:
+def _labelled(
+    posterior: Posterior, reported_rows: reported.ReportedRows, weights: str | None
+) -> LabelledRows:
     """Encode the rows; problems with outcomes and weights have the names of their columns."""
     names = {"y": posterior.schema.target.name, "weights": weights}
     try:
-        return LabelledRows.read(posterior, given.X, given.y, given.weights)
+        return LabelledRows.read(posterior, reported_rows.X, reported_rows.y, reported_rows.weights)
     except DataError as error:
         problems = [
             type(each)(names.get(each.column or "") or each.column, each.row, each.detail)
@@ -222,15 +224,15 @@ def _interval(posterior: Posterior) -> str:
 
 def _kept(report: ScoredReport, old: Mapping[str, KnownOutcome]) -> NDArray[np.bool_]:
     """Mark the rows to store; raise for repeated ones that are refused."""
-    kept = np.ones(len(report.rows), bool)
+    is_stored = np.ones(len(report.rows), bool)
     if not old or report.repeated == "replace":
-        return kept
+        return is_stored
     again = [i for i, key in enumerate(report.keys or ()) if key in old]
     if report.repeated == "refuse":
-        told = 'its outcome was reported before: set repeated to "replace" or "skip"'
-        raise RepeatedKeyError(errors=[Fault(report.key_column, i + 1, told) for i in again])
-    kept[again] = False
-    return kept
+        message = 'its outcome was reported before: set repeated to "replace" or "skip"'
+        raise RepeatedKeyError(errors=enough(Fault(report.key_column, i + 1, message) for i in again))
+    is_stored[again] = False
+    return is_stored
 
 
 def _sums_of(each: KnownOutcome) -> OutcomeSums:
@@ -251,15 +253,15 @@ def _add_sums(session: Session, model_id: str, sums: Mapping[tuple[int, int], Ou
         watches.save_weeks(session, model_id, era, weeks)
 
 
-def _answer(report: ScoredReport, stored: int, replaced: int, found: WatchReport) -> AcceptedReport:
+def _answer(report: ScoredReport, stored: int, replaced: int, judgement: WatchReport) -> AcceptedReport:
     return AcceptedReport(
         id=report.id if stored else None,
         model_id=report.model_id,
         rows=stored,
         replaced=replaced,
         skipped=len(report.rows) - stored,
-        verdict=found.verdict,
-        text=found.text,
-        since=None if found.since is None else monday_of(found.since),
+        verdict=judgement.verdict,
+        text=judgement.text,
+        since=None if judgement.since is None else monday_of(judgement.since),
         warnings=report.warnings,
     )

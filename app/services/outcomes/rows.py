@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal
+from typing import Any, BinaryIO, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +12,8 @@ from sqlalchemy import Engine
 
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.outcomes.predicted_rows import PredictedRows
+from app.services.predictions.file_rows import read_rows
 from app.services.predictions.rows import columns_of
-from app.services.predictions.tabular import read_rows
 from app.services.readers.options import Options
 from app.services.readers.values.typing_text import RAW
 from app.store.clock import utc_now
@@ -21,9 +21,7 @@ from app.store.models import ModelHead
 from sampler import Posterior
 from sampler.data.convert import to_floats, to_labels
 from sampler.data.table import RawColumn, read_column
-
-if TYPE_CHECKING:
-    from sampler.errors import DataProblem
+from sampler.errors import DataProblem
 
 MAX_KEY = 200  # characters
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -99,22 +97,22 @@ def read(
     schema = posterior.schema
     target = schema.target.name
     known = {column.name for column in schema.inputs} | set(schema.ignored)
-    given, notes = _given(model, posterior, request, max_rows)
-    _check_names(given, request, target)
-    keys = None if request.key is None else _keys(given[request.key], request.key)
-    at = _times(given, request.at, len(given[target]))
+    columns, notes = _given(model, posterior, request, max_rows)
+    _check_names(columns, request, target)
+    keys = None if request.key is None else _keys(columns[request.key], request.key)
+    at = _times(columns, request.at, len(columns[target]))
     beside = {target, *({request.key, request.at, request.row} - known)}
-    X = {name: values for name, values in given.items() if name not in beside}
+    X = {name: values for name, values in columns.items() if name not in beside}
     if request.prediction_id is not None:
         predicted = PredictedRows(engine, owner, model.id, request.prediction_id)
         if request.row is not None:
-            index = predicted.index_of_rows(_numbers(given[request.row], request.row), request.row)
+            index = predicted.index_of_rows(_numbers(columns[request.row], request.row), request.row)
         else:
             assert request.key is not None, "as _check_names has seen"
             assert keys is not None
             index = predicted.index_of_keys(request.key, keys)
-        found = predicted.read(index, known - {target, *X})
-        X |= {name: found.column(name) for name in found.column_names}
+        features = predicted.read(index, known - {target, *X})
+        X |= {name: features.column(name) for name in features.column_names}
         keys = [f"{request.prediction_id}:{i + 1}" for i in index] if keys is None else keys
     if keys is not None:
         _check_unique(keys, request.key or request.row)
@@ -122,11 +120,11 @@ def read(
     kinds = {column.name: column.kind for column in (*schema.inputs, schema.target)}
     return ReportedRows(
         X=X,
-        y=given[target],
+        y=columns[target],
         weights=X.get(weights) if weights else None,
         keys=keys,
         at=at,
-        values=_table({**X, target: given[target]}, kinds),
+        values=_table({**X, target: columns[target]}, kinds),
         notes=notes,
     )
 
@@ -151,22 +149,22 @@ def _given(
     return {name: table.column(name) for name in table.column_names}, notes
 
 
-def _check_names(given: Mapping[str, Any], request: OutcomesRequest, target: str) -> None:
+def _check_names(columns: Mapping[str, Any], request: OutcomesRequest, target: str) -> None:
     faults = []
-    if target not in given:
+    if target not in columns:
         faults.append(Fault(target, None, "this is the model's target: send the outcomes in this column"))
     for option in ("key", "at", "row"):
         name = getattr(request, option)
-        if name is not None and name not in given:
+        if name is not None and name not in columns:
             faults.append(Fault(option, None, f"the rows have no column {name[:100]!r}"))
         elif name is not None and name == target:
             faults.append(Fault(option, None, "this is the target's column: name another"))
     if request.row is not None and request.prediction_id is None:
-        told = "row numbers are those of a background prediction: give prediction_id too"
-        faults.append(Fault("row", None, told))
+        message = "row numbers are those of a background prediction: give prediction_id too"
+        faults.append(Fault("row", None, message))
     if request.prediction_id is not None and request.row is None and request.key is None:
-        told = "name the column with row numbers (row), or with keys that the predicted dataset has (key)"
-        faults.append(Fault("prediction_id", None, told))
+        message = "name the column with row numbers (row), or with keys that the predicted dataset has (key)"
+        faults.append(Fault("prediction_id", None, message))
     if faults:
         raise InvalidRequestError(errors=faults)
 
@@ -180,8 +178,8 @@ def _keys(values: Any, name: str) -> list[str]:
         faults = enough(Fault(name, int(i) + 1, "the key is missing") for i in lacking)
         too_long = [n for n, text in enumerate(labels.names) if not 0 < len(text) <= MAX_KEY]
         longer = np.flatnonzero(np.isin(labels.index, too_long))
-        told = f"a key has 1 to {MAX_KEY} characters"
-        faults += enough(Fault(name, int(i) + 1, told) for i in longer)
+        message = f"a key has 1 to {MAX_KEY} characters"
+        faults += enough(Fault(name, int(i) + 1, message) for i in longer)
     if faults:
         raise UnusableDataError(errors=faults)
     return [labels.names[i] for i in labels.index]
@@ -197,22 +195,22 @@ def _check_unique(keys: Sequence[str], name: str | None) -> None:
         raise UnusableDataError(errors=enough(faults))
 
 
-def _times(given: Mapping[str, Any], name: str | None, num_rows: int) -> list[datetime]:
+def _times(columns: Mapping[str, Any], name: str | None, num_rows: int) -> list[datetime]:
     now = utc_now()
     if name is None:
         return [now] * num_rows
     problems: list[DataProblem] = []
-    raw = read_column(given[name], name)
+    raw = read_column(columns[name], name)
     days = to_floats(raw, "date", problems, read_text=True)
     faults = [Fault.of(problem) for problem in problems]
     if not faults:
         last, first = (((each - EPOCH) / timedelta(days=1)) for each in (now + AHEAD, EARLIEST))
-        told = {
+        faulty = {
             "the time is missing": np.isnan(days),
             "the time is in the future: nothing is known of it yet": days > last,
             f"the time is before {EARLIEST.year}": days < first,
         }
-        faults = [Fault(name, int(i) + 1, text) for text, bad in told.items() for i in np.flatnonzero(bad)]
+        faults = [Fault(name, int(i) + 1, text) for text, bad in faulty.items() for i in np.flatnonzero(bad)]
     if faults:
         raise UnusableDataError(errors=enough(faults))
     return [EPOCH + timedelta(days=float(day)) for day in days]
@@ -229,16 +227,18 @@ def _numbers(values: Any, name: str) -> NDArray[np.int64]:
 
 
 def _table(columns: Mapping[str, Any], kinds: Mapping[str, str]) -> pa.Table:
-    return pa.table(
-        {name: _storable(read_column(values, name), kinds.get(name)) for name, values in columns.items()}
-    )
-
-
-def _storable(raw: RawColumn, kind: str | None) -> pa.Array:
-    """Convert a column to the type of a dataset's: by the model's kind, else by its own type."""
+    """Convert columns to the types of a dataset's: by the model's kind, else by their own type."""
     problems: list[DataProblem] = []  # the model refuses what it can't read; the rest is stored as text
-    own = raw.type if raw.type in ("number", "boolean", "date") and raw.numbers is not None else "category"
-    kind = kind or own
+    table = {}
+    for name, values in columns.items():
+        raw = read_column(values, name)
+        own = raw.type if raw.type in {"number", "boolean", "date"} and raw.numbers is not None else None
+        table[name] = storable(raw, kinds.get(name) or own or "category", problems)
+    return pa.table(table)
+
+
+def storable(raw: RawColumn, kind: str, problems: list[DataProblem]) -> pa.Array:
+    """Convert a column to the type that a dataset has for a kind; `problems` gets what isn't of that kind."""
     if kind == "category":
         labels = to_labels(raw, problems)
         names = pa.array(labels.names, pa.string())

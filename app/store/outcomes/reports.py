@@ -36,12 +36,12 @@ def new_report(report_id: str, model_id: str, num_rows: int, draws: int, data: b
 
 def keyed(session: Session, model_id: str, keys: Sequence[str]) -> dict[str, KnownOutcome]:
     """Return the model's outcomes that have one of the keys, by key."""
-    found: dict[str, KnownOutcome] = {}
+    outcomes: dict[str, KnownOutcome] = {}
     for start in range(0, len(keys), _BATCH):
         batch = keys[start : start + _BATCH]
         mine = select(KnownOutcome).where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(batch))
-        found |= {str(each.key): each for each in session.scalars(mine)}
-    return found
+        outcomes |= {str(each.key): each for each in session.scalars(mine)}
+    return outcomes
 
 
 def remove(session: Session, model_id: str, keys: Sequence[str]) -> None:

@@ -56,11 +56,11 @@ def get(session: Session, model_id: str) -> OutcomeWatch | None:
 
 def weeks(session: Session, model_id: str) -> dict[int, Weeks]:
     """Return the sums of each week, by era."""
-    found: dict[int, Weeks] = {}
+    by_era: dict[int, Weeks] = {}
     mine = select(OutcomeWeek).where(OutcomeWeek.model_id == model_id)
     for each in session.scalars(mine.order_by(OutcomeWeek.era, OutcomeWeek.week)):
-        found.setdefault(each.era, {})[each.week] = each.sums
-    return found
+        by_era.setdefault(each.era, {})[each.week] = each.sums
+    return by_era
 
 
 def save_weeks(session: Session, model_id: str, era: int, sums: Mapping[int, Json]) -> None:

@@ -144,10 +144,10 @@ def _inside(posterior: PosteriorDraws, level: float, pit: Floats, score: Floats)
     """Tell which outcomes are in intervals, or sets, of a level; the most probable class is added later."""
     table = posterior.conformal_table
     if table is not None and table.rows >= rows_needed(level):
-        made = table.at(level)
-        if made.least_probability is not None:
-            return np.asarray(score >= made.least_probability)
-        low, high = made.ends or (0.0, 1.0)
+        claim = table.at(level)
+        if claim.least_probability is not None:
+            return np.asarray(score >= claim.least_probability)
+        low, high = claim.ends or (0.0, 1.0)
         return np.asarray((low <= pit) & (pit <= high))
     if posterior.classes is not None:
         return np.asarray(pit <= level)

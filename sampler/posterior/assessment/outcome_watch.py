@@ -121,20 +121,20 @@ def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = Fa
         return WatchReport("too_few", [], 0.0, _too_few(0))
     alarms = [each for each in bounds if each.alarms]
     starts = _starts(present, first)
-    found = {each.code: _evidence(each, weeks, present, starts) for each in bounds}
-    all_of = np.array([np.logaddexp.reduce(found[each.code]) for each in alarms]) - np.log(len(alarms))
+    against = {each.code: _evidence(each, weeks, present, starts) for each in bounds}
+    all_of = np.array([np.logaddexp.reduce(against[each.code]) for each in alarms]) - np.log(len(alarms))
     evidence = float(np.logaddexp.reduce(all_of))
     level = -np.log(ALPHA)
     if evidence >= level:
         worst = alarms[int(np.argmax(all_of))]
         broken = [each for each, own in zip(alarms, all_of, strict=True) if each is worst or own >= level]
-        reasons = [_reason(each, weeks, present, starts, found[each.code]) for each in broken]
+        reasons = [_reason(each, weeks, present, starts, against[each.code]) for each in broken]
         reasons.sort(key=lambda each: each.code != worst.code)
         return WatchReport("no_longer_hold", reasons, evidence, _alarm(total, reasons))
     if total.rows < FEWEST_ROWS:
         return WatchReport("too_few", [], evidence, _too_few(total.rows))
-    wide = [each for each in bounds if not each.alarms and np.logaddexp.reduce(found[each.code]) >= level]
-    reasons = [_reason(each, weeks, present, starts, found[each.code]) for each in wide]
+    wide = [each for each in bounds if not each.alarms and np.logaddexp.reduce(against[each.code]) >= level]
+    reasons = [_reason(each, weeks, present, starts, against[each.code]) for each in wide]
     return WatchReport("holds", reasons, evidence, _holds(total, reasons))
 
 
@@ -171,11 +171,11 @@ def _evidence(
 ) -> Floats:
     """Compute the log of the evidence against a bound, counted from each start; float64 [start]."""
     rows = np.cumsum([weeks[week].rows for week in reversed(present)])[::-1]
-    kept = np.cumsum([_kept(bound, weeks[week]) for week in reversed(present)])[::-1]
+    counted = np.cumsum([_kept(bound, weeks[week]) for week in reversed(present)])[::-1]
     limit = bound.limit if bound.at_least else 1 - bound.limit
     q = limit * (np.arange(POINTS) + 0.5) / POINTS
     begin = np.array([place for place, _ in starts])
-    n, k = rows[begin][:, None], kept[begin][:, None]
+    n, k = rows[begin][:, None], counted[begin][:, None]
     ratios = k * np.log(q / limit) + (n - k) * np.log((1 - q) / (1 - limit))
     shares = np.array([share for _, share in starts])
     return np.asarray(np.logaddexp.reduce(ratios, axis=1) - np.log(POINTS) + shares)
@@ -201,18 +201,18 @@ def _reason(
 
 
 def _too_few(rows: int) -> str:
-    told = (
+    reason = (
         "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to judge the intervals by"
     )
-    return f"{told}: {FEWEST_ROWS} are needed."
+    return f"{reason}: {FEWEST_ROWS} are needed."
 
 
 def _holds(total: OutcomeSums, wide: list[BrokenBound]) -> str:
-    told = (
+    verdict = (
         f"The intervals hold: of {total.rows} outcomes {total.inside_90 / total.rows:.1%} are inside 90% "
         f"intervals, and {total.inside_50 / total.rows:.1%} inside 50% ones."
     )
-    return f"{told} They are wider than they need be: recalibrate by these outcomes." if wide else told
+    return f"{verdict} They are wider than they need be: recalibrate by these outcomes." if wide else verdict
 
 
 def _alarm(total: OutcomeSums, reasons: list[BrokenBound]) -> str:

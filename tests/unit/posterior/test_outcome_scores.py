@@ -72,7 +72,7 @@ def test_counts_are_randomised_by_the_shares_given():
 
 
 def test_classes_have_uniform_ranks_and_sets():
-    """Of three classes the PIT is uniform and 90% sets hold; a class never seen is outside, with PIT 1."""
+    """PIT values of three classes are uniform and 90% sets hold; an unknown class is outside, with PIT 1."""
     rng = np.random.default_rng(6)
     X = rng.uniform(size=(2400, 1))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * rng.normal(size=2400), [0.3, 0.7])]

@@ -58,7 +58,7 @@ def naive_alarms(runs, weeks):
 @pytest.mark.parametrize("shares", [(0.4, 0.85, 0.6), (0.4, 0.85, 0.4), (0.4, 0.9, 0.5)])
 @pytest.mark.slow
 def test_repeated_looks_raise_few_false_alarms(shares):
-    """Where shares are exactly at their limits, the worst case, alarms in 60 looks are below alpha.
+    """Alarms in 60 looks are rarer than alpha in the worst case, shares exactly at their limits.
 
     A test of level alpha, repeated each week, would raise one in about twenty runs.
     """

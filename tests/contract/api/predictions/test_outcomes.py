@@ -129,7 +129,7 @@ def test_keys_are_refused_replaced_or_skipped(client, model):
 
 
 def test_reports_at_the_same_time_count_each_row_once(client, model):
-    """Of four equal reports at once one is stored, the others find its keys; sums agree with the rows."""
+    """One of four equal simultaneous reports is stored, and the sums agree with the rows."""
     rows = rows_of(20, id=lambda i: i)
 
     def send(_):
@@ -258,6 +258,34 @@ def test_refit_with_outcomes(client, settings):
     assert done["state"] == "succeeded", done["error"]
     assert done["holdout"]["rows"] == len(holdout_rows(90, 0.25, 3))
     assert shown(client, fresh["id"])["rows"] == 0
+
+
+def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
+    """A value that isn't of its column's kind is named, and nothing is stored; it never becomes missing."""
+    head, *lines = table(60).splitlines()
+    values = (f",{('true', 'false')[i % 2]},2026-03-{i % 28 + 1:02}" for i in range(60))
+    text = "\n".join([f"{head},paid,due", *map("".join, zip(lines, values, strict=True))])
+    fitted(client, settings, text=text, name="mine", features=["size", "colour"])
+    kept = len(client.get("/datasets").json()["items"])
+    cases = [
+        ({"paid": "perhaps"}, ("paid", "in the outcomes, the text 'perhaps' where true or false belongs")),
+        ({"paid": 2}, ("paid", "in the outcomes, a boolean must be true or false, or 1 or 0")),
+        ({"due": "soon"}, ("due", "in the outcomes, the text 'soon' where a date like 2026-01-31 belongs")),
+        ({"due": 7}, ("due", "in the outcomes, it holds numbers where a date (2026-01-31) belongs")),
+    ]
+    for more, expected in cases:
+        assert report(client, [rows_of(1)[0] | more]).status_code == 201
+        refused = problem(client.post("/models/mine/outcomes/refit", json={}), 422)
+        assert [(each["column"], each["detail"]) for each in refused["errors"]] == [expected]
+        assert len(client.get("/datasets").json()["items"]) == kept
+        assert client.delete("/models/mine/outcomes").status_code == 204
+    values = ({"paid": "TRUE", "due": "2026-04-01"}, {"paid": 0}, {"paid": None, "due": None}, {"paid": "1"})
+    for more in values:
+        assert report(client, [rows_of(1)[0] | more]).status_code == 201
+    made = client.post("/models/mine/outcomes/refit", json={}).json()
+    stored = client.get(f"/datasets/{made['dataset_id']}/preview?rows=100").json()["rows"][60:]
+    assert [row["paid"] for row in stored] == [True, False, None, True]
+    assert [row["due"] and row["due"][:10] for row in stored] == ["2026-04-01", None, None, None]
 
 
 def test_classes_and_counts(client, settings):
