@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.kernels.jit import address
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -157,6 +159,7 @@ def make_log_linear(
 
     """
     from sampler.bart.kernels.leaf_models import log_linear  # noqa: PLC0415  # kernels load late
+    from sampler.bart.kernels.leaf_models.parts_pass import PARTS  # noqa: PLC0415
 
     shape, rate = leaves
     return log_linear.LogLinear(
@@ -166,7 +169,7 @@ def make_log_linear(
         part=np.zeros(num_rows),
         weights=weights,
         scale=np.ones(1),
-        wholes=np.zeros(num_rows, np.int64),
+        passes=np.array([address(entry) for entry in PARTS], np.int64),
         factors=np.ones(min(MOST_LEAVES, num_rows) + 16),
         log_gamma=table_of_log_gamma(shape),
     )

@@ -53,10 +53,10 @@ class RowNoise:
             StudentScales(self._num_rows, scalars.index(DEGREES), outcome) if DEGREES in scalars else None
         )
         self._weights = self._given
+        self._values = np.ones(self._num_rows)  # of the precisions at a sweep's start
 
-    def weigh(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
-        """Draw the rows' scales, if any, weigh the rows, and count the mean forest's leaves anew."""
-        from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
+    def weigh(self, work: Work, iteration: int) -> None:
+        """Draw the rows' scales, if any, and weigh the rows."""
         from sampler.bart.kernels.leaf_models.log_linear_pass import weigh  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
 
@@ -65,9 +65,8 @@ class RowNoise:
                 self._mean, self._log_value, self._given, self._outcome, work, iteration
             )
         self._mean.noise[UNIT] = weigh(
-            self._log_value, self._weights, self._num_rows, WEIGHT_SUM_BITS, self._mean.weights
+            self._log_value, self._weights, self._num_rows, WEIGHT_SUM_BITS, self._values, self._mean.weights
         )
-        recount(data, forest, self._mean)
 
     def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
         """Update every tree of the precisions, but in the first iterations: the mean comes first."""
@@ -80,7 +79,7 @@ class RowNoise:
         model = self._precision
         assert model is not None, "there is a forest of precisions"
         total = begin_precision(
-            model.part, model.log_value, self._weights, self._mean.residual, self._mean.noise[SIGMA2],
+            model.part, self._values, self._weights, self._mean.residual, self._mean.noise[SIGMA2],
             self._num_rows,
         )  # fmt: skip
         model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0

@@ -248,7 +248,7 @@ def sum_by_label(data: Data, forest: Forest, model: Model, work: Work, tree: Int
             work.leaves.old[slot] = 0
     widen(model, largest)
     before = slots_of(forest, tree, num_leaves)
-    now = Slots(work.marks.member, before.high, False, labels + 1)
+    now = Slots(work.marks.member, before.high, False, labels + 1, work.codes.counts[0])
     trial = Trial(data.codes[0], np.int64(-1), np.uint8(0), np.uint8(0))
     move_and_sum(model, work, data.num_rows, before, now, trial)
 

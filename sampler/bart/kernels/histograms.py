@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from sampler.bart.kernels.state import CodeSums, LeafPair
-from sampler.kernels.arrays import MISSING, Bool, Byte, Bytes, Bytes2, Int, Ints, Longs
+from sampler.kernels.arrays import MISSING, Bool, Byte, Bytes, Bytes2, Int, Ints, Longs, Longs2
 from sampler.kernels.jit import kernel
 
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
@@ -77,7 +77,28 @@ def histograms(
 
 
 @kernel(allocates=False)
-def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Longs, sizes: Longs) -> None:
+def scatter_two(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
+    """Add two values of each row to the two bins of its code of two columns: they stand side by side."""
+    for i in range(len(first)):
+        one, two = values[2 * i], values[2 * i + 1]
+        a, b = 2 * np.int64(first[i]), 2 * np.int64(second[i])
+        first_one, first_two = first_bins[a] + one, first_bins[a + 1] + two
+        first_bins[a], first_bins[a + 1] = first_one, first_two
+        second_one, second_two = second_bins[b] + one, second_bins[b + 1] + two
+        second_bins[b], second_bins[b + 1] = second_one, second_two
+
+
+@kernel(allocates=False)
+def take_bins(bins: Longs2, sums: Longs2, counts: Longs2) -> None:
+    """Move the two bins of every code of two columns out."""
+    for which in range(2):
+        for code in range(sums.shape[1]):
+            sums[which, code], counts[which, code] = bins[which, 2 * code], bins[which, 2 * code + 1]
+            bins[which, 2 * code] = bins[which, 2 * code + 1] = 0
+
+
+@kernel(allocates=False)
+def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Longs) -> None:
     """Weight x partial residual of each row, and its weight packed with a count of 1; 0 outside the pair."""
     one = np.int64(1) << SIZE_SHIFT
     for i in range(len(pair.slots)):
@@ -85,8 +106,8 @@ def weighted_residuals(pair: LeafPair, residual: Ints, weights: Ints, values: Lo
         inside = (slot == pair.left) | (slot == pair.right)
         weight = np.int64(weights[i])
         value = weight * (np.int64(residual[i]) + (pair.left_old if slot == pair.left else pair.right_old))
-        values[i] = value if inside else 0
-        sizes[i] = one + weight if inside else 0
+        values[2 * i] = value if inside else 0
+        values[2 * i + 1] = one + weight if inside else 0
 
 
 @kernel(allocates=False)
@@ -94,20 +115,14 @@ def weighted_histograms(
     pair: LeafPair, residual: Ints, weights: Ints, first: Bytes, second: Bytes, num_rows: Int, into: CodeSums
 ) -> None:
     """Sum two leaves' weighted rows by code of two columns, and count the rows of each code."""
-    values, sizes, sums, counts = into.values, into.sizes, into.sums, into.counts
-    sums[:] = 0
-    counts[:] = 0
-    block = len(sizes)
+    bins, counts = into.bins, into.counts
+    block = len(into.values) // 2
     for start in range(0, num_rows, block):
         stop = min(start + block, num_rows)
         rows = rows_of_pair(pair, start, stop)
-        weighted_residuals(rows, residual[start:stop], weights[start:stop], values, sizes)
-        for i in range(stop - start):
-            a, b = first[start + i], second[start + i]
-            sums[0, a] += values[i]
-            sums[1, b] += values[i]
-            counts[0, a] += sizes[i]
-            counts[1, b] += sizes[i]
+        weighted_residuals(rows, residual[start:stop], weights[start:stop], into.values)
+        scatter_two(first[start:stop], second[start:stop], into.values, bins[0], bins[1])
+    take_bins(bins, into.sums, counts)
     for which in range(2):
         for code in range(counts.shape[1]):
             into.rows[which, code] = counts[which, code] >> SIZE_SHIFT

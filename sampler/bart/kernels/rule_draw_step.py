@@ -94,12 +94,12 @@ def load_children(
     tree: Int,
     which: Int,
     width: Int,
-    a: Int,
-    b: Int,
-    cut: Int,
-    side: Int,
+    leaves: tuple[Int, Int],
+    rule: tuple[Int, Int],
 ) -> None:
     """Set counts, totals and sizes of the leaves of a drawn rule; their rows hold no old value any more."""
+    a, b = leaves
+    cut, side = rule
     code_sum, code_count = work.codes.sums[which], work.codes.counts[which]
     left = left_count = right = right_count = np.int64(0)
     middle = min(cut + 1, width)
@@ -192,7 +192,7 @@ def draw_split_rule(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, t
         )
     widen(model, max(abs(np.int64(pair.left_old)), abs(np.int64(pair.right_old))))
     leaf[a, GROWABLE], leaf[b, GROWABLE] = children_growable(info, cut, side)
-    load_children(forest, model, work, tree, which, data.high[column] + 1, a, b, cut, side)
+    load_children(forest, model, work, tree, which, data.high[column] + 1, (a, b), (cut, side))
     return 1
 
 

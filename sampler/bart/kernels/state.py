@@ -76,6 +76,7 @@ class Slots(NamedTuple):
     high: Bytes  # [rows]; anything unless wide
     wide: Bool
     leaves: Int
+    counts: Longs  # [capacity], rows (or weight units) in a leaf; passes with weights set it anew
 
 
 class Trial(NamedTuple):
@@ -157,9 +158,8 @@ class RowMarks(NamedTuple):
 class CodeSums(NamedTuple):
     """Sums over rows by code of two columns, and what the exact rule draw makes of them."""
 
-    values: Longs  # [2048], a block of rows: partial residuals, packed with counts where rows have no weights
-    sizes: Longs  # [1024], a block of rows: weights packed with counts
-    bins: Longs2  # [2, 256], packed sums under way; 0 between calls
+    values: Longs  # [2048], a block of rows: partial residuals packed with counts, or two values of each row
+    bins: Longs2  # [2, 512], sums of these by code under way; 0 between calls
     sums: Longs2  # [2, 256]
     counts: Longs2  # [2, 256], rows, or their weights
     rows: Longs2  # [2, 256], rows where counts are weights

@@ -38,7 +38,8 @@ def plane_of(forest: Forest, tree: Int) -> Int:
 @kernel(inline=True, allocates=False)
 def slots_of(forest: Forest, tree: Int, leaves: Int) -> Slots:
     """Collect the rows' slots in a tree of `leaves` leaves."""
-    return Slots(forest.slots[tree], forest.high[plane_of(forest, tree)], leaves > BYTE_LEAVES, leaves)
+    high = forest.high[plane_of(forest, tree)]
+    return Slots(forest.slots[tree], high, leaves > BYTE_LEAVES, leaves, forest.count[tree])
 
 
 @kernel(inline=True, allocates=False)

@@ -6,7 +6,9 @@ from itertools import product
 
 import numpy as np
 import pytest
+from numba import types
 
+from sampler.bart.kernels.leaf_models.parts_pass import PARTS, make_parts
 from sampler.bart.kernels.leaf_models.weighted_pass import (
     BEFORE,
     BEFORE_BUCKET,
@@ -16,6 +18,7 @@ from sampler.bart.kernels.leaf_models.weighted_pass import (
     make_weighted,
 )
 from sampler.bart.kernels.state import Slots, Trial
+from sampler.kernels.arrays import NO_LEAF
 from sampler.kernels.jit import address, warm
 from tests.support.kernel_cases import codes_of, goes_left, padded
 from tests.support.open_kernels import (
@@ -24,6 +27,7 @@ from tests.support.open_kernels import (
 )
 
 ROWS = [1, 63, 64, 200, 1000]
+C_TYPES = {types.uint8: ctypes.c_uint8, types.int64: ctypes.c_int64, types.float64: ctypes.c_double}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -80,7 +84,7 @@ def test_fused_pass(rng):
 
 def slots_of(slots, leaves):
     """Return one-byte slots in the layout of the passes."""
-    return Slots(padded(slots, 255), padded(slots, 255), False, leaves)
+    return Slots(padded(slots, 255), padded(slots, 255), False, leaves, np.zeros(32, np.int64))
 
 
 def check_fused_pass(rng, n, before, now):
@@ -101,36 +105,82 @@ def check_fused_pass(rng, n, before, now):
 
 
 def test_weighted_pass(rng):
-    """The weighted pass equals its twin, also at the largest weights and residuals."""
+    """The weighted pass equals its twin, also at the largest weights and residuals, and counts every leaf.
+
+    With an odd number of rows it has no trial.
+    """
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
         with told(n, before, now):
             check_weighted_pass(rng, n, before, now)
 
 
 def check_weighted_pass(rng, n, before, now):
-    c = case(rng, n, before, now)
+    c = without_trial(case(rng, n, before, now))
     c["residual"][0], weights = 2**25 - 1001, rng.integers(0, 2**26, n).astype(np.int32)
-    which = weighted_kernel(before, now)
-    residual, sums = c["residual"].copy(), np.zeros(32, np.int64)
+    which = kernel_for(WEIGHTED, make_weighted, before, now, tries=c["leaf"] != NO_LEAF)
+    residual, sums, counts = c["residual"].copy(), np.zeros(32, np.int64), np.full(32, 7, np.int64)
     cut, side = rows.shifted(c["cut"], c["side"])
     which(
         residual, c["previous"], c["delta"], c["current"], c["column"], np.uint8(c["leaf"]), np.uint8(cut),
-        np.uint8(side), n, weights, sums,
+        np.uint8(side), n, weights, sums, counts,
     )  # fmt: skip
     after, expected, left, count = twin(**c, now=now, weights=weights)
     np.testing.assert_array_equal(residual, after)
     assert (sums[0], sums[1]) == (left, count)
     assert list(sums[2 : 2 + now]) == expected
+    assert list(counts[:now]) == counted(c["current"], weights, now)
 
 
-def weighted_kernel(before, now):
-    """Return the pass for these leaf counts, callable from Python, as `residual_pass.weighted_pass` picks."""
-    place = BEFORE_BUCKET[before] * len(NOW) + NOW_BUCKET[now]
-    pointers = WEIGHTED[place]
-    kinds = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p]
-    kinds += [ctypes.c_uint8] * 3 + [ctypes.c_int64, ctypes.c_void_p, ctypes.c_void_p]
-    function = ctypes.CFUNCTYPE(None, *kinds)(address(pointers))
-    assert pointers.name == make_weighted(BEFORE[place // len(NOW)], NOW[place % len(NOW)]).__qualname__
+def without_trial(c):
+    """Return a case without a trial rule, where its number of rows is odd."""
+    return c | ({"leaf": NO_LEAF} if len(c["column"]) % 2 else {})
+
+
+def counted(slots, weights, leaves):
+    """Return the weight of each leaf."""
+    return [int(weights[slots == k].sum(dtype=np.int64)) for k in range(leaves)]
+
+
+def test_parts_pass(rng):
+    """The pass of log-linear forests multiplies rows and sums their whole parts as its twin.
+
+    With an odd number of rows it has no trial.
+    """
+    for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
+        with told(n, before, now):
+            check_parts_pass(rng, n, before, now)
+
+
+def check_parts_pass(rng, n, before, now):
+    c = without_trial(case(rng, n, before, now))
+    c.pop("residual")
+    part, factors, scale = rng.uniform(size=n), rng.uniform(0.5, 2.0, 32), 2.0**30
+    log_value, sums = rng.integers(-(2**20), 2**20, n).astype(np.int32), np.zeros(32, np.int64)
+    after, expected_log = part * factors[c["previous"]], log_value - c["delta"][c["previous"]]
+    _, expected, left, count = twin(
+        np.rint(after * scale).astype(np.int64), **c | {"delta": np.zeros(32, np.int64)}, now=now
+    )
+    cut, side = rows.shifted(c["cut"], c["side"])
+    kernel_for(PARTS, make_parts, before, now, tries=c["leaf"] != NO_LEAF)(
+        part, log_value, c["previous"], factors, c["delta"], c["current"], c["column"], np.uint8(c["leaf"]),
+        np.uint8(cut), np.uint8(side), n, scale, sums,
+    )  # fmt: skip
+    np.testing.assert_array_equal(part, after)
+    np.testing.assert_array_equal(log_value, expected_log)
+    assert (sums[0], sums[1]) == (left, count)
+    assert list(sums[2 : 2 + now]) == expected
+
+
+def kernel_for(passes, make, before, now, *, tries):
+    """Return the pass for these leaf counts, callable from Python, as the leaf models pick it."""
+    row, column = BEFORE_BUCKET[before], NOW_BUCKET[now]
+    entry = passes[(tries * len(BEFORE) + row) * len(NOW) + column]
+    assert entry.name == make(BEFORE[row], NOW[column], tries=tries).__qualname__
+    kinds = [
+        ctypes.c_void_p if isinstance(kind, types.CPointer) else C_TYPES[kind]
+        for kind in entry.signature(None).args
+    ]
+    function = ctypes.CFUNCTYPE(None, *kinds)(address(entry))
     return lambda *given: function(*(a.ctypes.data if hasattr(a, "ctypes") and a.ndim else a for a in given))
 
 
@@ -144,14 +194,15 @@ def test_scatter_pass(rng, now, weighted):
     before_slots = rng.integers(0, before, n)
     delta = rng.integers(-1000, 1000, before).astype(np.int32)
     weights = rng.integers(0, 1000, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
-    residual, sums = c["residual"].copy(), np.zeros(now + 2, np.int64)
+    residual, sums, counts = c["residual"].copy(), np.zeros(now + 2, np.int64), np.full(now, 7, np.int64)
     cut, side = rows.shifted(c["cut"], c["side"])
     low, high = (
         [(x & 255).astype(np.uint8) for x in (before_slots, slots)],
         [(x >> 8).astype(np.uint8) for x in (before_slots, slots)],
     )
     residual_pass.scatter_pass(
-        residual, Slots(low[0], high[0], True, before), delta, Slots(low[1], high[1], True, now),
+        residual, Slots(low[0], high[0], True, before, counts), delta,
+        Slots(low[1], high[1], True, now, counts),
         Trial(c["column"], leaf, np.uint8(cut), np.uint8(side)), weights, n, sums,
         np.zeros((4, now), np.int64),
     )  # fmt: skip
@@ -162,6 +213,7 @@ def test_scatter_pass(rng, now, weighted):
     np.testing.assert_array_equal(residual, after)
     assert (sums[0], sums[1]) == (left, count)
     assert list(sums[2:]) == expected
+    assert list(counts) == (counted(slots, weights, now) if weighted else [7] * now)
 
 
 @pytest.mark.parametrize("n", ROWS)

@@ -14,6 +14,7 @@ from tests.support.open_kernels import (
     below_split,
     histograms,
     pairs,
+    parts_by_code,
     rows,
     rule_draw,
 )
@@ -42,16 +43,16 @@ def test_histograms(rng, n, weighted):
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32)
     sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
-    values, sizes, bins = np.full(2048, 5, np.int64), np.full(1024, 5, np.int64), np.zeros((2, 256), np.int64)
+    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
     terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
-    into = CodeSums(values, sizes, bins, sums, counts, found, terms, terms, info)
+    into = CodeSums(values, bins, sums, counts, found, terms, terms, info)
     pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50), np.int32(70))
     (first, second), all_rows = [padded(column, 0) for column in columns], padded(residual, 0)
     if weighted:
         histograms.weighted_histograms(pair, all_rows, weights, first, second, n, into)
     else:
         histograms.histograms(pair, all_rows, first, second, 21, 6, into)
-        assert not bins.any()
+    assert not bins.any()
     inside = (slots == 1) | (slots == 3)
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
     partial = w * (residual + np.where(slots == 1, -50, 70))
@@ -60,6 +61,33 @@ def test_histograms(rng, n, weighted):
             here = inside & (column == code)
             assert sums[which, code] == partial[here].sum()
             assert counts[which, code] == w[here].sum()
+            if weighted:
+                assert found[which, code] == here.sum()
+
+
+@pytest.mark.parametrize("n", [100, 5000])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_parts_by_code(rng, n, weighted):
+    """Sums of parts without the tree, and counts, by code cover the rows of the two leaves only."""
+    slots = rng.integers(0, 4, n).astype(np.uint8)
+    part, scale = rng.uniform(size=n), 2.0**30
+    columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
+    weights = rng.integers(0, 2**23, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
+    sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
+    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
+    terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
+    into = CodeSums(values, bins, sums, counts, found, terms, terms, info)
+    pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50_000), np.int32(70_000))
+    first, second = [padded(column, 0) for column in columns]
+    parts_by_code.sum_by_code(padded(part, 0.0), weights, scale, pair, first, second, n, into)
+    assert not bins.any()
+    inside = (slots == 1) | (slots == 3)
+    without = part * np.where(slots == 1, np.exp(50_000 * 2.0**-20), np.exp(-70_000 * 2.0**-20))
+    for which, column in enumerate(columns):
+        for code in range(256):
+            here = inside & (column == code)
+            assert sums[which, code] == pytest.approx(np.sum(without[here]) * scale, abs=float(here.sum()))
+            assert counts[which, code] == (weights[here].sum() if weighted else here.sum())
             if weighted:
                 assert found[which, code] == here.sum()
 

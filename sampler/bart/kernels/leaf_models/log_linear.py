@@ -12,8 +12,19 @@ from typing import NamedTuple
 import numpy as np
 
 from sampler.bart.kernels.leaf_models import log_linear_pass as passes
+from sampler.bart.kernels.leaf_models import parts_by_code
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
-from sampler.bart.kernels.state import BROKEN, VALUE, CodeSums, LeafPair, Slots, Trial, Work
+from sampler.bart.kernels.leaf_models.residual_pass import byte_leaf, place_of_pass
+from sampler.bart.kernels.state import (
+    BROKEN,
+    MOST_LEAVES,
+    VALUE,
+    CodeSums,
+    LeafPair,
+    Slots,
+    Trial,
+    Work,
+)
 from sampler.kernels.arrays import (
     Bool,
     Byte,
@@ -28,6 +39,7 @@ from sampler.kernels.arrays import (
     Longs,
     Words,
 )
+from sampler.kernels.function_pointers import call_pass
 from sampler.kernels.random import gamma
 
 # places in LogLinear.leaf_law: of the Gamma; the log evidence of no rows at all; r of a row of weight 1
@@ -44,7 +56,7 @@ class LogLinear(NamedTuple):
     part: Floats  # [rows], what a row adds to s: its rate times f, up to the same
     weights: Ints  # [n], r of each row in units of leaf_law[COUNT]; empty: all 1
     scale: Floats  # [1], a power of two: parts are summed as whole multiples of its inverse
-    wholes: Longs  # [rows], room for a pass
+    passes: Longs  # addresses of the fused passes
     factors: Floats  # [leaves of any tree], room for a pass
     log_gamma: Floats  # log Gamma(shape + k / 2)
 
@@ -102,14 +114,21 @@ def move_and_sum(
     model: LogLinear, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial
 ) -> None:
     """Move the rows and sum their parts; where these have outgrown the scale, sum by a coarser one."""
-    passes.set_factors(work.pending.delta, before.leaves, model.factors)
-    passes.move_and_sum(
-        model.part, model.log_value, model.weights, model.scale[0], num_rows, before, work.pending.delta,
-        model.factors, now, trial, model.wholes, work.leaves.sums,
-    )  # fmt: skip
+    delta, sums = work.pending.delta, work.leaves.sums
+    passes.set_factors(delta, before.leaves, model.factors)
+    if max(before.leaves, now.leaves) <= MOST_LEAVES:
+        arguments = (
+            model.part, model.log_value, before.low, model.factors, delta, now.low, trial.column,
+            byte_leaf(trial), trial.cut, trial.side, num_rows, model.scale[0], sums,
+        )  # fmt: skip
+        call_pass(model.passes[place_of_pass(before, now, trial)], arguments)
+        if len(model.weights) > 0:
+            sums[1] = passes.count_left(model.weights, num_rows, now, trial)
+    else:
+        passes.move_and_scatter(model, num_rows, before, delta, now, trial, sums)
     while passes.outgrown(work.leaves.sums, now.leaves):
         model.scale[0] /= passes.COARSER
-        passes.sum_parts(model.part, model.weights, model.scale[0], num_rows, now, trial, work.leaves.sums)
+        passes.sum_parts(model, num_rows, now, trial, work.leaves.sums)
 
 
 def measure(_model: LogLinear) -> None:
@@ -155,10 +174,9 @@ def left_part(
 
 
 def sum_by_code(model: LogLinear, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
-    """Sum parts without this tree and count by code; count rows apart only where some have weight 0."""
-    for which in range(1 if own == other else 2):
-        passes.sum_by_code(
-            model.part, model.weights, model.scale[0], pair, data.codes[own if which == 0 else other],
-            data.num_rows, into.sums[which], into.counts[which], into.rows[which],
-        )  # fmt: skip
+    """Sum parts without this tree and count by code; count rows apart only where they have weights."""
+    parts_by_code.sum_by_code(
+        model.part, model.weights, model.scale[0], pair, data.codes[own], data.codes[other], data.num_rows,
+        into,
+    )  # fmt: skip
     return len(model.weights) > 0

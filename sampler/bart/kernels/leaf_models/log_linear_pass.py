@@ -10,8 +10,8 @@ import math
 
 import numpy as np
 
-from sampler.bart.kernels.state import MOST_LEAVES, LeafPair, Slots, Trial
-from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs
+from sampler.bart.kernels.state import LeafPair, Slots, Trial
+from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs, Model
 from sampler.kernels.exponential import FARTHEST, WHOLE, WHOLE_BITS, exponential_within
 from sampler.kernels.jit import kernel
 
@@ -92,19 +92,11 @@ def set_factors(delta: Ints, leaves: Int, factors: Floats) -> None:
 
 @kernel(allocates=False)
 def move_and_scatter(
-    part: Floats,
-    log_value: Ints,
-    weights: Ints,
-    scale: Float,
-    num_rows: Int,
-    before: Slots,
-    delta: Ints,
-    factors: Floats,
-    now: Slots,
-    trial: Trial,
-    sums: Longs,
+    model: Model, num_rows: Int, before: Slots, delta: Ints, now: Slots, trial: Trial, sums: Longs
 ) -> None:
-    """Move and sum as `move_and_sum`, for trees of any size."""
+    """Move and sum as the fused passes (`parts_pass`), for trees of any size."""
+    part, log_value, weights = model.part, model.log_value, model.weights
+    factors, scale = model.factors, model.scale[0]
     for k in range(TRIAL + now.leaves):
         sums[k] = 0
     left = count = np.int64(0)
@@ -123,67 +115,19 @@ def move_and_scatter(
 
 
 @kernel(allocates=False)
-def move_and_sum(
-    part: Floats,
-    log_value: Ints,
-    weights: Ints,
-    scale: Float,
-    num_rows: Int,
-    before: Slots,
-    delta: Ints,
-    factors: Floats,
-    now: Slots,
-    trial: Trial,
-    wholes: Longs,
-    sums: Longs,
-) -> None:
-    """Multiply the rows by the factors of their slots before, then sum the parts by the slots now.
-
-    `wholes`: room for the parts in whole units.
-    """
-    if before.wide or now.wide or now.leaves > MOST_LEAVES:
-        move_and_scatter(part, log_value, weights, scale, num_rows, before, delta, factors, now, trial, sums)
-        return
-    previous, current, column = before.low, now.low, trial.column
+def count_left(weights: Ints, num_rows: Int, now: Slots, trial: Trial) -> Int:
+    """Sum the weights of the rows that a rule tried at a leaf of a tree of one-byte slots sends left."""
+    count = np.int64(0)
     for i in range(num_rows):
-        p = previous[i]
-        value = part[i] * factors[p]
-        part[i] = value
-        log_value[i] -= delta[p]
-        wholes[i] = whole(value, scale)
-    zero = np.int64(0)
-    rest = zero
-    for i in range(num_rows):
-        rest += wholes[i]
-    for k in range(now.leaves - 1):
-        slot, total = np.uint8(k), zero
-        for i in range(num_rows):
-            total += wholes[i] if current[i] == slot else zero
-        sums[TRIAL + k] = total
-        rest -= total
-    sums[TRIAL + now.leaves - 1] = rest
-    sums[0] = sums[1] = 0
-    if trial.leaf < 0:
-        return
-    leaf, cut, side = np.uint8(trial.leaf), trial.cut, trial.side
-    left = count = zero
-    for i in range(num_rows):
-        inside = (current[i] == leaf) & (np.uint8(column[i] + side) <= cut)
-        left += wholes[i] if inside else zero
-        count += np.int64(inside)
-    if len(weights) > 0:
-        count = zero
-        for i in range(num_rows):
-            inside = (current[i] == leaf) & (np.uint8(column[i] + side) <= cut)
-            count += np.int64(weights[i]) if inside else zero
-    sums[0], sums[1] = left, count
+        inside = (now.low[i] == trial.leaf) & (np.uint8(trial.column[i] + trial.side) <= trial.cut)
+        count += np.int64(weights[i]) if inside else np.int64(0)
+    return count
 
 
 @kernel(allocates=False)
-def sum_parts(
-    part: Floats, weights: Ints, scale: Float, num_rows: Int, now: Slots, trial: Trial, sums: Longs
-) -> None:
-    """Sum the parts by slots, as `move_and_sum` does after the move."""
+def sum_parts(model: Model, num_rows: Int, now: Slots, trial: Trial, sums: Longs) -> None:
+    """Sum the parts by slots, as a pass does after the move."""
+    part, weights, scale = model.part, model.weights, model.scale[0]
     for k in range(TRIAL + now.leaves):
         sums[k] = 0
     left = count = np.int64(0)
@@ -227,14 +171,12 @@ def old_factors(pair: LeafPair) -> tuple[Float, Float]:
 def give_back(part: Floats, log_value: Ints, pair: LeafPair) -> None:
     """Divide the rows of two leaves by their old values."""
     left_factor, right_factor = old_factors(pair)
-    slots = pair.slots
+    slots, left, right = pair.slots, pair.left, pair.right
+    left_old, right_old, zero = pair.left_old, pair.right_old, np.int32(0)
     for i in range(len(slots)):
-        if slots[i] == pair.left:
-            part[i] *= left_factor
-            log_value[i] -= pair.left_old
-        elif slots[i] == pair.right:
-            part[i] *= right_factor
-            log_value[i] -= pair.right_old
+        slot = slots[i]
+        part[i] *= left_factor if slot == left else (right_factor if slot == right else 1.0)
+        log_value[i] -= left_old if slot == left else (right_old if slot == right else zero)
 
 
 @kernel(allocates=False)
@@ -242,8 +184,9 @@ def reroute(pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Send the rows of two leaves by a new rule."""
     slots, left, right = pair.slots, pair.left, pair.right
     for i in range(len(slots)):
-        if (slots[i] == left) | (slots[i] == right):
-            slots[i] = left if np.uint8(column[i] + side) <= cut else right
+        slot = slots[i]
+        new = left if np.uint8(column[i] + side) <= cut else right
+        slots[i] = new if (slot == left) | (slot == right) else slot
 
 
 @kernel(allocates=False)
@@ -262,58 +205,22 @@ def left_part(
     return total, count
 
 
-@kernel(allocates=False)
-def sum_by_code(
-    part: Floats, weights: Ints, scale: Float, pair: LeafPair, column: Bytes, num_rows: Int, sums: Longs,
-    counts: Longs, rows: Longs,
-) -> None:  # fmt: skip
-    """Sum parts without this tree, count, and number the rows of two leaves, by code of a column."""
-    left_factor, right_factor = old_factors(pair)
-    sums[:] = 0
-    counts[:] = 0
-    rows[:] = 0
-    for i in range(num_rows):
-        slot = pair.slots[i]
-        if (slot == pair.left) | (slot == pair.right):
-            code = column[i]
-            sums[code] += whole(part[i] * (left_factor if slot == pair.left else right_factor), scale)
-            counts[code] += np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
-            rows[code] += 1
-
-
 @kernel(allocates=False, entry=True)
-def begin_precision(
-    part: Floats, log_value: Ints, weights: Floats, residual: Ints, variance: Float, num_rows: Int
+def weigh(
+    log_value: Ints, precision: Floats, num_rows: Int, bits: Int, values: Floats, weights: Ints
 ) -> Float:
-    """Set every row's part, w e^2 f / (2 variance), for a forest of precisions; returns their sum.
-
-    `weights` w float64 [n], empty: all 1; e is the residual, and `variance` that of a row of weight 1 where f
-    is 1.
-    """
-    total = 0.0
-    for start in range(0, num_rows, ROWS_OF_A_SUM):
-        of_block = 0.0
-        for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
-            error = float(residual[i])
-            weight = weights[i] if len(weights) > 0 else 1.0
-            part[i] = 0.5 * weight * error * error / variance * exponential(STEP * float(log_value[i]))
-            of_block += part[i]
-        total += of_block
-    return total
-
-
-@kernel(allocates=False, entry=True)
-def weigh(log_value: Ints, precision: Floats, num_rows: Int, bits: Int, weights: Ints) -> Float:
-    """Set whole weights in proportion to `precision` times f; returns their unit.
+    """Set every row's f, and whole weights in proportion to `precision` times f; returns their unit.
 
     It is the power of two with which they sum to just under 2^bits, and none exceeds 2^30. A row of given
     weight 0 has weight 0, any other at least 1. `precision` float64 [n], empty: all 1.
     """
+    for i in range(num_rows):
+        values[i] = exponential(STEP * float(log_value[i]))
     total = largest = 0.0
     for start in range(0, num_rows, ROWS_OF_A_SUM):
         of_block = 0.0
         for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
-            weight = exponential(STEP * float(log_value[i])) * (precision[i] if len(precision) > 0 else 1.0)
+            weight = values[i] * (precision[i] if len(precision) > 0 else 1.0)
             of_block += weight
             largest = max(largest, weight)
         total += of_block
@@ -321,9 +228,28 @@ def weigh(log_value: Ints, precision: Floats, num_rows: Int, bits: Int, weights:
     unit = 2.0**exponent
     for i in range(num_rows):
         weight = precision[i] if len(precision) > 0 else 1.0
-        if weight > 0.0:
-            rounded = np.rint(exponential(STEP * float(log_value[i])) * weight / unit)
-            weights[i] = np.int32(max(rounded, 1.0))
-        else:
-            weights[i] = 0
+        rounded = np.int32(max(np.rint(values[i] * weight / unit), 1.0))
+        weights[i] = rounded if weight > 0.0 else np.int32(0)
     return unit
+
+
+@kernel(allocates=False, entry=True)
+def begin_precision(
+    part: Floats, values: Floats, weights: Floats, residual: Ints, variance: Float, num_rows: Int
+) -> Float:
+    """Set every row's part, w e^2 f / (2 variance), for a forest of precisions; returns their sum.
+
+    `values` are the rows' f, `weights` w float64 [n], empty: all 1; e is the residual, and `variance` that of
+    a row of weight 1 where f is 1.
+    """
+    for i in range(num_rows):
+        error = float(residual[i])
+        weight = weights[i] if len(weights) > 0 else 1.0
+        part[i] = 0.5 * weight * error * error / variance * values[i]
+    total = 0.0
+    for start in range(0, num_rows, ROWS_OF_A_SUM):
+        of_block = 0.0
+        for i in range(start, min(start + ROWS_OF_A_SUM, num_rows)):
+            of_block += part[i]
+        total += of_block
+    return total

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numba import types
 
-from sampler.bart.kernels.leaf_models.weighted_pass import BEFORE_BUCKET, NOW, NOW_BUCKET
+from sampler.bart.kernels.leaf_models.weighted_pass import BEFORE, BEFORE_BUCKET, NOW, NOW_BUCKET
 from sampler.bart.kernels.state import MOST_LEAVES, TRIAL, Slots, Trial
 from sampler.kernels.arrays import (
     NO_LEAF,
@@ -118,15 +118,22 @@ def fused_pass(
 
 
 @kernel(inline=True, allocates=False)
+def place_of_pass(before: Slots, now: Slots, trial: Trial) -> Int:
+    """Find the place of the pass for two trees and a trial, if any, among those of `weighted_pass.passes`."""
+    place = BEFORE_BUCKET[before.leaves] * len(NOW) + NOW_BUCKET[now.leaves]
+    return place + (len(BEFORE) * len(NOW) if trial.leaf >= 0 else 0)
+
+
+@kernel(inline=True, allocates=False)
 def weighted_pass(
     passes: Longs, residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, num_rows: Int,
     weights: Ints, sums: Longs,
 ) -> None:  # fmt: skip
     """Run the fused pass with weights, int32 [n]."""
-    which = WEIGHTS + BEFORE_BUCKET[before.leaves] * len(NOW) + NOW_BUCKET[now.leaves]
+    which = WEIGHTS + place_of_pass(before, now, trial)
     arguments = (
         residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, num_rows,
-        weights, sums,
+        weights, sums, now.counts,
     )  # fmt: skip
     call_pass(passes[which], arguments)
 
@@ -136,10 +143,12 @@ def scatter_pass(
     residual: Ints, before: Slots, delta: Ints, now: Slots, trial: Trial, weights: Ints, num_rows: Int,
     sums: Longs, lanes: Longs2,
 ) -> None:  # fmt: skip
-    """Move the residual and sum it for trees of any size, with weights or without (an empty array)."""
+    """Move the residual and sum it for trees of any size, with weights, counted by leaf too, or without."""
     lanes[:, : now.leaves] = 0  # four, so that neighbouring rows of one leaf don't wait for each other's sum
     left = count = np.int64(0)
     weighted = len(weights) > 0
+    if weighted:
+        now.counts[: now.leaves] = 0
     for i in range(num_rows):
         p = np.int64(before.low[i])
         if before.wide:
@@ -151,6 +160,8 @@ def scatter_pass(
         residual[i] = r
         weight = np.int64(weights[i]) if weighted else np.int64(1)
         lanes[i & 3, s] += weight * r
+        if weighted:
+            now.counts[s] += weight
         if s == trial.leaf and np.uint8(trial.column[i] + trial.side) <= trial.cut:
             left += weight * r
             count += weight

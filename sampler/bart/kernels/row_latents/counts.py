@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -17,6 +18,14 @@ from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, normal, uniform
 
 
+class CountRows(NamedTuple):
+    """Rows of counts."""
+
+    y: Floats  # [n], counts
+    mean: Floats  # [n], of a row that is no structural zero
+    structural: Bytes  # [n], 1 for structural zeros; empty: none
+
+
 @kernel(allocates=False, entry=True)
 def set_means(log_value: Ints, exposure: Floats, num_rows: Int, mean: Floats) -> None:
     """Set every row's mean, its exposure times f; exposures are those times the mean rate."""
@@ -26,14 +35,15 @@ def set_means(log_value: Ints, exposure: Floats, num_rows: Int, mean: Floats) ->
 
 @kernel(allocates=False, entry=True)
 def draw_zeros(
-    y: Floats, mean: Floats, dispersion: Float, latent: Ints, residual: Ints, offset: Float, step: Float,
-    power: Float, random: Words, structural: Bytes,
+    rows: CountRows, dispersion: Float, latent: Ints, residual: Ints, offset: Float, step: Float,
+    power: Float, random: Words,
 ) -> None:  # fmt: skip
     """Draw which zeros are structural, given the rest with the rows' gamma variables integrated out.
 
     `dispersion` is infinite for Poisson counts. A structural zero has prior probability Phi(offset + g), g
     the latent outcome less its residual. With a likelihood of power 0 every row's is drawn from the prior.
     """
+    y, mean, structural = rows
     for i in range(len(y)):
         structural[i] = 0
         if y[i] > 0.0 and power > 0.0:
@@ -48,13 +58,12 @@ def draw_zeros(
 
 
 @kernel(allocates=False, entry=True)
-def set_parts(
-    y: Floats, mean: Floats, dispersion: Float, structural: Bytes, power: Float, random: Words, part: Floats
-) -> Float:
+def set_parts(rows: CountRows, dispersion: Float, power: Float, random: Words, part: Floats) -> Float:
     """Set every row's part, its mean times its gamma variable, drawn here; returns their sum.
 
-    A structural zero has part 0, and so have all rows where `structural` marks them.
+    A structural zero has part 0.
     """
+    y, mean, structural = rows
     total = 0.0
     for start in range(0, len(y), ROWS_OF_A_SUM):
         of_block = 0.0
@@ -72,14 +81,13 @@ def set_parts(
 
 
 @kernel(allocates=False)
-def log_density(
-    dispersion: Float, y: Floats, mean: Floats, structural: Bytes, values: Floats, tally: Longs, power: Float
-) -> Float:
+def log_density(dispersion: Float, rows: CountRows, values: Floats, tally: Longs, power: Float) -> Float:
     """Log posterior density of the logarithm of the dispersion, up to a constant.
 
     Its inverse root is half-normal(0, 1). `tally` has the number of rows, without structural zeros, by
     distinct value of y.
     """
+    y, mean, structural = rows
     seen, of_values = np.int64(0), 0.0
     for j in range(len(values)):
         seen += tally[j]
@@ -96,8 +104,8 @@ def log_density(
 
 @kernel(allocates=False, entry=True)
 def draw_dispersion(
-    dispersion: Float, y: Floats, mean: Floats, structural: Bytes, group: Ints, values: Floats, tally: Longs,
-    power: Float, width: Float, steps: Int, random: Words,
+    dispersion: Float, rows: CountRows, group: Ints, values: Floats, tally: Longs, power: Float, width: Float,
+    steps: Int, random: Words,
 ) -> Float:  # fmt: skip
     """Draw the dispersion by a random walk of its logarithm; the rows' gamma variables are integrated out.
 
@@ -105,10 +113,8 @@ def draw_dispersion(
     ----------
     dispersion
         Present value.
-    y, mean
-        Counts and their means, float64 [n].
-    structural
-        Marks of structural zeros, uint8 [n]; empty: none.
+    rows
+        Counts, their means and marks of structural zeros.
     group
         Place of each row's count in `values`, int32 [n].
     values
@@ -129,15 +135,15 @@ def draw_dispersion(
 
     """
     tally[:] = 0
-    for i in range(len(y)):
-        if len(structural) == 0 or structural[i] == 0:
+    for i in range(len(rows.y)):
+        if len(rows.structural) == 0 or rows.structural[i] == 0:
             tally[group[i]] += 1
-    present = log_density(dispersion, y, mean, structural, values, tally, power)
+    present = log_density(dispersion, rows, values, tally, power)
     for _ in range(steps):
         proposed = dispersion * math.exp(width * normal(random))
         if not 1e-6 < proposed < 1e9:
             continue
-        density = log_density(proposed, y, mean, structural, values, tally, power)
+        density = log_density(proposed, rows, values, tally, power)
         if math.log(uniform(random)) < density - present:
             dispersion, present = proposed, density
     return dispersion
