@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,18 +21,24 @@ if TYPE_CHECKING:
 
 GROUP = "class-lines"  # of kernels
 SLOPE_SD = 3.61  # prior scale of a line's log f, that of the trees where k is 2
+# Slopes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a tree takes
+# as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.
+UPDATE, UPDATE_ROW, SHARE, LONGEST_PERIOD = 200.0, 0.1, 0.25, 8
 
 
 class ClassSlopes:
     """The slopes of one chain, int32 [class, term] in steps, and their standard deviation, float64 [1]."""
 
-    def __init__(self, training: LinearTraining, is_class: NDArray[np.int32], num_rows: int) -> None:
+    def __init__(
+        self, training: LinearTraining, is_class: NDArray[np.int32], num_trees: int, num_rows: int
+    ) -> None:
         from sampler.bart.kernels.steps import class_lines as kernels  # noqa: PLC0415  # kernels load late
 
         rotation, turned = training.turned
         (classes, _), terms = is_class.shape, len(turned)
         basis = np.zeros((terms, num_rows))
         basis[:, : turned.shape[1]] = turned
+        self.period = period_of(turned.shape[1], terms, num_trees)
         self.slopes = np.zeros((classes, terms), np.int32)
         self.spread = np.array([training.terms.slope_scale])
         self._kept: list[NDArray[np.int32]] = []
@@ -78,3 +85,9 @@ class ClassSlopes:
         """Hand over the slopes kept since the last take, as trees of one leaf, by the forest's name."""
         kept, self._kept = self._kept, []
         return {CLASS_FOREST: as_stumps(np.array(kept, np.int32), sigma)}
+
+
+def period_of(rows: int, terms: int, num_trees: int) -> int:
+    """Choose the number of iterations from one draw of slopes to the next."""
+    trees = num_trees * (UPDATE + UPDATE_ROW * rows)
+    return min(math.ceil(rows * terms / (SHARE * trees)), LONGEST_PERIOD)

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 GROUP = "linear"  # of kernels
 TAU = "slope_sd"
-ROWS = 10_000  # of which a basis is found: any is valid, a good one makes slopes independent
 
 
 @dataclass(frozen=True)
@@ -43,7 +42,7 @@ class LinearTraining:
         warm(GROUP)
         count = len(self.z)
         gram, rotation, basis = np.empty((count, count)), np.empty((count, count)), np.empty_like(self.z)
-        kernels.sum_products(self.z, ROWS, gram)
+        kernels.sum_products(self.z, gram)
         kernels.find_rotation(gram, rotation)
         kernels.turn_terms(self.z, rotation, basis)
         return rotation, basis
@@ -66,8 +65,11 @@ class LinearSlopes:
             shift=np.zeros(rows, np.int32),
             rest=np.zeros(rows),
             turned=np.zeros(count),
+            product=np.zeros(count),
+            square=np.zeros(count),
             scale=scale / outcome.step,
         )
+        kernels.sum_squares(self._part)
 
     def apply(self, outcome: Outcome, residual: NDArray[np.int32]) -> None:
         """Take the linear part out of a residual that has it all."""

@@ -154,10 +154,10 @@ def slope_columns(slopes: str | Sequence[str] | None, groups: Sequence[str]) -> 
     return names
 
 
-def _names(given: str | Sequence[str] | None, field: str, most: int) -> tuple[str, ...]:
-    names = () if given is None else (given,) if isinstance(given, str) else tuple(given)
+def _names(columns: str | Sequence[str] | None, field: str, most: int) -> tuple[str, ...]:
+    names = () if columns is None else (columns,) if isinstance(columns, str) else tuple(columns)
     if not all(isinstance(name, str) for name in names):
-        message = f"{field} must be names of columns, not {given!r}"
+        message = f"{field} must be names of columns, not {columns!r}"
         raise SettingsError(message, field=field, code="not_accepted")
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:

@@ -107,8 +107,8 @@ class LinearTerms:
             values = design[position]
             own = _standardised(position, values[~np.isnan(values)], schema)
             if not own:
-                told = f"slopes: {name!r} has a single value, so there is no slope: leave it out"
-                raise SettingsError(told, field="slopes", code="not_applicable")
+                message = f"slopes: {name!r} has a single value, so there is no slope: leave it out"
+                raise SettingsError(message, field="slopes", code="not_applicable")
             rows += own
         return cls(**_by_field(rows), slope_scale=sd) if rows else None
 

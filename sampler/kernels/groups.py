@@ -37,6 +37,7 @@ GROUPS = {
     "base": Group(
         (
             "kernels.random",
+            "kernels.dot_product",
             "kernels.exponential",
             "bart.kernels.tree_prior",
             "kernels.rows",
@@ -108,9 +109,9 @@ GROUPS = {
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
-    "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",)),
+    "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",), LOG_LINEAR),
     "log-linear-trees": Group(
-        ("bart.kernels.tree_update", "bart.kernels.forest_sweep"),
+        ("bart.kernels.leaf_models.parts_pass", "bart.kernels.tree_update", "bart.kernels.forest_sweep"),
         ("base", "passes", "log-linear", "bart"),
         LOG_LINEAR,
     ),
@@ -119,7 +120,9 @@ GROUPS = {
     "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(
-        ("bart.kernels.rule_draw", "bart.kernels.rule_draw_step"), ("base", "log-linear", "rule"), LOG_LINEAR
+        ("bart.kernels.leaf_models.parts_by_code", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),
+        ("base", "log-linear", "rule"),
+        LOG_LINEAR,
     ),
 }
 

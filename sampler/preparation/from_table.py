@@ -17,7 +17,7 @@ from sampler.data.censoring.outcomes import (
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
-from sampler.data.data_warnings import copy_warnings, index_warnings, outlier_warnings
+from sampler.data.data_warnings import copy_warnings, index_warnings, name_warnings, outlier_warnings
 from sampler.data.encode import train_column
 from sampler.data.groupings import (
     Groupings,
@@ -166,7 +166,9 @@ def prepare(
     looked_at = outcome, design, weight, codes
     of_censored = (target.name, outcome, roles) if censored else None
     has_units = bool(prior.keys() & {*ABSOLUTE})
-    resolved, transform = choose_by_outcomes(resolved, looked_at, of_censored, has_units=has_units)
+    resolved, transform = choose_by_outcomes(
+        resolved, looked_at, of_censored, has_units=has_units, grouped=bool(grouped)
+    )
     learnt, limits = transformed(transform, outcome, censored)
     expected, noise = learnt, None
     if limits is not None:
@@ -195,14 +197,15 @@ def prepare(
     warnings = [
         *choice.warnings,
         *index_warnings(X, y),
+        *(name_warnings(table, y, target.name) if own_name else []),
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
         *METHODS[resolved.method].warnings(training, schema),
     ]
-    kept = design[:, places] if linear or terms else None
+    raw_values = design[:, places] if linear or terms else None
     return PreparedFit(
-        training, schema, grid, warnings, default_grid, kept, transform, exposed, groupings, names
+        training, schema, grid, warnings, default_grid, raw_values, transform, exposed, groupings, names
     )
 
 

@@ -53,12 +53,14 @@ def choose_by_outcomes(
     censored: tuple[str, NDArray[np.float64], Mapping[str, RawColumn]] | None,
     *,
     has_units: bool,
+    grouped: bool,
 ) -> tuple[Settings, Transform | None]:
     """Choose the transform and the linear part where their settings are "auto".
 
     `rows` are the outcomes, the columns, the weights (or None) and the codes; `censored` what
     `choose_censored_transform` takes of censored outcomes, for which no linear part is looked for;
-    `has_units`: the prior has constants in units of the outcome, which then stays as it is.
+    `has_units`: the prior has constants in units of the outcome, which then stays as it is. `grouped`: groups
+    stand beside the trees, and then a linear part does too, as in a linear mixed model.
     """
     named, linear = settings.transform, settings.linear
     if has_units and named == "auto":
@@ -70,6 +72,7 @@ def choose_by_outcomes(
     if linear == "auto" and settings.family == "categorical":
         linear = may_have_line(rows[1], int(rows[0].max()) + 1)
     elif linear == "auto":
-        linear = not has_units and censored is None and is_better_with_line(transform, *rows)
+        linear = not has_units and censored is None
+        linear = linear and (may_have_line(rows[1], 1) if grouped else is_better_with_line(transform, *rows))
     kind = transform.kind if transform else NO_TRANSFORM
     return replace(settings, transform=kind, linear=linear), transform

@@ -48,6 +48,7 @@ class PreparedFit:
             warnings=self.warnings,
             default_grid=self.default_grid,
             num_rows=self.training.num_counted,
+            typical_weight=self.training.typical_weight,
             linear=linear.terms if linear else None,
             reference_values=self.reference_values,
             transform=self.transform,

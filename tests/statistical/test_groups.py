@@ -127,6 +127,6 @@ def test_calibrated():
     """The rank of the truth among its posterior draws is uniform."""
     model = Model("groups", num_rows=60, num_trees=5)
     groups, rng = groups_of(model), np.random.default_rng(11)
-    ranks = [ranks_of(model, groups, seed, rng) for seed in range(128)]
+    ranks = [ranks_of(model, groups, seed, rng) for seed in range(64)]
     p = {name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}
     all_above(p, ALARM)

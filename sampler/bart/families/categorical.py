@@ -107,7 +107,7 @@ class Categorical(Likelihood):
         self._scale = LeafScale(constants, settings.num_trees, first) if constants.k_df else None
         self._lines = None
         if training.linear is not None:
-            self._lines = ClassSlopes(training.linear, self._is_class, rows)
+            self._lines = ClassSlopes(training.linear, self._is_class, settings.num_trees, rows)
 
     def state(self) -> list[NDArray[Any]]:
         """Return the place of the leaves' scale, slopes and their spread, as views, where they are drawn."""
@@ -127,13 +127,13 @@ class Categorical(Likelihood):
         if self._lines:
             self._lines.apply(self._log_values)
 
-    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
+    def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Draw lines, and the rows' latent rates; given both the classes' forests are independent."""
         from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
         from sampler.bart.kernels.row_latents.classes import begin_classes  # noqa: PLC0415
 
-        if self._lines:
+        if self._lines and iteration % self._lines.period == 0:
             power = float(self._noise[LIKELIHOOD])
             self._lines.draw(self._log_values, self._log_shares, power, work.random)
         begin_classes(

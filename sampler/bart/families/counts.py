@@ -104,6 +104,7 @@ class CountLikelihood(Likelihood):
 
     def __init__(self, training: Training) -> None:
         from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415  # kernels load late
+        from sampler.bart.kernels.row_latents.counts import CountRows  # noqa: PLC0415
 
         constants, settings = training.constants, training.settings
         assert isinstance(constants, CountConstants)
@@ -124,9 +125,9 @@ class CountLikelihood(Likelihood):
         self._noise[normal.LIKELIHOOD] = not settings.prior_only
         self._noise[normal.UNIT] = 1.0
         self._weights = np.zeros(count, np.int32)
-        self._y, self._mean = np.zeros(count), np.zeros(count)
+        structural = np.zeros(count if self._zeros else 0, np.uint8)
+        self._rows = CountRows(np.zeros(count), np.zeros(count), structural)
         self._exposure = np.ones(count)
-        self._structural = np.zeros(count if self._zeros else 0, np.uint8)
         self._values, self._group, self._tally = np.zeros(0), np.zeros(count, np.int32), np.zeros(0, np.int64)
         self._width = min(max(0.3 * math.sqrt(2000 / count), 0.02), 1.0)
         leaves = gamma_prior(constants.leaf_sd, 1)
@@ -144,7 +145,7 @@ class CountLikelihood(Likelihood):
 
     def clear(self, training: Training) -> None:
         """Take the counts and exposures, and let every rate be its mean."""
-        self._y[:] = training.y
+        self._rows.y[:] = training.y
         self._weights[:] = training.y
         self._exposure[:] = self._constants.rate
         if training.exposure is not None:
@@ -173,31 +174,28 @@ class CountLikelihood(Likelihood):
         from sampler.bart.kernels.row_latents import counts  # noqa: PLC0415
         from sampler.bart.kernels.sweep import begin_iteration  # noqa: PLC0415
 
-        power, model = float(self._noise[LIKELIHOOD]), self.models[0]
+        power, model, rows = float(self._noise[LIKELIHOOD]), self.models[0], self._rows
         dispersion = float(self.scalars[1]) if self._dispersed else math.inf
-        counts.set_means(model.log_value, self._exposure, data.num_rows, self._mean)
+        counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
         if self._zeros:
             outcome, zeros = self._zero_outcome, self.models[1]
             counts.draw_zeros(
-                self._y, self._mean, dispersion, outcome.latent, zeros.residual, outcome.offset, STEP, power,
-                work.random, self._structural,
-            )  # fmt: skip
-        total = counts.set_parts(
-            self._y, self._mean, dispersion, self._structural, power, work.random, model.part
-        )
+                rows, dispersion, outcome.latent, zeros.residual, outcome.offset, STEP, power, work.random
+            )
+        total = counts.set_parts(rows, dispersion, power, work.random, model.part)
         model.scale[0] = scale_for(total)
         sweep_forest(data, forests[0], model, work)
         if self._scale:
             self._scale.draw(forests[:1], work.random)
         if self._zeros:
-            outcome.labels[:] = self._structural
+            outcome.labels[:] = rows.structural
             begin_iteration(outcome, zeros, work)
             sweep_forest(data, forests[1], zeros, work)
         if self._dispersed and not self._constants.dispersion:
-            counts.set_means(model.log_value, self._exposure, data.num_rows, self._mean)
+            counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
             self.scalars[1] = counts.draw_dispersion(
-                dispersion, self._y, self._mean, self._structural, self._group, self._values, self._tally,
-                power, self._width, DISPERSION_STEPS, work.random,
+                dispersion, rows, self._group, self._values, self._tally, power, self._width,
+                DISPERSION_STEPS, work.random,
             )  # fmt: skip
 
 

@@ -120,8 +120,9 @@ class Gaussian(Likelihood):
         from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
 
         if self._row_noise:
-            self._row_noise.weigh(data, forests[0], work, iteration)
-        sweep.begin_iteration(self.outcome, self.models[0], work)
+            self._row_noise.weigh(work, iteration)
+        if len(self.outcome.labels) or len(self.outcome.censored):
+            sweep.begin_iteration(self.outcome, self.models[0], work)
         if self._slopes:
             self._slopes.draw(self.models[0], self.outcome, work)
         if self._intercepts:

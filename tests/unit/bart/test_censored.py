@@ -338,7 +338,7 @@ def test_settings_that_do_not_go_with_censoring(given, field):
 def test_studies_know_no_censored_outcomes():
     """Refused by name: shuffled outcomes would leave their events behind."""
     for study in (select_features, tune, lambda X, y, event: fit(X, y, event=event, calibrate="folds")):
-        with pytest.raises(SettingsError, match="knows no censored outcomes"):
+        with pytest.raises(SettingsError, match="does not support censored outcomes"):
             study(X, Y, event=SOME)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import PackedError, SettingsError, fit, load
-from sampler.bart.class_lines import SLOPE_SD
+from sampler.bart.class_lines import LONGEST_PERIOD, SLOPE_SD, period_of
 from sampler.data.linear_terms import CLASS_FOREST
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
@@ -59,11 +59,26 @@ def test_slopes_have_their_exact_law():
 def test_a_chain_resumes_bit_for_bit(prior):
     """From a checkpoint after any iteration, with the scale of leaves drawn and known."""
     X, y = three(80)
-    settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
+    settings = {"num_trees": 4, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
     data = prepare(X, y, family="categorical", prior=prior, **settings).training
     assert data.settings.linear is True
     assert data.linear.z.shape == (4, 80)  # two numbers, holes, one of two levels
     check_resuming(data)
+
+
+def test_slopes_are_drawn_as_often_as_their_time_allows():
+    """In all iterations of small tables, else in every second to eighth: the others keep them."""
+    periods = [period_of(rows, 10, 50) for rows in (100, 300, 1000, 10**5)]
+    assert periods == [1, 2, 3, 8]
+    assert period_of(1000, 100, 50) == LONGEST_PERIOD
+    X, y = three(80)
+    settings = {"num_trees": 4, "num_chains": 1, "num_burnin": 10, "num_draws": 20, "thin": 1}
+    data = prepare(X, y, family="categorical", **settings).training
+    assert period_of(*reversed(data.linear.z.shape), 4) == 2
+    slopes = draws_of(data).forests[CLASS_FOREST].leaf.reshape(20, 12)
+    changes = np.any(np.diff(slopes, axis=0) != 0, axis=1)
+    assert changes[::2].sum() == 0
+    assert changes[1::2].sum() > 4
 
 
 @pytest.fixture(scope="module")

@@ -293,6 +293,22 @@ def balanced(groups, each, seed):
     return {"x": x, "g": group}, y
 
 
+def test_a_line_stands_beside_groups():
+    """By default, as in a linear mixed model, but for two classes, little data, and a prior in units of y."""
+    X, y = rows()
+    few = {name: values[:20] for name, values in X.items()}
+
+    def lined(X, y, **settings):
+        return prepare(X, y, groups="who", **settings).training.linear is not None
+
+    assert lined(X, y)
+    assert lined(X, y, slopes="x")
+    assert not lined(X, y, linear=False)
+    assert not lined(X, y > 0, family="probit")
+    assert not lined(few, y[:20])
+    assert not lined(X, y, prior={"leaf_sd": 1.0})
+
+
 def test_a_mixed_model_agrees():
     """Balanced groups, f all but known: the moment estimates of a mixed linear model, and its predictors."""
     X, y = balanced(40, 25, seed=2)

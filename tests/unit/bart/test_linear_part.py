@@ -85,6 +85,30 @@ def test_slopes_of_like_columns_have_their_joint_law():
     np.testing.assert_allclose(np.cov(draws.T), covariance, atol=0.05 * covariance.max())
 
 
+def test_tau_passes_from_one_mode_to_the_other():
+    """Four slopes of 1 that outcomes tell, and eight of 88 that they hardly do: two modes, e^4 apart."""
+    squares, slopes = np.repeat([100.0, 0.001], [4, 8]), np.repeat([1.0, 88.0], [4, 8])
+    z = np.sqrt(squares)[:, None] * np.linalg.qr(np.random.default_rng(1).normal(size=(40, 12)))[0].T
+    log_tau = np.linspace(-5, 9, 4000)
+    tau2, pull = np.exp(2 * log_tau)[:, None], (squares * slopes) ** 2
+    log_p = np.sum(tau2 * pull / (1 + tau2 * squares) - np.log1p(tau2 * squares), axis=1) / 2
+    share = np.exp(log_p - log_p.max()) / np.cosh(log_tau)
+    prior = {"sigma": 1.0, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
+    data = prepare({"x": [*range(40)]}, slopes @ z, linear=True, prior=prior, num_chains=1).training
+    chain = Chain.start(replace(data, linear=known(z, 1.0)), 0)
+    likelihood, draws = chain._likelihood, np.empty(4000)
+    for draw in range(4000):
+        likelihood._slopes.draw(chain._models[0], likelihood.outcome, chain._work)
+        draws[draw] = np.log(likelihood.outcome.scalars[1])
+    high = log_tau > 2.4
+    assert np.mean(draws > 2.4) == pytest.approx(share[high].sum() / share.sum(), abs=0.06)
+    for part, found in ((high, draws[draws > 2.4]), (~high, draws[draws < 2.4])):
+        mean = np.average(log_tau[part], weights=share[part])
+        sd = np.sqrt(np.average((log_tau[part] - mean) ** 2, weights=share[part]))
+        assert found.mean() == pytest.approx(mean, abs=0.15 * sd)
+        assert found.std() == pytest.approx(sd, rel=0.15)
+
+
 def test_the_rotation_makes_terms_orthogonal():
     """The rotation gives orthogonal vectors and a diagonal matrix, for dependent columns too."""
     rng = np.random.default_rng(1)
@@ -221,7 +245,7 @@ def test_the_unit_of_weights_does_not_choose():
     [{"moves": "pg"}, {"start": "smc"}, {"noise": "t"}, {"prior_only": True}, {"prior": {"leaf_sd": 1.0}}],
 )
 def test_no_line_is_looked_for_where_there_is_no_place(settings):
-    """Where particles draw trees alone, where quick scores don't apply, and where the prior has units."""
+    """`linear="auto"` adds no line where particles draw trees, quick scores fail or the prior has units."""
     assert prepare(*rows(200), **settings).training.settings.linear is False
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP, exponential
 from sampler.kernels.arrays import Float, Floats, Floats2, Ints2, Words
+from sampler.kernels.dot_product import dot
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
 
@@ -21,7 +22,6 @@ SHORTEST, LONGEST = 0.6, 1.2  # leap, in units of the scale that a quarter of th
 SCALE_STEPS, STRETCHES = 5, 2  # of the slopes' standard deviation, and of slopes with it
 FARTHEST = 1e6  # the standard deviation stays within this factor of its scale
 LARGEST = float(1 << 29)  # a slope, and a row's linear part, in steps
-LANES = 8
 
 
 class ClassLines(NamedTuple):
@@ -49,7 +49,7 @@ class ClassLines(NamedTuple):
 def sum_squares(part: ClassLines) -> None:
     """Set `squares`."""
     for j in range(len(part.basis)):
-        part.squares[j] = _dot(part.basis[j], part.basis[j])
+        part.squares[j] = dot(part.basis[j], part.basis[j])
 
 
 @kernel(allocates=False, entry=True)
@@ -92,7 +92,7 @@ def _log_likelihood(part: ClassLines, slopes: Floats2, factor: Float) -> Float:
         base = part.base[k]
         for i in range(rows):
             value[i] = base[i] + factor * value[i]
-    found = 0.0
+    likelihood = 0.0
     for i in range(rows):
         part.largest[i] = part.value[0, i]
         part.total[i] = 0.0
@@ -102,13 +102,13 @@ def _log_likelihood(part: ClassLines, slopes: Floats2, factor: Float) -> Float:
     for k in range(classes):
         for i in range(num_rows):
             if part.is_class[k, i]:
-                found += part.value[k, i] - part.largest[i]
+                likelihood += part.value[k, i] - part.largest[i]
         for i in range(rows):
             part.value[k, i] = exponential(part.value[k, i] - part.largest[i])
             part.total[i] += part.value[k, i]
     for i in range(num_rows):
-        found -= math.log(part.total[i])
-    return found
+        likelihood -= math.log(part.total[i])
+    return likelihood
 
 
 @kernel(allocates=False)
@@ -116,7 +116,7 @@ def _find_slant(part: ClassLines, slopes: Floats2, power: Float) -> Float:
     """Set `slant` to that of the log density at these slopes; return the log density."""
     classes, terms = slopes.shape
     num_rows, rows = part.is_class.shape[1], part.value.shape[1]
-    found = power * _log_likelihood(part, slopes, 1.0)
+    density = power * _log_likelihood(part, slopes, 1.0)
     tight = 1.0 / (part.spread[0] * part.spread[0])
     for k in range(classes):
         value = part.value[k]
@@ -125,25 +125,9 @@ def _find_slant(part: ClassLines, slopes: Floats2, power: Float) -> Float:
         for i in range(num_rows):
             value[i] -= float(part.is_class[k, i])
         for j in range(terms):
-            part.slant[k, j] = -power * _dot(value, part.basis[j]) - tight * slopes[k, j]
-            found -= 0.5 * tight * slopes[k, j] * slopes[k, j]
-    return found
-
-
-@kernel(allocates=False)
-def _dot(one: Floats, other: Floats) -> Float:
-    """Sum products in eight lanes, always in the same order; the length is a multiple of eight."""
-    a, b, c, d, e, f, g, h = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for i in range(0, len(one), LANES):
-        a += one[i] * other[i]
-        b += one[i + 1] * other[i + 1]
-        c += one[i + 2] * other[i + 2]
-        d += one[i + 3] * other[i + 3]
-        e += one[i + 4] * other[i + 4]
-        f += one[i + 5] * other[i + 5]
-        g += one[i + 6] * other[i + 6]
-        h += one[i + 7] * other[i + 7]
-    return ((a + b) + (c + d)) + ((e + f) + (g + h))
+            part.slant[k, j] = -power * dot(value, part.basis[j]) - tight * slopes[k, j]
+            density -= 0.5 * tight * slopes[k, j] * slopes[k, j]
+    return density
 
 
 @kernel(allocates=False)

@@ -175,24 +175,24 @@ def log_density(part: GroupTerms) -> Float:
     Effects are integrated out. The prior of correlations is uniform over correlation matrices.
     """
     terms, groups = part.effect.shape
-    found, at = 0.0, terms
+    density, at = 0.0, terms
     for k in range(terms):
         share = part.params[k] / part.scale
         if not SMALLEST < share < LARGEST:
             return -math.inf
-        found += math.log(share) - math.log1p(share * share)
+        density += math.log(share) - math.log1p(share * share)
         for j in range(k):
             left = 1.0 - part.params[at] * part.params[at]
             if not left > NEAREST:
                 return -math.inf
-            found += (0.5 * float(terms - 2 - j) + 1.0) * math.log(left)
+            density += (0.5 * float(terms - 2 - j) + 1.0) * math.log(left)
             at += 1
     fill_factor(part)
     for g in range(groups):
         _solve(part, g)
         for k in range(terms):
-            found += 0.5 * part.solved[1, k] * part.solved[1, k] - math.log(part.square[k, k])
-    return found
+            density += 0.5 * part.solved[1, k] * part.solved[1, k] - math.log(part.square[k, k])
+    return density
 
 
 @kernel(allocates=False)
@@ -246,13 +246,13 @@ def _prior_precision(part: GroupTerms, term: Int) -> None:
 def _prior_pull(part: GroupTerms) -> Float:
     """Sum over groups the product of the column in `solved[2]` with a group's effects."""
     terms, groups = part.effect.shape
-    found = 0.0
+    pull = 0.0
     for k in range(terms):
         total = np.int64(0)
         for g in range(groups):
             total += np.int64(part.effect[k, g])
-        found += part.solved[2, k] * float(total)
-    return found
+        pull += part.solved[2, k] * float(total)
+    return pull
 
 
 @kernel(allocates=False, entry=True)

@@ -1,4 +1,7 @@
-"""The linear part's draw: slopes one by one in a basis in which they are all but independent."""
+"""The linear part's draw: tau with the slopes integrated out, then the slopes, in a basis that parts them.
+
+Where rows have weights the basis does so roughly only, and tau is drawn given the slopes.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,8 @@ import numpy as np
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
 from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, Outcome, Work
-from sampler.kernels.arrays import Float, Floats, Floats2, Int, Ints, Words
+from sampler.kernels.arrays import Float, Floats, Floats2, Ints, Words
+from sampler.kernels.dot_product import dot
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
 
@@ -30,6 +34,8 @@ class LinearPart(NamedTuple):
     shift: Ints  # [n], the same rounded: what the residual lacks
     rest: Floats  # [n], room to work
     turned: Floats  # [term], the slopes in the basis, grid steps
+    product: Floats  # [term], sums over rows of the basis x what the trees leave of y
+    square: Floats  # [term], of the basis squared, once for all (`sum_squares`)
     scale: Float  # of tau's half-Cauchy prior, grid steps
 
 
@@ -72,14 +78,13 @@ def find_rotation(gram: Floats2, rotation: Floats2) -> None:
 
 
 @kernel(allocates=False, entry=True)
-def sum_products(z: Floats2, rows: Int, gram: Floats2) -> None:
-    """Sum products of terms over up to that many rows, evenly spaced."""
+def sum_products(z: Floats2, gram: Floats2) -> None:
+    """Sum products of terms over rows."""
     count, num_rows = z.shape
-    step = max(num_rows // rows, 1)
     for i in range(count):
         for j in range(i + 1):
             total = 0.0
-            for row in range(0, num_rows, step):
+            for row in range(num_rows):
                 total += z[i, row] * z[j, row]
             gram[i, j] = gram[j, i] = total
 
@@ -119,6 +124,13 @@ def apply_slopes(part: LinearPart, outcome: Outcome, residual: Ints) -> None:
         part.shift[i] = shift
 
 
+@kernel(allocates=False, entry=True)
+def sum_squares(part: LinearPart) -> None:
+    """Sum the squares of each term of the basis."""
+    for j in range(len(part.basis)):
+        part.square[j] = dot(part.basis[j], part.basis[j])
+
+
 @kernel(allocates=False)
 def _weighted_sums(one: Floats, other: Floats, weights: Ints) -> tuple[Float, Float]:
     """Sum weight x one x other, and weight x one^2, block by block: the order is always the same."""
@@ -145,6 +157,36 @@ def _power(model: Normal) -> Float:
     """Precision that a unit of weight gives a row."""
     unit = model.noise[UNIT] if len(model.weights) > 0 else 1.0
     return model.noise[LIKELIHOOD] * unit / model.noise[SIGMA2]
+
+
+@kernel(allocates=False, entry=True)
+def draw_without_weights(part: LinearPart, model: Normal, tau: Float, random: Words) -> Float:
+    """Draw tau, from the one before, with the slopes integrated out, then the slopes; return tau."""
+    power = _power(model)
+    for i in range(len(part.rest)):
+        part.rest[i] = float(model.residual[i] + part.shift[i])
+    for j in range(len(part.basis)):
+        part.product[j] = dot(part.basis[j], part.rest)
+    now = _log_density(part, power, tau)
+    for k in range(STEPS):
+        other = tau * math.exp(10.0 ** (0.5 - 0.5 * k) * normal(random))
+        then = _log_density(part, power, other)
+        if math.log(uniform(random)) < then - now:
+            tau, now = other, then
+    for j in range(len(part.basis)):
+        precision = 1.0 / (tau * tau) + power * part.square[j]
+        part.turned[j] = power * part.product[j] / precision + normal(random) / math.sqrt(precision)
+    return tau
+
+
+@kernel(allocates=False)
+def _log_density(part: LinearPart, power: Float, tau: Float) -> Float:
+    """Compute the log density of log tau given the sums, slopes integrated out, up to a constant."""
+    variance, log_p = tau * tau, _log_prior(tau, part.scale)
+    for j in range(len(part.product)):
+        more, pull = power * part.square[j] * variance, power * part.product[j]
+        log_p += 0.5 * (variance * pull * pull / (1.0 + more) - math.log1p(more))
+    return log_p
 
 
 @kernel(allocates=False, entry=True)
@@ -179,13 +221,29 @@ def take_slopes(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -
 
 @kernel(allocates=False, entry=True)
 def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
-    """Draw the slopes given tau, then tau given the slopes, then both along the ray through them.
+    """Draw tau and the slopes given the trees and the noise."""
+    count = len(part.basis)
+    before = outcome.scalars[TAU] / outcome.step
+    if len(model.weights) == 0:
+        tau, stretch = draw_without_weights(part, model, before, work.random), 1.0
+    else:
+        tau, stretch = _draw_with_weights(part, model, before, work.random)
+    outcome.scalars[TAU] = tau * stretch * outcome.step
+    for k in range(count):
+        slope = 0.0
+        for j in range(count):
+            slope += part.rotation[k, j] * part.turned[j]
+        outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
+    take_slopes(part, model, outcome, work)
+
+
+@kernel(allocates=False)
+def _draw_with_weights(part: LinearPart, model: Normal, tau: Float, random: Words) -> tuple[Float, Float]:
+    """Draw the slopes given tau, then tau given the slopes, then a factor of both; return tau and the factor.
 
     The last moves tau freely where the outcomes say little, the one before where they say much.
     """
-    random = work.random
     count, num_rows = part.basis.shape
-    tau = outcome.scalars[TAU] / outcome.step
     squares = draw_slopes(part, model, tau, random)
     for k in range(STEPS):
         other = tau * math.exp(10.0 ** (-0.5 * k) * normal(random))
@@ -203,13 +261,7 @@ def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Wo
         gain += _log_prior(tau * other, part.scale) - _log_prior(tau * stretch, part.scale)
         if math.log(uniform(random)) < gain:
             stretch = other
-    outcome.scalars[TAU] = tau * stretch * outcome.step
-    for k in range(count):
-        slope = 0.0
-        for j in range(count):
-            slope += part.rotation[k, j] * part.turned[j]
-        outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
-    take_slopes(part, model, outcome, work)
+    return tau, stretch
 
 
 @kernel(allocates=False)
