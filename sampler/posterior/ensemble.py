@@ -127,6 +127,8 @@ class Ensemble:
         ------
         InterruptedWorkError
             When the computation was cancelled (`sampler.interrupt`).
+        ValueError
+            When the rows have another number of features than the model.
 
         """
         if codes.shape[0] != self.num_features:
@@ -199,8 +201,8 @@ def _sort(chains: Sequence[Draws], leaves: Sequence[NDArray[np.int32]]) -> Sorte
     return into
 
 
-class Kept(NamedTuple):
-    """Whether each tree of a shape is kept, bool [tree]."""
+class TreeMasks(NamedTuple):
+    """Marks of some of the trees of each shape, bool [tree]."""
 
     two: NDArray[np.bool_]
     right: NDArray[np.bool_]
@@ -212,19 +214,19 @@ def _divide(trees: SortedTrees, features: Sequence[Sequence[int]], num_features:
     """Divide sorted trees into those that use no feature, with the bases, one alone, and several of many."""
     used = [_using(trees, columns, num_features) for columns in features]
     count = [np.sum(masks, axis=0) for masks in zip(*used, strict=True)]
-    alone = [Kept(*(m & (c == 1) for m, c in zip(masks, count, strict=True))) for masks in used]
-    parts = [*alone, *([Kept(*(c > 1 for c in count))] if len(features) > 1 else [])]
+    alone = [TreeMasks(*(m & (c == 1) for m, c in zip(masks, count, strict=True))) for masks in used]
+    parts = [*alone, *([TreeMasks(*(c > 1 for c in count))] if len(features) > 1 else [])]
     zeros = np.zeros_like(trees.base)
-    none = _select(trees, Kept(*(c == 0 for c in count)), trees.base)
-    return [none, *(_select(trees, kept, zeros) for kept in parts)]
+    none = _select(trees, TreeMasks(*(c == 0 for c in count)), trees.base)
+    return [none, *(_select(trees, which, zeros) for which in parts)]
 
 
-def _using(trees: SortedTrees, columns: Sequence[int], num_features: int) -> Kept:
+def _using(trees: SortedTrees, columns: Sequence[int], num_features: int) -> TreeMasks:
     """Tell which trees split on any of these coded columns."""
     chosen = np.zeros(num_features, bool)
     chosen[list(columns)] = True
     splits = _running(chosen[trees.rule >> 1])
-    return Kept(
+    return TreeMasks(
         two=chosen[trees.two_rule >> 1],
         right=chosen[trees.right_rule >> 1].reshape(-1, 2).any(axis=1),
         left=chosen[trees.left_rule >> 1].reshape(-1, 2).any(axis=1),
@@ -232,28 +234,28 @@ def _using(trees: SortedTrees, columns: Sequence[int], num_features: int) -> Kep
     )
 
 
-def _select(trees: SortedTrees, kept: Kept, base: NDArray[np.int32]) -> SortedTrees:
+def _select(trees: SortedTrees, which: TreeMasks, base: NDArray[np.int32]) -> SortedTrees:
     """Select some of the trees of all draws."""
     num_splits, num_leaves = np.diff(trees.big_split), np.diff(trees.big_leaf)
-    splits, leaves = np.repeat(kept.big, num_splits), np.repeat(kept.big, num_leaves)
+    splits, leaves = np.repeat(which.big, num_splits), np.repeat(which.big, num_leaves)
     start = np.empty_like(trees.start)
-    for shape, mask in enumerate((*kept, splits, leaves)):
+    for shape, mask in enumerate((*which, splits, leaves)):
         start[:, shape] = _running(mask)[trees.start[:, shape]]
-    right, left = np.repeat(kept.right, 2), np.repeat(kept.left, 2)
+    right, left = np.repeat(which.right, 2), np.repeat(which.left, 2)
     return SortedTrees(
         base=base,
         start=start,
-        two_rule=trees.two_rule[kept.two],
-        two_cut=trees.two_cut[kept.two],
-        two_near=trees.two_near[kept.two],
+        two_rule=trees.two_rule[which.two],
+        two_cut=trees.two_cut[which.two],
+        two_near=trees.two_near[which.two],
         right_rule=trees.right_rule[right],
         right_cut=trees.right_cut[right],
         right_value=trees.right_value[right],
         left_rule=trees.left_rule[left],
         left_cut=trees.left_cut[left],
         left_value=trees.left_value[left],
-        big_split=_running(num_splits[kept.big]),
-        big_leaf=_running(num_leaves[kept.big]),
+        big_split=_running(num_splits[which.big]),
+        big_leaf=_running(num_leaves[which.big]),
         rule=trees.rule[splits],
         cut=trees.cut[splits],
         here=trees.here[splits],

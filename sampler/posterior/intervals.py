@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 from sampler.errors import SettingsError
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.kernels.moments import lined_steps, moments, turn
-from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
+from sampler.posterior.weighting.quantiles import noise_mixture, of_draws, of_sorted
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -184,11 +184,11 @@ class IntervalFigures:
         self.sd[rows] = np.sqrt(variance)
         if len(tails):
             steps = _by_row(sums)
-            bounds = (
-                _predictive(steps, step, sigma, tails)
-                if predictive
-                else step * _sample_quantiles(steps, tails)
-            )
+            if predictive:
+                bounds = _predictive(steps, step, sigma, tails)
+            else:
+                steps.sort(axis=1)
+                bounds = step * of_sorted(steps, tails)
             self._bounds[:, rows] = offset + bounds
 
     def fill_lines(self, rows: Rows, sums: Sums, lines: Lines, noise: AlikeNoise) -> None:
@@ -260,7 +260,7 @@ class IntervalFigures:
         probability = ndtr(offset + step * sums.T.astype(np.float64, order="C"))
         self.mean[rows] = probability.mean(axis=1)
         self.sd[rows] = probability.std(axis=1, ddof=1) if probability.shape[1] > 1 else 0.0
-        self._bounds[:, rows] = _sample_quantiles(probability, self.tails)
+        self._bounds[:, rows] = of_draws(probability, None, self.tails)
 
     @property
     def intervals(self) -> list[Interval]:
@@ -314,18 +314,6 @@ def _by_row(sums: Sums) -> Sums:
     steps = np.empty(sums.shape[::-1], np.int32)
     turn(np.require(sums, np.int32, ["C", "W"]), steps)
     return steps
-
-
-def _sample_quantiles(steps: Sums | Floats, tails: Floats) -> Floats:
-    """Compute sample quantiles [level, row] of values [row, draw], which are sorted in place."""
-    if not len(tails):
-        return np.empty((0, len(steps)))
-    steps.sort(axis=1)
-    position = np.where(tails < 0, 1 + tails, tails) * (steps.shape[1] - 1)
-    below = np.floor(position).astype(np.int64)
-    above = np.minimum(below + 1, steps.shape[1] - 1)
-    share = position - below
-    return np.asarray((steps[:, below] * (1 - share) + steps[:, above] * share).T)
 
 
 def _predictive(steps: Sums, step: float, sigma: Floats, tails: Floats) -> Floats:

@@ -241,15 +241,16 @@ class SoftChain(MarkovChain):
     def _transitions(self, tree: SoftTree, widths: Floats, phase: int, rate: float) -> float:
         """Do transitions of the tree in place; return its log density at the last width."""
         from sampler.soft.kernels import state  # noqa: PLC0415
-        from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
+        from sampler.soft.kernels.hmc import Leapfrog, transitions  # noqa: PLC0415
 
         tune = self._tune[phase]
         tune[state.RATE] = rate
         scale = self._scale[self._parameters.kinds(tree.splits)]
         return float(
             transitions(
-                self._rows, shape_of(tree.is_split, tree.axis), widths, tree.u, scale, MOST_STEPS, tune,
-                self._room(tree.splits), self._random, np.empty((4, len(tree.u))),
+                self._rows, shape_of(tree.is_split, tree.axis), widths, tree.u,
+                Leapfrog(scale, MOST_STEPS, tune), self._room(tree.splits), self._random,
+                np.empty((4, len(tree.u))),
             )
         )  # fmt: skip
 

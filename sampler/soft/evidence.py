@@ -163,9 +163,9 @@ def reduce_samples(
     ends = np.cumsum(weight[light])
     places = (np.arange(room - heavy) + rng.random()) * each
     chosen = light[np.minimum(np.searchsorted(ends, places, side="right"), len(light) - 1)]
-    kept = np.concatenate([order[:heavy], chosen])
+    selected = np.concatenate([order[:heavy], chosen])
     weights = np.concatenate([log_weight[there][order[:heavy]], np.full(len(chosen), math.log(each) + top)])
-    return there[kept], weights
+    return there[selected], weights
 
 
 def fill_samples(

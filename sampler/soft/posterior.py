@@ -102,17 +102,17 @@ class SoftEnsemble(Ensemble):
 
     def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
         """Compute the expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
-        from sampler.soft.kernels.predict import soft_values  # noqa: PLC0415  # kernels load late
+        from sampler.soft.kernels.predict import SoftTrees, soft_values  # noqa: PLC0415  # kernels load late
 
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
         means = np.empty((len(chosen), len(x), value.shape[1]))
         warm("soft-prediction")
-        soft_values(
+        trees = SoftTrees(
             draws.is_split, draws.tree_start, self.first_split, self.right, draws.threshold,
-            np.ascontiguousarray(draws.direction), value, draws.sharpness, x,
-            np.ascontiguousarray(chosen), np.empty(self._most_nodes), means,
+            np.ascontiguousarray(draws.direction), value, draws.sharpness,
         )  # fmt: skip
+        soft_values(trees, x, np.ascontiguousarray(chosen), np.empty(self._most_nodes), means)
         return means
 
 

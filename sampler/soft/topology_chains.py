@@ -69,7 +69,7 @@ class Local:
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
         """Warm up a chain on a topology while splits sharpen; return its final state u."""
         from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
-        from sampler.soft.kernels.hmc import transitions  # noqa: PLC0415
+        from sampler.soft.kernels.hmc import Leapfrog, transitions  # noqa: PLC0415
 
         constants, many = self.constants, max(self._training.settings.num_burnin, 1)
         u, shape = self._first(bits, random), _shape(bits)
@@ -81,7 +81,7 @@ class Local:
         tune[state.LOG_STEP], tune[state.RATE] = math.log(FIRST_STEP), RATE
         scale = scale_guesses(self._training, self.rows)[self.parameters.kinds(sum(bits))]
         transitions(
-            self.rows, shape, widths, u, scale, MOST_STEPS, tune, make_room(self.rows, sum(bits)),
+            self.rows, shape, widths, u, Leapfrog(scale, MOST_STEPS, tune), make_room(self.rows, sum(bits)),
             random, np.empty((4, len(u))),
         )  # fmt: skip
         return u

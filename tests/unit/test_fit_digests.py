@@ -22,4 +22,4 @@ def test_every_case_has_digests():
 @pytest.mark.parametrize("case", fit_digests.CASES)
 def test_fits_have_their_recorded_digests(case, tmp_path):
     """A fit has the digests recorded for it."""
-    assert fit_digests.digests(case, tmp_path) == RECORD["cases"][case]
+    assert fit_digests.digests(case, tmp_path) in fit_digests.expected(case, RECORD)

@@ -37,9 +37,10 @@ def _sums_at(shift: Floats, inverse: Floats, q: Float, lanes: Floats2, sums: Flo
         for lane in range(LANES):
             lanes[k, lane] = 0.0
     for start in range(0, num_draws, LANES):
-        for lane in range(min(LANES, num_draws - start)):
-            scale = inverse[start + lane]
-            z = min(max(q * scale - shift[start + lane], -float(REACH)), float(REACH))
+        first = np.uint64(start)  # an index that can't be negative: else the loop isn't vectorised
+        for lane in range(np.uint64(min(LANES, num_draws - start))):
+            scale = inverse[first + lane]
+            z = min(max(q * scale - shift[first + lane], -float(REACH)), float(REACH))
             nearest = np.int32(z * PER_UNIT + (REACH * PER_UNIT + 0.5))
             nearest = min(max(nearest, np.int32(0)), np.int32(LAST))  # whatever z is, NaN too
             x = np.float64(nearest - np.int32(REACH * PER_UNIT)) * (1 / PER_UNIT)

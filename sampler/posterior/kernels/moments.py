@@ -56,24 +56,26 @@ def lined_steps(
     x = np.empty(LINE_ROWS)
     room = np.empty((LINE_DRAWS, LINE_ROWS), np.int32)
     for first_row in range(0, num_rows, LINE_ROWS):
-        width = min(LINE_ROWS, num_rows - first_row)
+        width = np.uint64(min(LINE_ROWS, num_rows - first_row))
+        first = np.uint64(first_row)  # indices that can't be negative: else the loops aren't vectorised
         for draw in range(num_draws):
             for i in range(width):
-                x[i] = sums[draw, first_row + i]
+                x[i] = sums[draw, first + i]
             for t in range(len(terms)):
                 slope = slopes[draw, t]
                 for i in range(width):
-                    x[i] += slope * terms[t, first_row + i]
+                    x[i] += slope * terms[t, first + i]
+            place = np.uint64(draw % LINE_DRAWS)
             for i in range(width):
-                away = x[i] - pivot[first_row + i]
-                moments[0, first_row + i] += away
-                moments[1, first_row + i] += away * away
-                room[draw % LINE_DRAWS, i] = np.int32(np.rint(finer * x[i]))
+                away = x[i] - pivot[first + i]
+                moments[0, first + i] += away
+                moments[1, first + i] += away * away
+                room[place, i] = np.int32(np.rint(finer * x[i]))
             if draw % LINE_DRAWS == LINE_DRAWS - 1 or draw == num_draws - 1:
-                first = draw - draw % LINE_DRAWS
+                first_draw = np.uint64(draw) - place
                 for i in range(width):
-                    for d in range(first, draw + 1):
-                        steps[first_row + i, d] = room[d - first, i]
+                    for d in range(place + np.uint64(1)):
+                        steps[first + i, first_draw + d] = room[d, i]
 
 
 @kernel(entry=True)

@@ -14,7 +14,7 @@ import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from sampler.kernels.arrays import Bytes, Bytes2, Int, Ints, Ints2, Longs, Longs2, Shorts, array
+from sampler.kernels.arrays import Bytes, Bytes2, Int, Ints, Ints2, Longs, Longs2, Shorts
 from sampler.kernels.jit import kernel
 
 BLOCK = 1024  # rows at a time: their codes and their sums stay in the nearest cache
@@ -57,9 +57,6 @@ class SortedTrees(NamedTuple):
     left: Ints
     right: Ints
     leaf: Ints  # [leaves], less the first of the tree
-
-
-rules_1 = array(types.uint16)
 
 
 @kernel(entry=True)

@@ -9,6 +9,7 @@ propose another column for one.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 from sampler.kernels.arrays import Float, Floats, Floats2, Int, Words
 from sampler.kernels.jit import kernel
@@ -19,6 +20,14 @@ from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
 
 WANTED = 0.8  # acceptance that the step size is tuned to
 WILDEST = 1000.0  # growth of the energy that ends a trajectory
+
+
+class Leapfrog(NamedTuple):
+    """Steps of trajectories."""
+
+    scale: Floats  # [u], rough standard deviations
+    most_steps: Int
+    tune: Floats  # [TUNE_SIZE], the log step, counts, and the rate at which the step is tuned (0: not at all)
 
 
 @kernel(allocates=False)
@@ -51,27 +60,22 @@ def _change_axis(
     return now
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
+@kernel(allocates=False, entry=True)
 def transitions(
     rows: SoftRows,
     shape: SoftShape,
     widths: Floats,
     u: Floats,
-    scale: Floats,
-    most_steps: Int,
-    tune: Floats,
+    steps: Leapfrog,
     room: SoftRoom,
     random: Words,
     work: Floats2,
 ) -> Float:
     """Make one transition at each of the widths in turn; return the log density at u for the last of them.
 
-    `scale` [u] are rough standard deviations, `work` [4, u] is room to work. `tune` holds the log step,
-    counts what was accepted, and moves the step at its rate towards an acceptance of .8 (0: not at all).
+    `work` [4, u] is room to work. The step is tuned towards an acceptance of .8.
     """
+    scale, most_steps, tune = steps
     size = len(u)
     momentum, trial, slope = work[0], work[1], work[2]
     by_axis = shape.axis[0] >= 0
@@ -84,7 +88,7 @@ def transitions(
             now = _change_axis(rows, shape, width, u, now, room, random, work)
             continue
         step = math.exp(tune[state.LOG_STEP]) * (0.4 + uniform(random))
-        steps = 1 + below(random, most_steps)
+        length = 1 + below(random, most_steps)
         energy = -now
         for i in range(size):
             momentum[i] = normal(random)
@@ -92,7 +96,7 @@ def transitions(
             trial[i] = u[i]
             work[3, i] = slope[i]
         then, ended = now, energy
-        for _ in range(steps):
+        for _ in range(length):
             for i in range(size):
                 momentum[i] += 0.5 * step * scale[i] * work[3, i]
                 trial[i] += step * scale[i] * momentum[i]

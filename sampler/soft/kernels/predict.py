@@ -3,36 +3,32 @@
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
-from sampler.kernels.arrays import Bools, Float, Floats, Floats2, Floats3, Longs, array, boolean
+from sampler.kernels.arrays import Bools, Float, Floats, Floats2, Floats3, Longs
 from sampler.kernels.jit import kernel
 
-bools_1 = array(boolean)
+
+class SoftTrees(NamedTuple):
+    """Trees of draws, nodes in pre-order; start - first_split leaves come before those of a tree."""
+
+    is_split: Bools  # [node]
+    start: Longs  # [tree + 1], first node
+    first_split: Longs  # [tree + 1]
+    right: Longs  # [node], right child, counted from the tree's first node
+    threshold: Floats  # [split]
+    direction: Floats2  # [split, p]
+    value: Floats2  # [leaf, k]
+    width: Float  # of the splits
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
-def soft_values(
-    is_split: Bools,
-    start: Longs,
-    first_split: Longs,
-    right: Longs,
-    threshold: Floats,
-    direction: Floats2,
-    value: Floats2,
-    width: Float,
-    x: Floats2,
-    chosen: Longs,
-    reach: Floats,
-    into: Floats3,
-) -> None:
+@kernel(allocates=False, entry=True)
+def soft_values(trees: SoftTrees, x: Floats2, chosen: Longs, reach: Floats, into: Floats3) -> None:
     """Average the leaf values of the chosen trees at rows x [row, p], into [tree, row, k].
 
-    Nodes of a tree are in pre-order from `start`; `right` is the right child, counted from there. So many
-    leaves as start - first_split come before those of a tree. `reach` [node] is room to work.
+    `reach` [node] is room to work.
     """
+    is_split, start, first_split, right, threshold, direction, value, width = trees
     columns, values = x.shape[1], value.shape[1]
     for place in range(len(chosen)):
         tree = chosen[place]
