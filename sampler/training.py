@@ -169,6 +169,13 @@ class Training:
         """Rows that have a weight."""
         return len(self.y) if self.weights is None else int(np.count_nonzero(self.grid_weights))
 
+    @property
+    def typical_weight(self) -> float | None:
+        """Geometric mean of the weights of the rows that count; None without weights."""
+        if self.weights is None:
+            return None
+        return float(np.exp(np.mean(np.log(self.weights[self.grid_weights > 0]))))
+
     @cached_property
     def fingerprint(self) -> int:
         """Checksum of data and model: a checkpoint fits only the training data that it was made from.

@@ -6,10 +6,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.table import read_column
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
+    from sampler.data.table import Table
 
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
@@ -38,6 +41,23 @@ def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], sch
                 "out of the features unless new rows have it too"
             )
     return warnings
+
+
+def name_warnings(table: Table, y: Any, name: str) -> list[str]:
+    """Warn where a column is left out because the outcomes, with other values, have its name."""
+    if name not in table.names:
+        return []
+    theirs, ours = table.column(name), read_column(y, name)
+    if ours.numbers is not None and theirs.numbers is not None:
+        same = np.array_equal(ours.numbers, theirs.numbers, equal_nan=True)
+    else:
+        same = ours.numbers is not None or theirs.numbers is not None or ours.cells == theirs.cells
+    if same:
+        return []
+    return [
+        f"{name} is left out of the features: the target has its name, but other values; if it is one, "
+        "give the target another name (target_name)"
+    ]
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

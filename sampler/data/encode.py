@@ -201,22 +201,22 @@ def encode(
 
     """
     if (few := _few_usual_rows(table, schema, grid)) is not None:
-        codes, found = few
+        codes, values_of_few = few
         marks = np.zeros((len(schema.columns), codes.shape[1]), dtype=np.uint8)
-        return Coded(codes, [], marks, found if keep_values else None)
+        return Coded(codes, [], marks, values_of_few if keep_values else None)
     _check_named(table, schema)
     table = read_rows(table)
     warnings = schema.match(table.names, ignore_extra=ignore_extra)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
     marks = np.zeros((len(schema.inputs), table.num_rows), dtype=np.uint8)
-    kept = np.empty(codes.shape) if keep_values else None
+    raw_values = np.empty(codes.shape) if keep_values else None
     position = 0
     for j, column in enumerate(schema.columns):
         for values in _new_values(table.column(column.name), column, problems, warnings, marks[j]):
             codes[position] = grid.encode(position, values)
-            if kept is not None:
-                kept[position] = values
+            if raw_values is not None:
+                raw_values[position] = values
             position += 1
     groups = np.empty((len(schema.groups), table.num_rows), np.int32) if schema.groups else None
     for j, column in enumerate(schema.groups):
@@ -228,7 +228,7 @@ def encode(
         _warn_groups(column, level, labels, warnings)
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings, marks, kept, groups=groups)
+    return Coded(codes, warnings, marks, raw_values, groups=groups)
 
 
 def _few_usual_rows(
@@ -248,9 +248,9 @@ def _few_usual_rows(
         if type(cells) is not list or not 0 < len(cells) <= FEW or len(cells) != (num_rows or len(cells)):
             return None
         num_rows = len(cells)
-        if (found := _usual_values(cells, column)) is None:
+        if (numbers := _usual_values(cells, column)) is None:
             return None
-        values += found
+        values += numbers
     array = np.array(values)
     codes = np.empty(array.shape, np.uint8)
     for position, (cuts, row) in enumerate(zip(grid.cuts, values, strict=True)):

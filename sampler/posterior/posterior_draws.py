@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -27,7 +28,7 @@ from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.intercepts import INCLUDED
 from sampler.posterior.prediction import Prediction
 from sampler.posterior.values_at_rows import ValuesAtRows
-from sampler.posterior.verdict.reasons import noise_prior_reason
+from sampler.posterior.verdict.reasons import defined, noise_prior_reason
 from sampler.posterior.weighting import noise_law
 from sampler.storage.draws import concatenate
 
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 
     Floats = NDArray[np.float64]
-    Sums = NDArray[np.int32] | NDArray[np.int64]
+    Rows = slice | NDArray[np.int64]
 
 # Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a predictive bound of a
 # mixture of sums of trees, and of one whose components differ by row.
@@ -50,9 +51,10 @@ BOUND, BOUND_BY_ROW = 70, 2000
 # Rows of a block of sums: were their number a power of two, the values of a row in all draws would share few
 # places in the nearest cache, and to put them side by side would take twice as long.
 ROWS = BLOCK - 64
-MIXTURE_ROWS = 1024  # at once, where predictions are mixtures of draws that differ by row
+MIXTURE_ROWS = 1024 - 64  # at once, where predictions are mixtures of draws that differ by row
 ROOT = np.sqrt(2 * np.pi)
 MAX_CELLS = 1 << 21  # draws times rows of a block: 8 MB for each of a few arrays
+FAR_WEIGHT = 4.0  # times 1: noise has twice the sd, or half
 
 
 class PosteriorDraws(ValuesAtRows):
@@ -142,13 +144,24 @@ class PosteriorDraws(ValuesAtRows):
             figures.sd,
             figures.intervals,
             figures.quantiles,
-            list(coded.warnings),
+            [*coded.warnings, *(self._weight_note() if request.predictive else ())],
             used,
             request.kind,
             by_row(coded.marks, self.schema.inputs),
             self.classes,
             groups="" if self._intercepts is None else INCLUDED[request.kind],
         )
+
+    def _weight_note(self) -> list[str]:
+        """Warn of predictive intervals, which are of weight 1, where training rows have far other weights."""
+        weight = self._header.typical_weight
+        if weight is None or 1 / FAR_WEIGHT <= weight <= FAR_WEIGHT:
+            return []
+        return [
+            "predictive intervals are of an outcome of weight 1: the standard deviation of its noise is "
+            f"{math.sqrt(weight):.3g} times that of a training row of typical weight ({weight:.3g}); for "
+            "outcomes like those fit again with all weights divided by this number"
+        ]
 
     def _fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
         """Compute the figures of the rows; return the number of draws per chain used."""
@@ -167,39 +180,30 @@ class PosteriorDraws(ValuesAtRows):
             lines = None
         slopes = None if lines is None else lines.values[chosen]
 
-        def evaluate(block: tuple[slice | NDArray[np.int64], bool]) -> tuple[Coded, Sums | None]:
-            part = coded.part(block[0])
-            if not block[1]:
-                return part, None
+        def evaluate(block: tuple[Rows, bool]) -> Callable[[], None]:
+            """Evaluate the draws at a block of rows; return what then computes their figures."""
+            rows, whole_steps = block
+            part = coded.part(rows)
+            if not whole_steps:
+                f = _draws_by_row(self._f(part, used))
+                noise = _draws_by_row(self._noise(part, used)) if predictive or transform else None
+                each = None if degrees is None else degrees.reshape(-1)
+                return partial(figures.fill_mixtures, rows, f, noise, each, transform, alike)
             sums = self._ensemble.sums(part.codes, chosen)
-            return part, sums if self._intercepts is None else self._intercepts.added(sums, part, chosen)
+            if self._intercepts is not None:
+                sums = self._intercepts.added(sums, part, chosen)
+            if lines is not None and slopes is not None and alike is not None:
+                return partial(figures.fill_lines, rows, sums, Lines(slopes, lines.terms_of(part)), alike)
+            if self.family == "probit":
+                return partial(figures.fill_probabilities, rows, sums, self._offset, self._step)
+            return partial(figures.fill, rows, sums, self._offset, self._step, sigma)
 
         blocks = self._row_blocks(coded, len(chosen), plain=plain or lines is not None)
-        for (rows, _), (part, sums) in interrupt.ahead(evaluate, blocks):
-            if lines is not None and slopes is not None and sums is not None and alike is not None:
-                figures.fill_lines(rows, sums, Lines(slopes, lines.terms_of(part)), alike)
-                continue
-            if sums is None:
-                f = self._f(part, used)
-                noise = self._noise(part, used) if predictive or transform else None
-                figures.fill_mixtures(
-                    rows,
-                    _draws_by_row(f),
-                    None if noise is None else _draws_by_row(noise),
-                    None if degrees is None else degrees.reshape(-1),
-                    transform,
-                    alike,
-                )
-                continue
-            if self.family == "probit":
-                figures.fill_probabilities(rows, sums, self._offset, self._step)
-            else:
-                figures.fill(rows, sums, self._offset, self._step, sigma)
+        for _, fill in interrupt.ahead(evaluate, blocks):
+            fill()
         return used
 
-    def _row_blocks(
-        self, coded: Coded, draws: int, *, plain: bool
-    ) -> Iterator[tuple[slice | NDArray[np.int64], bool]]:
+    def _row_blocks(self, coded: Coded, draws: int, *, plain: bool) -> Iterator[tuple[Rows, bool]]:
         """Yield blocks of rows to evaluate at once, and whether f is a whole number of steps at each.
 
         It is, where `plain`, but at rows of new groups, whose intercepts are unknown.
@@ -306,7 +310,8 @@ class PosteriorDraws(ValuesAtRows):
         if self._intercepts is None:
             return []
         chosen, used = self._choose(None)
-        sigma = np.ones(len(chosen)) if self.sigma is None else self.sigma[:, :used].reshape(-1)
+        noise = self.typical_sigma if self.typical_sigma is not None else self.sigma
+        sigma = np.ones(len(chosen)) if noise is None else noise[:, :used].reshape(-1)
         unit = self._learnt_unit()
         return self._intercepts.effects(chosen, self.num_chains, sigma, level, unit, self.schema)
 
@@ -317,11 +322,17 @@ class PosteriorDraws(ValuesAtRows):
     @cached_property
     def _summary(self) -> Summary:
         summary = self._summarise()
+        drawn = self.sigma if self._degrees is None else self._sigma / noise_law.sd_of(self._degrees)
         more = [
-            None if self.sigma is None else noise_prior_reason(self.sigma, self._header),
+            None if drawn is None else noise_prior_reason(drawn, self._header),
             None if self._intercepts is None else self._intercepts.disagreement(self._sds_of_groups()),
         ]
-        return replace(summary, reasons=[*summary.reasons, *(reason for reason in more if reason)])
+        precision = summary.precision
+        if precision is not None and self.sigma is not None:
+            noise = self.typical_sigma
+            precision = None if noise is None else replace(precision, noise=defined(noise.mean()))
+        reasons = [*summary.reasons, *(reason for reason in more if reason)]
+        return replace(summary, reasons=reasons, precision=precision)
 
     def _sds_of_groups(self) -> Floats:
         """Return draws of standard deviations of intercepts and slopes, float64 [scalar, chain, draw]."""

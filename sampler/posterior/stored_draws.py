@@ -170,8 +170,17 @@ class StoredDraws:
 
     @property
     def sigma(self) -> Floats | None:
-        """Draws of the noise standard deviation, float64 [chain, draw]; None for probit."""
+        """Draws of the noise sd of a row of weight 1, float64 [chain, draw]; None for classes."""
         return self._sigma if self.classes is None else None
+
+    @property
+    def typical_sigma(self) -> Floats | None:
+        """Draws of the noise sd of a row of typical weight, in units of y, float64 [chain, draw].
+
+        None for classes, and with weights of which the model was stored without a typical one.
+        """
+        weight = self._header.typical_weight or (None if self._header.weighted else 1.0)
+        return None if self.sigma is None or weight is None else self.sigma / np.sqrt(weight)
 
     @property
     def classes(self) -> tuple[str, ...] | None:

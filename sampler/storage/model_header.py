@@ -64,6 +64,8 @@ class Header:
         are shown by default; empty in models made before it was kept.
     num_rows
         Training rows that have a weight; None in models made before it was kept.
+    typical_weight
+        Geometric mean of these rows' weights; None without weights, and in models made before it was kept.
     linear, reference_values
         Terms of a linear part, and the values of the reference rows before binning, float64 [coded column,
         row]; None without one. The values are there for slopes that differ by group too.
@@ -85,6 +87,7 @@ class Header:
     warnings: list[str]
     default_grid: list[list[float]] = field(default_factory=list)
     num_rows: int | None = None
+    typical_weight: float | None = None
     linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None
@@ -110,6 +113,7 @@ class Header:
             "num_reference": self.reference.shape[1],
             **({"default_grid": self.default_grid} if self.default_grid else {}),
             **({} if self.num_rows is None else {"num_rows": self.num_rows}),
+            **({} if self.typical_weight is None else {"typical_weight": self.typical_weight}),
             **({"linear": self.linear.to_json()} if self.linear else {}),
             **({"transform": self.transform.to_json()} if self.transform else {}),
             **({} if self.exposure is None else {"exposure": self.exposure}),
@@ -177,6 +181,7 @@ class Header:
                 warnings=fields["warnings"],
                 default_grid=_default_grid(fields.get("default_grid", [])),
                 num_rows=_num_rows(fields.get("num_rows")),
+                typical_weight=_typical_weight(fields.get("typical_weight")),
                 linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
@@ -241,6 +246,14 @@ def _num_rows(number: Any) -> int | None:
         raise ValueError("its number of rows is invalid")
     num_rows: int | None = number
     return num_rows
+
+
+def _typical_weight(weight: Any) -> float | None:
+    if weight is None:
+        return None
+    if not _is_finite(weight) or not weight > 0:
+        raise ValueError("its typical weight is invalid")
+    return float(weight)
 
 
 def _is_finite(value: Any) -> bool:

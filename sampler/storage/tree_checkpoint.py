@@ -23,9 +23,9 @@ def write(training: Training, chain: int, arrays: Sequence[np.ndarray[Any, Any]]
     """Encode arrays as a checkpoint that `read` decodes."""
     parts = []
     for array in arrays:
-        kept = np.ascontiguousarray(array)
-        shape = struct.pack(f"<2sB{kept.ndim}q", kept.dtype.str[1:].encode(), kept.ndim, *kept.shape)
-        parts += [shape, kept.tobytes()]
+        values = np.ascontiguousarray(array)
+        shape = struct.pack(f"<2sB{values.ndim}q", values.dtype.str[1:].encode(), values.ndim, *values.shape)
+        parts += [shape, values.tobytes()]
     body = zlib.compress(b"".join(parts), 1)
     rest = struct.pack("<II", training.fingerprint, chain)
     return MAGIC + struct.pack("<I", zlib.crc32(rest + body)) + rest + body

@@ -110,7 +110,10 @@ class PrecisionView(BaseModel):
         "of the target."
     )
     ends: float = Field(description="The same of the ends of 90% credible intervals.")
-    noise: float | None = Field(description="Posterior mean of sigma; null for classes.")
+    noise: float | None = Field(
+        description="Posterior mean of the noise's standard deviation, with weights that of a row of typical "
+        "weight; null for classes."
+    )
     reproducibility: float | None = Field(
         description="How far another fit, with another seed, would move means, in posterior standard "
         "deviations; null for one chain."

@@ -127,7 +127,9 @@ def refuse_censoring(settings: Mapping[str, Any], whose: str) -> None:
     for role in ROLES:
         if settings.get(role) is not None:
             raise SettingsError(
-                f"{whose} knows no censored outcomes: leave out {role}", field=role, code="not_applicable"
+                f"{whose} does not support censored outcomes: leave out {role}",
+                field=role,
+                code="not_applicable",
             )
 
 
@@ -251,7 +253,7 @@ def censoring_warnings(outcomes: CensoredOutcomes, name: str) -> list[str]:
     seen = float(np.isfinite(outcomes.limits).all(axis=0).mean())
     if seen >= FEW_SEEN:
         return []
-    message = f"{name}: {seen:.0%} of the outcomes were observed, of the others one limit is known"
+    message = f"{name}: {seen:.0%} of the outcomes were observed; one limit is known of the others"
     return [f"{message}: the range of the prior comes from a line fitted to all of them, more than from data"]
 
 

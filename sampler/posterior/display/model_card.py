@@ -110,7 +110,8 @@ def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
         ("Draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
     ]
     if posterior.sigma is not None:
-        rows.append(("Standard deviation of the noise", _number(posterior.sigma.mean())))
+        whose = ", at weight 1" if posterior.header.weighted else ""
+        rows.append((f"Standard deviation of the noise{whose}", _number(posterior.sigma.mean())))
     return Section("Model", tables=[CardTable(("", ""), rows)])
 
 

@@ -43,8 +43,8 @@ def draw_waterfall(shap: ShapValues, row: int, ax: Any = None) -> Any:
     starts = ends - sizes
     colours = [ACCENT if size >= 0 else FAIR for size in sizes]
     ax.barh(at, sizes, left=starts, color=colours, height=0.6, alpha=0.55)
-    kept = slice(len(shown))
-    ax.hlines(at[kept], starts[kept] + lower[shown], starts[kept] + upper[shown], color=SOFT, lw=1.6)
+    bars = slice(len(shown))
+    ax.hlines(at[bars], starts[bars] + lower[shown], starts[bars] + upper[shown], color=SOFT, lw=1.6)
     ax.axvline(float(shap.base_values), color=SOFT, lw=0.9, ls=":")
     ax.set_yticks(at, names, parse_math=False)
     ax.set_xlabel(

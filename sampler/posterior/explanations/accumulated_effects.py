@@ -120,19 +120,19 @@ def accumulated_effects(
     grid = [*(grid[i] for i in apart), grid[-1]]
     points, values = (np.array([*of[apart], of[-1]]) for of in (points, values))
     own = coded.codes[position]
-    kept = np.flatnonzero((own != MISSING) & (own >= points[0]) & (own <= points[-1]))
-    if len(points) < 2 or not len(kept):
+    inside = np.flatnonzero((own != MISSING) & (own >= points[0]) & (own <= points[-1]))
+    if len(points) < 2 or not len(inside):
         raise SettingsError(
             f"feature: {feature!r} has fewer than two values here", field="feature", code="not_applicable"
         )
-    place = np.clip(np.searchsorted(points, own[kept]), 1, len(points) - 1)  # above points[place - 1]
+    place = np.clip(np.searchsorted(points, own[inside]), 1, len(points) - 1)  # above points[place - 1]
     rows = np.bincount(place - 1, minlength=len(points) - 1)
-    one = f(coded.part(kept[:1]))
+    one = f(coded.part(inside[:1]))
     steps = np.zeros((len(rows), *one.shape[:1], *one.shape[2:]))  # [step, draw(, class)]
     width = max(16, MAX_CELLS // one.size)
-    for start in range(0, len(kept), width):
+    for start in range(0, len(inside), width):
         interrupt.look()
-        there, at = coded.part(kept[start : start + width]), place[start : start + width]
+        there, at = coded.part(inside[start : start + width]), place[start : start + width]
         low, high = (_moved(there, position, points[end], values[end]) for end in (at - 1, at))
         np.add.at(steps, at - 1, np.moveaxis(f(high) - f(low), 1, 0))
     steps /= np.maximum(rows, 1).reshape(-1, *[1] * (steps.ndim - 1))

@@ -102,7 +102,7 @@ class ShapValues:
     def explanation(self) -> Any:
         """Convert to the `shap.Explanation` that shap's plots take; needs the package shap.
 
-        Its `lower_bounds` and `upper_bounds` are the ends of the intervals.
+        Its `lower_bounds` and `upper_bounds` are the ends of the intervals. Raises ImportError without shap.
         """
         try:
             shap = import_module("shap")
@@ -172,7 +172,7 @@ def explain(
 ) -> ShapValues:
     """Compute the SHAP values of a posterior at rows with these cells, from some of the draws.
 
-    See `Posterior.shap`.
+    See `Posterior.shap`, also for the SettingsError that it raises.
     """
     if game not in GAMES:
         raise SettingsError(

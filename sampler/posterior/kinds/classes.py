@@ -67,10 +67,10 @@ class ClassesPosterior(FiguresPosterior):
     def _read_lines(self, terms: LinearTerms, chains: Sequence[Draws]) -> list[Slopes]:
         """Read the slopes of each class's linear part."""
         count = len(terms.column)
-        found = [draws.forests.get(CLASS_FOREST) for draws in chains]
+        forests = [draws.forests.get(CLASS_FOREST) for draws in chains]
         leaves = [
             lines.leaf.reshape(lines.num_draws, self.width, count)
-            for lines in found
+            for lines in forests
             if lines is not None
             and lines.num_trees == self.width * count
             and lines.num_nodes == lines.leaf_counts.size

@@ -319,13 +319,13 @@ class InterceptDraws:
     ) -> NDArray[np.int32]:
         """Return the effects of rows of known groups of a column, int32 [draw, row], as chains round them."""
         start, size = self._starts[k], self._sizes[k]
-        found: NDArray[np.int32] = self._effects[chosen[:, None], start + places]
+        effects: NDArray[np.int32] = self._effects[chosen[:, None], start + places]
         if z is None:
-            return found
-        along = np.zeros(found.shape)
+            return effects
+        along = np.zeros(effects.shape)
         for term, own in enumerate(z, 1):
             along += own * self._effects[chosen[:, None], start + term * size + places]
-        return found + np.rint(np.clip(along, -MOST_STEPS, MOST_STEPS)).astype(np.int32)
+        return effects + np.rint(np.clip(along, -MOST_STEPS, MOST_STEPS)).astype(np.int32)
 
     def _z(self, coded: Coded, rows: slice | NDArray[np.int64]) -> Floats | None:
         """Return what slopes are multiplied by at some rows, float64 [slope, row]; None without slopes."""
@@ -339,20 +339,20 @@ class InterceptDraws:
         places = self._places(coded)
         if np.all(places >= 0):
             return None
-        found = np.zeros((len(chosen), coded.num_rows))
+        variance = np.zeros((len(chosen), coded.num_rows))
         for k, own in enumerate(places):
             new = np.flatnonzero(own < 0)
             z = self._z(coded, new)
             if z is None:
-                found[:, new] += self.sds[k, chosen, None] ** 2
+                variance[:, new] += self.sds[k, chosen, None] ** 2
                 continue
             terms = np.concatenate([np.ones((1, len(new))), z])
             for j in range(self._terms):  # term by term: a row's figure doesn't depend on the other rows
                 part = np.zeros((len(chosen), len(new)))
                 for i in range(j, self._terms):
                     part += self._factor[k, chosen, i, j, None] * terms[i]
-                found[:, new] += part**2
-        return found
+                variance[:, new] += part**2
+        return variance
 
     @staticmethod
     def _places(coded: Coded) -> NDArray[np.int32]:
@@ -371,12 +371,12 @@ def _factors(sds: Floats, partial: Floats) -> Floats:
     `sds` are [column, term, draw], `partial` correlations [column, number, draw], row by row of the factor.
     """
     columns, terms, draws = sds.shape
-    found, at = np.zeros((columns, draws, terms, terms)), 0
+    factors, at = np.zeros((columns, draws, terms, terms)), 0
     for i in range(terms):
         left = np.ones((columns, draws))
         for j in range(i):
-            found[:, :, i, j] = sds[:, i] * partial[:, at] * np.sqrt(left)
+            factors[:, :, i, j] = sds[:, i] * partial[:, at] * np.sqrt(left)
             left *= 1 - partial[:, at] ** 2
             at += 1
-        found[:, :, i, i] = sds[:, i] * np.sqrt(left)
-    return found
+        factors[:, :, i, i] = sds[:, i] * np.sqrt(left)
+    return factors

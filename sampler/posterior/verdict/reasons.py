@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
+from sampler.noise import NOISES
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -81,14 +83,15 @@ def noise_prior_reason(sigma: NDArray[np.float64], header: Header) -> Reason | N
 
     Given residuals with the weighted sum of squares S, sigma^2 ~ (nu lambda + S) / chi^2(nu + rows): the
     prior's share is nu lambda / (nu lambda + S). The scale lambda comes from a linear model, so it is far too
-    large where f is far from linear and the noise small; chains agree all the same.
+    large where f is far from linear and the noise small; chains agree all the same. Of noise with heavy tails
+    sigma is the scale, as it is drawn.
     """
     constants = header.constants
     nu, lambda_ = constants.get("nu"), constants.get("lambda_")
     settings = header.settings
     known = constants.get("sigma_fixed", True) or settings.get("prior_only", False)
     known = known or settings.get("method") != "bart"  # whose leaves have a prior of their own
-    differs = settings.get("noise", "constant") != "constant"  # sigma is then a mean over rows
+    differs = NOISES[settings.get("noise", "constant")].forest  # sigma is then a mean over rows
     if known or differs or header.num_rows is None or not (_is_positive(nu) and _is_positive(lambda_)):
         return None
     with np.errstate(over="ignore"):

@@ -48,7 +48,7 @@ class Precision:
         Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target:
         of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
     noise
-        Posterior mean of sigma, where it is one number; None for classes.
+        Posterior mean of the noise's sd, with weights that of a row of typical weight; None for classes.
     reproducibility
         Standard error of the means of f by the differences between chains, in posterior sds: root mean
         square over the reference rows. Half of the means of another fit, with another seed, differ from

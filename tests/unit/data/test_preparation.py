@@ -185,6 +185,15 @@ def test_a_feature_equal_to_the_target_is_reported():
     assert prepare({"a": other}, y).warnings == []
 
 
+def test_a_feature_left_out_for_its_name_is_reported():
+    """Outcomes computed from a column keep its name in pandas: that it is left out is said."""
+    X = pd.DataFrame({"weight": RNG.normal(size=30), "year": RNG.normal(size=30)})
+    (warning,) = prepare(X, 3 * X["weight"]).warnings
+    assert warning.startswith("weight is left out of the features: the target has its name")
+    assert prepare(X, X["weight"]).warnings == []
+    assert prepare(X, 3 * X["weight"], target_name="price").warnings == []
+
+
 def test_outliers_of_the_target_are_reported():
     """An outlier a million ranges away is reported with its row; a heavy tail isn't."""
     y = RNG.normal(size=60)

@@ -57,7 +57,7 @@ def test_memory_does_not_grow_with_rows_times_draws(monkeypatch):
 
 
 def test_columns_that_go_together():
-    """Where x2 nearly equals x1, their effects together are what the outcome rises by."""
+    """The effects of two nearly equal columns sum to the rise of the outcome."""
     rng = np.random.default_rng(3)
     x = rng.uniform(size=400)
     X = {"x1": x, "x2": x + 0.02 * rng.normal(size=400)}

@@ -125,7 +125,7 @@ def test_the_population_is_less_certain_than_the_sample(effect):
 
 
 def test_rows_unlike_the_data_are_flagged():
-    """Where nobody with a setting resembles a row it is flagged; where settings are at random few are."""
+    """Rows that resemble no training row with a setting are flagged; few are if settings are random."""
     rng = np.random.default_rng(1)
     x = rng.uniform(-2, 2, 400)
     z = x > 0.3  # no overlap at all

@@ -130,7 +130,7 @@ def test_draws_off_the_grid_have_the_quantiles_of_any_noise(transform):
 
 
 def test_lines_beside_sums_have_the_figures_of_their_draws():
-    """As of draws of f off the grid, within a share of its step."""
+    """Figures of lines and sums equal those of their draws off the grid, within a fraction of its step."""
     steps, sigma = draws(6, 150, 5)
     generator = np.random.default_rng(6)
     lines = Lines(generator.normal(size=(150, 3)), generator.normal(size=(3, 5)))

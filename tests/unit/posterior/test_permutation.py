@@ -57,7 +57,7 @@ def test_importance_is_the_growth_of_each_draws_loss():
 
 
 def test_a_feature_that_matters_to_the_noise_alone_is_seen():
-    """Where the noise differs by row, importance is by the log loss."""
+    """Importance is by the log loss if the noise differs by row."""
     rng = np.random.default_rng(2)
     X = rng.uniform(size=(800, 3))
     y = np.exp(3 * X[:, 1] - 2) * rng.normal(size=800)

@@ -1,9 +1,11 @@
 """The report on a posterior agrees with its parts."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from sampler import fit
+from sampler import Posterior, fit
 from sampler.posterior import rhat_ess
 from sampler.posterior.report import depths, diagnose, evenly_spaced
 from tests.support.models.random_forests import random_draws
@@ -86,6 +88,54 @@ def test_report_of_two_classes():
     assert report["sigma"] is None
     assert report["traces"]["sigma"] is None
     assert 0 <= min(report["f"]["mean"]) <= max(report["f"]["mean"]) <= 1
+
+
+SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 2, "progress": False}
+
+
+def test_what_is_usable_does_not_depend_on_the_units_of_weights():
+    """All weights times 2^j change no figure of noise in units of y, and no share of groups."""
+    rng = np.random.default_rng(0)
+    x, weights = rng.uniform(size=(120, 2)), rng.uniform(0.5, 2, 120)
+    table = {"a": x[:, 0], "b": x[:, 1], "town": np.array(["n", "e", "s"])[np.arange(120) % 3]}
+    y = 3 * x[:, 0] + np.arange(120) % 3 + rng.normal(size=120) / np.sqrt(weights)
+    one, other = (
+        fit(table, y * 2.0**k, weights=weights * 2.0**j, groups="town", seed=1, **SHORT)
+        for k, j in [(0, 0), (10, -40)]
+    )
+    a, b = one.summary().precision, other.summary().precision
+    assert b.noise == pytest.approx(a.noise * 2.0**10)
+    assert a.noise == pytest.approx(one.sigma.mean() / np.sqrt(np.exp(np.log(weights).mean())))
+    assert (b.mean, b.means_usable) == (pytest.approx(a.mean * 2.0**10), a.means_usable)
+    assert other.groups()[0].share == pytest.approx(one.groups()[0].share)
+    rows = {name: values[:2] for name, values in table.items()}
+    (warning,) = other.predict(rows).warnings
+    assert "an outcome of weight 1" in warning
+    assert one.predict(rows).warnings == other.predict(rows, interval="credible").warnings == []
+    assert Posterior.from_bytes(other.to_bytes()).summary().precision == b
+
+
+def test_what_is_usable_is_unknown_without_the_unit_of_weights():
+    """Models stored without their weights' unit have no figure of noise in units of y."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(60, 2))
+    posterior = fit(x, x[:, 0] + rng.normal(size=60), weights=np.full(60, 1e6), seed=1, **SHORT)
+    assert posterior.summary().precision is not None
+    old = replace(posterior.header, typical_weight=None)
+    posterior._header = old
+    vars(posterior).pop("_summary")
+    assert posterior.summary().precision is None
+
+
+def test_heavy_tailed_noise_known_by_its_prior_alone_is_reported():
+    """The scale of noise with heavy tails has that prior too."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=(200, 2))
+    y = 3.0 * (x[:, 0] > 0.5) + 0.01 * rng.standard_t(4, size=200)
+    default, told = (fit(x, y, noise="t", prior=prior, seed=1, **SHORT) for prior in (None, {"lambda": 2e-5}))
+    assert default.sigma.mean() > 2 * told.sigma.mean()
+    codes = [[reason.code for reason in each.summary().reasons] for each in (default, told)]
+    assert ["sigma_by_prior" in each for each in codes] == [True, False]
 
 
 @pytest.mark.parametrize("weighted", [False, True])

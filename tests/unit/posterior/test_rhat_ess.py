@@ -104,7 +104,7 @@ def test_limits_of_r_hat_are_those_of_four_groups_of_chains(chains, settled, pas
 
 
 def test_shift_is_the_common_move_beyond_chance():
-    """Of chains that stay it is about 0, of chains that fall together the square of the fall."""
+    """The shift is about 0 for chains that stay, and the square of the fall for chains that fall together."""
     draws = np.random.default_rng(0).normal(size=(400, 8, 125))
     falling = draws - 0.5 * (np.arange(125) < 62)
     assert np.mean(Agreement.of(draws).shift) == pytest.approx(0, abs=0.01)
@@ -204,7 +204,7 @@ def test_summary_says_what_is_usable_and_how_far_off():
     assert "Usable: nothing yet" in far.to_json()["precision"]["text"]
 
 
-def test_reproducibility_foretells_the_spread_over_fits():
+def test_reproducibility_is_the_spread_over_fits():
     """The disagreement of four chains is that of fits of four other chains, in all figures that tell it."""
     rng = np.random.default_rng(1)
     f = rng.normal(size=(100, 64, 250)) + 0.7 * rng.normal(size=(100, 64, 1))  # each chain at its own place

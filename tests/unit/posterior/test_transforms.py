@@ -157,7 +157,7 @@ def test_auto_is_the_default_of_numbers():
     assert Settings.from_json(stored).transform == "none"
 
 
-def test_a_quick_regression_foretells_rows():
+def test_a_quick_regression_predicts_rows():
     """Residuals of rows left out are about the noise, whatever their weight and with many columns."""
     rng = np.random.default_rng(1)
     codes = rng.integers(0, 200, (60, 900)).astype(np.uint8)
