@@ -140,10 +140,11 @@ def fit(
     linear
         Whether a linear part stands beside the trees, with a slope for every number and for every level of a
         category but one (method "bart", numbers): better where the truth is nearly linear. None is "auto",
-        where the rows say so clearly, for method "bart" with normal noise, else False.
+        where the rows say so clearly or groups are beside the trees too, for method "bart" with normal noise;
+        else False.
     transform
         What the trees learn: "none", the outcome itself; "log", its logarithm; "yeo-johnson", a power of it;
-        "auto", whichever of these foretells rows best that a quick regression has not seen, none unless it is
+        "auto", whichever of these predicts left-out rows best in a quick regression, none unless it is
         clearly worse (method "bart", numbers). Answers are about the outcome itself. None is "auto" for
         numbers with normal noise, "none" elsewhere; with `event` it is "log", with limits "none".
     search

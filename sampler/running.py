@@ -149,11 +149,11 @@ def _run(
     header = problem.header()
     if interrupted:
         counts = [sum(draws.num_draws for draws in part) for part in parts if part]
-        kept = (
+        warning = (
             f"the fit was interrupted: {counted(len(counts), 'chain')} of {counted(min(counts), 'draw')} kept"
         )
-        warnings.warn(kept, DataWarning, stacklevel=4)
-        header = replace(problem, warnings=[*problem.warnings, kept]).header()
+        warnings.warn(warning, DataWarning, stacklevel=4)
+        header = replace(problem, warnings=[*problem.warnings, warning]).header()
     posterior = Posterior.from_blocks(header, blocks, [chain.statistics() for chain in chains])
     posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
     return posterior

@@ -219,9 +219,9 @@ class Settings:
         "model",
         "Whether the sum of trees has a linear part beside it, with a slope for every number and for every "
         "level of a category but one (method bart, numbers, and for each class of categorical): better where "
-        "the truth is nearly linear. auto: where a quick regression with one foretells rows that it has not "
-        "seen clearly better, of classes where it costs little (the default of numbers with normal noise and "
-        "of classes, else false).",
+        "the truth is nearly linear. auto: if a quick regression with one predicts left-out rows clearly "
+        "better, or for classes and beside groups if it costs little (the default for numbers with normal "
+        "noise and for classes, else false).",
         choices=("auto",),
         sparing=True,
         rare=True,
@@ -238,9 +238,9 @@ class Settings:
         "word",
         "model",
         "What the trees learn of numbers: none, the outcome itself; log, its logarithm; yeo-johnson, a power "
-        "of it, for values of either sign; auto, whichever of these foretells rows best that a quick "
-        "regression has not seen, none unless it is clearly worse (the default of method bart with normal "
-        "noise, else none). All answers are about the outcome itself.",
+        "of it, for values of either sign; auto, whichever of these predicts left-out rows best in a quick "
+        "regression, none unless it is clearly worse (the default of method bart with normal noise, else "
+        "none). All answers are about the outcome itself.",
         choices=TRANSFORMS,
         sparing=True,
         rare=True,

@@ -268,9 +268,9 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         names = self.posterior_.classes or ()
         if len(names) == len(self.classes_):
             return values
-        found = np.zeros((len(values), len(self.classes_)), values.dtype)
-        found[:, [int(name) for name in names]] = values
-        return found
+        columns = np.zeros((len(values), len(self.classes_)), values.dtype)
+        columns[:, [int(name) for name in names]] = values
+        return columns
 
 
 def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:

@@ -74,14 +74,13 @@ class TreeChain(MarkovChain):
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
         plan = np.array([before, stop, settings.num_burnin, settings.thin, 0])
-        scratch = np.zeros((2, 2))
         need = -1
         while need != state.DONE:
             plan[0] = self.iteration
             kept = int(self._kept.fill[0])
             reached, need = cart_sweep(
-                self._rows, self._tree, self._trial, self._room, self._random, self._moves, scratch,
-                self._counters, self._kept, plan,
+                self._rows, self._tree, self._trial, self._room, self._random, self._moves, self._counters,
+                self._kept, plan,
             )  # fmt: skip
             self.iteration = int(reached)
             self.num_kept += int(self._kept.fill[0]) - kept

@@ -118,13 +118,13 @@ class FilterRun:
         """Decide on up to `iterations` nodes of particles without the GIL; return the number visited."""
         from sampler.cart.kernels.particle_filter import advance  # noqa: PLC0415
 
-        counts, scratch, left = self._counts, np.zeros((2, 2)), max(int(iterations), 0)
+        counts, left = self._counts, max(int(iterations), 0)
         while left > 0 and not self.done:
             if counts[CURSOR] == 0 and int(self._cloud.size.max()) + 2 > self._cloud.node.shape[1]:
                 self._enlarge(2 * self._cloud.node.shape[1])
             first = int(counts[CURSOR])
             cursor, idle = advance(
-                self._rows, self._cloud, self._room, self._random, first, left, self._best, scratch
+                self._rows, self._cloud, self._room, self._random, first, left, self._best
             )  # fmt: skip
             left -= int(cursor) - first
             counts[CURSOR] = cursor

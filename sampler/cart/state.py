@@ -116,7 +116,7 @@ def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) 
         bad=np.zeros((2, 257), np.int64),
         terms=np.zeros(512),
         bins=np.zeros((256, stats), np.int64),
-        draws=np.zeros(512),
+        child_terms=np.zeros((2, 2)),
     )
 
 

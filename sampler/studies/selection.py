@@ -92,6 +92,11 @@ class Selection:
             feature above its threshold. "max" is the strictest for features of equal kind; "se" allows for
             features that get more rules by their nature.
 
+        Raises
+        ------
+        SettingsError
+            For any other rule.
+
         """
         if rule not in RULES:
             raise SettingsError(

@@ -11,15 +11,16 @@ from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "bartserve", "benchmarks", "sampler", "worker")
+OTHERS = ("migrations", "tests")
 RIDDLES = re.compile(r"(What|Who|Which|How|Where|Why|As|Of|So many|The same)\b")
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @cache
-def documented():
+def documented(packages=PACKAGES):
     """Return the place, node and docstring of every documented module, class and function."""
     found = []
-    for package in PACKAGES:
+    for package in packages:
         for file in sorted((ROOT / package).rglob("*.py")):
             name = str(file.relative_to(ROOT))
             for node in ast.walk(parsed(file)):
@@ -63,10 +64,11 @@ def attributes(owner):
     return found
 
 
-def test_docstrings_begin_with_an_imperative_or_a_noun():
+@pytest.mark.parametrize("packages", [PACKAGES, OTHERS])
+def test_docstrings_begin_with_an_imperative_or_a_noun(packages):
     """A docstring begins with an imperative or a noun phrase."""
     assert [
-        f"{place}: {text.splitlines()[0]}" for place, _, text in documented() if RIDDLES.match(text)
+        f"{place}: {text.splitlines()[0]}" for place, _, text in documented(packages) if RIDDLES.match(text)
     ] == []
 
 
@@ -144,4 +146,32 @@ def test_results_of_the_sampler_are_described():
         opening = text.partition("\nParameters\n")[0]
         if returns and section(text, "Returns") is None and not re.search(r"\b[Rr]eturns?\b", opening):
             silent.append(place)
+    assert silent == []
+
+
+def raised(function):
+    """Return the names of the exceptions that a function raises itself, outside of `try`."""
+    waiting, names = list(function.body), set()
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Raise):
+            name = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            names.add(ast.unparse(name).rpartition(".")[2] if name else "")
+        elif isinstance(node, ast.Try):
+            handlers = [part for handler in node.handlers for part in handler.body]
+            waiting += [*handlers, *node.orelse, *node.finalbody]
+        elif not isinstance(node, (*FUNCTIONS, ast.Lambda)):
+            waiting += ast.iter_child_nodes(node)
+    return {name for name in names if name.endswith(("Error", "Exit"))} - {"NotImplementedError"}
+
+
+def test_docstrings_of_several_lines_name_the_exceptions():
+    """A public function with more than a summary names what it raises itself, but for routes of HTTP."""
+    silent = []
+    for place, node, text in documented():
+        if not isinstance(node, FUNCTIONS) or node.name.startswith("_") or "\n" not in text:
+            continue
+        missing = {name for name in raised(node) if name not in text}
+        if missing and not place.startswith(("app/api/", "benchmarks/")):
+            silent.append(f"{place}: {', '.join(sorted(missing))}")
     assert silent == []

@@ -35,7 +35,7 @@ from sampler.cart.kernels.state import (
     TreeRows,
 )
 from sampler.cart.kernels.tree import copy_tree, is_prunable, join, look_below, split, totals
-from sampler.kernels.arrays import Bool, Floats, Floats2, Int, Words
+from sampler.kernels.arrays import Bool, Floats, Int, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
 
@@ -54,7 +54,7 @@ def count_nodes(tree: Tree) -> tuple[Int, Int, Int]:
 
 
 @kernel(allocates=False)
-def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
+def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats) -> Bool:
     """Propose to split a leaf by a rule from the prior, and decide."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -72,11 +72,11 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
     tally_left(rows, tree.order, start, end, column, cut, side, room.left)
     for k in range(len(room.left)):
         room.right[k] = tree.stat[at, k] - room.left[k]
-    settle_leaf(rows, room.left, scratch, 0)
-    settle_leaf(rows, room.right, scratch, 1)
+    settle_leaf(rows, room.left, room.child_terms, 0)
+    settle_leaf(rows, room.right, room.child_terms, 1)
     own, explained = totals(tree)
-    more_own = scratch[0, OWN] + scratch[1, OWN] - tree.term[at, OWN]
-    more = scratch[0, EXPLAINED] + scratch[1, EXPLAINED] - tree.term[at, EXPLAINED]
+    more_own = room.child_terms[0, OWN] + room.child_terms[1, OWN] - tree.term[at, OWN]
+    more = room.child_terms[0, EXPLAINED] + room.child_terms[1, EXPLAINED] - tree.term[at, EXPLAINED]
     ratio = log_likelihood(rows, own + more_own, explained + more) - log_likelihood(rows, own, explained)
     depth = node[at, DEPTH]
     splits, stays = log_split(rows.constants, depth)
@@ -95,7 +95,7 @@ def grow(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, s
 
 
 @kernel(allocates=False)
-def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, scratch: Floats2) -> Bool:
+def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats) -> Bool:
     """Propose to join two leaves, and decide."""
     node = tree.node
     growable, prunable, _ = count_nodes(tree)
@@ -109,10 +109,10 @@ def prune(rows: TreeRows, tree: Tree, room: Room, random: Words, moves: Floats, 
     child = node[at, CHILD]
     for k in range(len(room.left)):
         room.left[k] = tree.stat[child, k] + tree.stat[child + 1, k]
-    settle_leaf(rows, room.left, scratch, 0)
+    settle_leaf(rows, room.left, room.child_terms, 0)
     own, explained = totals(tree)
-    less_own = tree.term[child, OWN] + tree.term[child + 1, OWN] - scratch[0, OWN]
-    less = tree.term[child, EXPLAINED] + tree.term[child + 1, EXPLAINED] - scratch[0, EXPLAINED]
+    less_own = tree.term[child, OWN] + tree.term[child + 1, OWN] - room.child_terms[0, OWN]
+    less = tree.term[child, EXPLAINED] + tree.term[child + 1, EXPLAINED] - room.child_terms[0, EXPLAINED]
     ratio = log_likelihood(rows, own - less_own, explained - less) - log_likelihood(rows, own, explained)
     depth = node[at, DEPTH]
     splits, stays = log_split(rows.constants, depth)

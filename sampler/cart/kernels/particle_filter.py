@@ -41,7 +41,6 @@ from sampler.kernels.arrays import (
     Bool,
     Float,
     Floats,
-    Floats2,
     Floats3,
     Int,
     Ints2,
@@ -91,7 +90,6 @@ def gain(
     tree: Tree,
     room: Room,
     at: Int,
-    scratch: Floats2,
     own: Float,
     explained: Float,
     base: Float,
@@ -99,10 +97,10 @@ def gain(
     """Gain in log likelihood by a split of a leaf whose left statistics are in `room.left`."""
     for k in range(len(room.left)):
         room.right[k] = tree.stat[at, k] - room.left[k]
-    settle_leaf(rows, room.left, scratch, 0)
-    settle_leaf(rows, room.right, scratch, 1)
-    own += scratch[0, OWN] + scratch[1, OWN] - tree.term[at, OWN]
-    explained += scratch[0, EXPLAINED] + scratch[1, EXPLAINED] - tree.term[at, EXPLAINED]
+    settle_leaf(rows, room.left, room.child_terms, 0)
+    settle_leaf(rows, room.right, room.child_terms, 1)
+    own += room.child_terms[0, OWN] + room.child_terms[1, OWN] - tree.term[at, OWN]
+    explained += room.child_terms[0, EXPLAINED] + room.child_terms[1, EXPLAINED] - tree.term[at, EXPLAINED]
     return log_likelihood(rows, own, explained) - base
 
 
@@ -135,7 +133,6 @@ def weigh_column(
     room: Room,
     at: Int,
     column: Int,
-    scratch: Floats2,
     own: Float,
     explained: Float,
     base: Float,
@@ -161,12 +158,12 @@ def weigh_column(
             if empty and code > low:  # the very rows of the cut before
                 room.terms[place] = room.terms[place - step]
             else:
-                room.terms[place] = gain(rows, tree, room, at, scratch, own, explained, base)
+                room.terms[place] = gain(rows, tree, room, at, own, explained, base)
             number += 1
     if missing and high >= low:
         for k in range(width):
             room.left[k] = tree.stat[at, k] - bins[MISSING, k]
-        room.terms[number] = gain(rows, tree, room, at, scratch, own, explained, base)
+        room.terms[number] = gain(rows, tree, room, at, own, explained, base)
         number += 1
     return number
 
@@ -190,9 +187,7 @@ def choose_rule(room: Room, random: Words, column: Int, number: Int, total: Floa
 
 
 @kernel(allocates=False)
-def decide_best(
-    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, scratch: Floats2
-) -> tuple[Float, Bool]:
+def decide_best(rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int) -> tuple[Float, Bool]:
     """Stop or split by the one-step optimal proposal; return the log weight earned and whether to split."""
     own, explained = totals(tree)
     base = log_likelihood(rows, own, explained)
@@ -202,7 +197,7 @@ def decide_best(
         if span_of(rows, tree.order, start, end, column, room.code_span) == 0:
             continue
         columns += 1
-        number = weigh_column(rows, tree, room, at, column, scratch, own, explained, base)
+        number = weigh_column(rows, tree, room, at, column, own, explained, base)
         top = -math.inf
         for k in range(number):
             top = max(top, room.terms[k])
@@ -222,9 +217,7 @@ def decide_best(
 
 
 @kernel(allocates=False)
-def visit(
-    rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool, scratch: Floats2
-) -> Float:
+def visit(rows: TreeRows, tree: Tree, room: Room, random: Words, at: Int, best: Bool) -> Float:
     """Decide on a node of a particle; return the log weight earned."""
     node = tree.node
     if not node[at, SPLITTABLE]:
@@ -232,7 +225,7 @@ def visit(
     earned = 0.0
     start, end = tree.span[at, 0], tree.span[at, 1]
     if best:
-        earned, splits = decide_best(rows, tree, room, random, at, scratch)
+        earned, splits = decide_best(rows, tree, room, random, at)
         if not splits:
             return earned
     else:
@@ -243,17 +236,14 @@ def visit(
     if not best:
         own, explained = totals(tree)
         base = log_likelihood(rows, own, explained)
-        earned = gain(rows, tree, room, at, scratch, own, explained, base)
+        earned = gain(rows, tree, room, at, own, explained, base)
     for k in range(len(room.left)):
         room.right[k] = tree.stat[at, k] - room.left[k]
     split(rows, tree, room, at)
     return earned
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
+@kernel(allocates=False, entry=True)
 def advance(
     rows: TreeRows,
     cloud: Cloud,
@@ -262,7 +252,6 @@ def advance(
     first: Int,
     most: Int,
     best: Bool,
-    scratch: Floats2,
 ) -> tuple[Int, Int]:
     """Let the particles from `first` on, a limited number, decide on a node each.
 
@@ -276,7 +265,7 @@ def advance(
             idle += 1
             continue
         cloud.next[c] = at + 1
-        cloud.log_weight[c] += visit(rows, tree_of(cloud, c), room, random, at, best, scratch)
+        cloud.log_weight[c] += visit(rows, tree_of(cloud, c), room, random, at, best)
     return last, idle
 
 

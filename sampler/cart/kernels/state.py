@@ -88,7 +88,7 @@ class Room(NamedTuple):
     bad: Longs2  # [2, 257]
     terms: Floats  # [512]
     bins: Longs2  # [256, k]
-    draws: Floats  # [k]
+    child_terms: Floats2  # [2, 2], terms of two proposed children
 
 
 class KeptTrees(NamedTuple):

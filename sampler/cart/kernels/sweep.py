@@ -112,10 +112,7 @@ def keep(rows: TreeRows, tree: Tree, room: Room, random: Words, kept: KeptTrees)
     return True
 
 
-@kernel(
-    allocates=False,
-    entry=True,
-)
+@kernel(allocates=False, entry=True)
 def cart_sweep(
     rows: TreeRows,
     tree: Tree,
@@ -123,7 +120,6 @@ def cart_sweep(
     room: Room,
     random: Words,
     moves: Floats,
-    scratch: Floats2,
     counters: Longs2,
     kept: KeptTrees,
     plan: Longs,
@@ -150,9 +146,9 @@ def cart_sweep(
         while moves[move] == 0.0:  # rounding left the last one, which has no share
             move -= 1
         if move == GROW:
-            accepted = grow(rows, tree, room, random, moves, scratch)
+            accepted = grow(rows, tree, room, random, moves)
         elif move == PRUNE:
-            accepted = prune(rows, tree, room, random, moves, scratch)
+            accepted = prune(rows, tree, room, random, moves)
         elif move == CHANGE:
             accepted = change(rows, tree, trial, room, random)
         elif move == SWAP:
