@@ -126,11 +126,11 @@ class Deadlines(HttpToolsProtocol):
 
     def _unread(self) -> int:
         """Return the bytes not yet received by the client: ours and, where known, the kernel's."""
-        kept, sent = self.transport.get_write_buffer_size(), self.transport.get_extra_info("socket")
+        unsent, socket_ = self.transport.get_write_buffer_size(), self.transport.get_extra_info("socket")
         # The kernel accepts more only after a good part of its buffer, up to some MB, is sent.
         with contextlib.suppress(OSError, ValueError, AttributeError):
-            kept += struct.unpack("i", fcntl.ioctl(sent.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
-        return kept
+            unsent += struct.unpack("i", fcntl.ioctl(socket_.fileno(), termios.TIOCOUTQ, bytes(4)))[0]
+        return unsent
 
     def resume_writing(self) -> None:
         """Stop watching a response that is being read again."""

@@ -59,7 +59,7 @@ class SelectionBody(BaseModel):
     level: float = Field(SelectionRequest.level, description=LEVEL.about)
     seed: int = Field(SelectionRequest.seed, description="Seed of the permutations and of all chains.")
 
-    def asked(self) -> SelectionRequest:
+    def study_request(self) -> SelectionRequest:
         """Convert to the service's request."""
         return SelectionRequest(self.permutations, self.level, self.seed)
 
@@ -69,7 +69,7 @@ def _is_list(value: Any) -> str:
 
 
 class TuningBody(BaseModel):
-    """A question about a model: which settings foretell rows best that the fits have not seen."""
+    """A question about a model: which settings predict unseen rows best."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -93,7 +93,7 @@ class TuningBody(BaseModel):
     )
     seed: int = Field(TuningRequest.seed, description="Seed of the folds and of all fits.")
 
-    def asked(self) -> TuningRequest:
+    def study_request(self) -> TuningRequest:
         """Convert to the service's request."""
         grid = self.candidates
         candidates = grid if isinstance(grid, str) else [each.given() for each in grid]
@@ -110,7 +110,7 @@ class CalibrationBody(BaseModel):
         "interval=calibrated, and its `calibration` says what that promises."
     )
 
-    def asked(self) -> CalibrationRequest:
+    def study_request(self) -> CalibrationRequest:
         """Convert to the service's request."""
         return CalibrationRequest()
 
@@ -239,7 +239,7 @@ def create_study(
 
     def make() -> StoredResponse:
         slots = health.slots_now(engine, settings)
-        planned = stored.plan(engine, owner, model_id, body.asked(), slots=slots)
+        planned = stored.plan(engine, owner, model_id, body.study_request(), slots=slots)
         with transactions() as session:
             study = stored.accept(session, owner, planned)
             headers = {"Location": f"/studies/{study.id}", "Retry-After": LOOK_AGAIN}

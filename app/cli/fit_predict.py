@@ -63,6 +63,7 @@ Examples
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
   bartserve fit lung.csv --target time --event died
+  bartserve fit visits.csv --target visits --set family=negative-binomial --exposure months
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
 """
 PREDICT = """Predict new rows, each with its interval.
@@ -106,6 +107,9 @@ def fit(
     event: Annotated[
         str | None, typer.Option(help="A column of 1 where the target is the time of an event, else 0.")
     ] = None,
+    exposure: Annotated[
+        str | None, typer.Option(help="A column with the time or size over which each row's was counted.")
+    ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
     ] = 0.0,
@@ -132,7 +136,7 @@ def fit(
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
-    settings |= {"event": event} if event else {}
+    settings |= {name: column for name, column in (("event", event), ("exposure", exposure)) if column}
     for role, names in (("features", features), ("groups", groups), ("slopes", slopes)):
         if names:
             settings[role] = [one.strip() for one in names.split(",")]
@@ -164,6 +168,9 @@ def predict(
             "credible."
         ),
     ] = None,
+    quantile: Annotated[
+        list[float] | None, typer.Option(help="A further quantile of the same distribution; repeatable.")
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),
@@ -181,7 +188,7 @@ def predict(
         source = [pairs(rows)]
     as_csv = not as_json and (output is not None or not sys.stdout.isatty())
     with asking(url, data_dir, errors.print) as client:
-        options: Any = {"level": level or [0.9], **how_read(read)}
+        options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
         if as_csv and isinstance(source, str):
             names = [EVERY] if keep is None else [name for name in keep if name]
             table = client.predict_table(model, source, keep=names, interval=interval, **options)

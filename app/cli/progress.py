@@ -108,7 +108,7 @@ def about_verdict(model: Model) -> list[str]:
 def follow_fit(client: Client, model: Model, console: Console) -> Model:
     """Show bars until the model ends, then the verdict, scores and next step; Ctrl-C leaves it running.
 
-    Returns the model at its end.
+    Returns the model at its end. Raises `typer.Exit` (130) at Ctrl-C.
     """
     try:
         with bars(console) as show:
@@ -145,6 +145,9 @@ def _about_scores(model: Model) -> list[str]:
         parts[0] += f": RMSE {held['rmse']:.4g}"
         if held.get("linear_rmse") is not None:
             parts[0] += f", a linear model {held['linear_rmse']:.4g}"
+    if held.get("zeros"):
+        zeros = held["zeros"]
+        parts[0] += f", {zeros['observed']:.0%} zeros where {zeros['predicted']:.0%} were predicted"
     if held.get("integrated_brier") is not None:
         parts[0] += f", {held['censored']} censored: integrated Brier score {held['integrated_brier']:.3g}"
         if held.get("base_integrated_brier") is not None:

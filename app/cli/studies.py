@@ -105,8 +105,8 @@ def calibrate(model: ModelName, as_json: AsJson = False, url: Url = None, data_d
     from app.cli.progress import follow_study
 
     with asking(url, data_dir, err.print) as client:
-        found = follow_study(client, client.calibrate(model), err)
-        fitted = client.model(found.model_id)
+        study = follow_study(client, client.calibrate(model), err)
+        fitted = client.model(study.model_id)
     if as_json:
         print_json(fitted.document["calibration"])
         return

@@ -79,7 +79,8 @@ def save(
     """Store an encoded table and return its row.
 
     `columns` is the schema as the API shows it: a dict per column, in order, with its `name`. `profiles`
-    holds longer column summaries, which are read only on request.
+    holds longer column summaries, which are read only on request. Raises ValueError if the schema does not
+    list the table's columns in their order.
     """
     if [column["name"] for column in columns] != encoded.names:
         raise ValueError("the schema must describe the table's columns, in their order")
@@ -177,8 +178,8 @@ def hold(session: Session, owner: str, dataset_id: str) -> None:
     DatasetGoneError
         The owner has no dataset with this id, or no longer.
     """
-    kept = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner)
-    if session.scalar(kept.with_for_update(read=True)) is None:
+    query = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner)
+    if session.scalar(query.with_for_update(read=True)) is None:
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted.")
 
 

@@ -234,6 +234,6 @@ def hold(session: Session, owner: str, model_id: str) -> None:
     ModelGoneError
         The owner has no model with this id, or no longer.
     """
-    kept = select(Model.id).where(Model.id == model_id, Model.owner == owner).with_for_update(read=True)
-    if session.scalar(kept) is None:
+    query = select(Model.id).where(Model.id == model_id, Model.owner == owner).with_for_update(read=True)
+    if session.scalar(query) is None:
         raise ModelGoneError(f"Model {model_id} was deleted.")

@@ -1,4 +1,4 @@
-"""an owner's part of the audit log is found by an index."""
+"""Index the audit log by owner."""
 
 from alembic import op
 

@@ -72,6 +72,18 @@ class Spec:
         return {role: name for role in CENSORING_ROLES if (name := self.settings.get(role))}
 
     @property
+    def roles(self) -> dict[str, Any]:
+        """Columns by role, as arguments of a study's fits."""
+        return {
+            "columns": self.settings.get("columns"),
+            "features": self.features,
+            "target_name": self.target,
+            "exposure_name": self.exposure,
+            "groups": self.groups,
+            "slopes": self.slopes,
+        }
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *(self.settings.get(role) for role in COLUMN_ROLES), *self.groups}

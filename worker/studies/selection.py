@@ -1,7 +1,6 @@
 """A part of a study "selection": shares of the split rules for the outcomes, or for some permutations."""
 
 from collections.abc import Callable
-from typing import Any
 
 from app.store.tables import Json
 from sampler import AnyChain
@@ -20,14 +19,6 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
 
     `tell` is called with the number of finished fits every moment; what it raises ends the fits.
     """
-    roles: dict[str, Any] = {
-        "columns": spec.settings.get("columns"),
-        "features": spec.features,
-        "target_name": spec.target,
-        "exposure_name": spec.exposure,
-        "groups": spec.groups,
-        "slopes": spec.slopes,
-    }
     fits = NullFits(
         rows.X,
         rows.y,
@@ -35,7 +26,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
         rows.exposure,
         request["num_chains"],
         request["seed"],
-        settings_of(request, spec) | roles,
+        settings_of(request, spec) | spec.roles,
     )
     if number == 0:
         names, share = fits.shares(report=lambda chain, _: tell(chain))

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import asdict
-from typing import Any
 
 from app.store.tables import Json
 from sampler import Settings, SettingsError
@@ -30,14 +29,6 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
     The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
     """
     held = folds_of(rows.X.num_rows, request["folds"], request["seed"])[number % request["folds"]]
-    roles: dict[str, Any] = {
-        "columns": spec.settings.get("columns"),
-        "features": spec.features,
-        "target_name": spec.target,
-        "exposure_name": spec.exposure,
-        "groups": spec.groups,
-        "slopes": spec.slopes,
-    }
     try:
         scores = score_fold(
             rows.X,
@@ -45,7 +36,7 @@ def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[
             rows.weights,
             held,
             request["seed"],
-            _settings(request, number) | roles,
+            _settings(request, number) | spec.roles,
             rows.exposure,
             lambda chain, _: tell(chain),
         )

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sampler.bart import noise_forest
+from sampler.bart.class_lines import period_of
 from sampler.data.quick_regression import MOST_TERMS
 from sampler.data.transform import MOST_CELLS
 from sampler.families import FAMILIES
@@ -27,14 +28,14 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
     "restructure": (1e-4, 4.5e-7),  # with ten columns
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
-LOG_LINEAR, COUNTED_ROW = (1.5e-6, 2.2e-9), 1.5e-10  # a log-linear tree's update; noise by row: counts anew
+LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
 LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term (and class)
-LINES_ROW = 2.5e-8  # of classes' linear parts: per iteration, row and class
+LINES_ROW = 2.5e-8  # of classes' linear parts: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # likewise, more for each slope by group
-SCALE_ROW = 1.2e-7  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
+SCALE_ROW = 8e-8  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
-WEIGHTED = 2.2  # factor on the time per row when rows have weights
+WEIGHTED = 2.0  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
 # extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.
 SINGLE, CHANGED_COLUMN, CHANGED_CELL, GROWN_CELL = 3e-6, 8e-7, 4.6e-10, 4e-11
@@ -49,7 +50,8 @@ SPLITS, SPLITS_GROWTH, SPLITS_COLUMNS, MOST_SPLITS = 35.0, 0.34, 0.75, 13.0
 SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
 SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
 FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and column) of it
-LATENT_ROW = 4e-8  # per row and iteration with a two-class outcome
+# Per row, iteration and sum of trees, by the kind of outcomes.
+LATENT_ROW = {"two": 4e-8, "classes": 2e-8, "counts": 2e-8}
 PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, per row and columns squared
 HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rules are checked
 BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw
@@ -86,20 +88,20 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     family = FAMILIES[settings.get("family") or "gaussian"]
     update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
     forests, trees = num_forests(settings), int(settings["num_trees"])
-    latent = 0.0 if family.target == "numbers" else LATENT_ROW * rows * forests
+    latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     each = (forests * trees + family.more_trees) * (update + of_row * rows) + latent
     of_noise = NOISES[settings.get("noise") or "constant"]
-    if of_noise.weighs_rows:
-        each += trees * COUNTED_ROW * rows
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
     if of_noise.forest:
         own, own_row = LOG_LINEAR
         each += noise_forest.NUM_TREES * (own + own_row * rows)
     if may_have_line(settings, rows, columns):  # half of what it takes where it isn't sure
-        sure = settings["linear"] is True or forests > 1
-        each += LINEAR_CELL * rows * columns * forests * (1.0 if sure else 0.5)
-        each += LINES_ROW * rows * forests if forests > 1 else 0.0
+        sure = settings["linear"] is True or forests > 1 or settings.get("groups")
+        lines = LINEAR_CELL * rows * columns * forests * (1.0 if sure else 0.5)
+        if forests > 1:
+            lines = (lines + LINES_ROW * rows * forests) / period_of(rows, columns, trees)
+        each += lines
     slopes = len(settings.get("slopes") or ())
     each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
     each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)

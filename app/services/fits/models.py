@@ -113,8 +113,8 @@ def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> P
     ids = [model.id for model in page.items]
     chains, origins = store.chains(session, ids), store.origins(session, owner, ids)
     verdicts = watches.verdicts(session, ids)
-    found = [_fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id)) for m in page.items]
-    return Page(found, page.next_cursor)
+    models = [_fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id)) for m in page.items]
+    return Page(models, page.next_cursor)
 
 
 def cancel(session: Session, owner: str, model_id: str) -> FittedModel:

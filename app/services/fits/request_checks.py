@@ -191,10 +191,10 @@ def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
     held = round(dataset.num_rows * holdout)
     if dataset.num_rows - held - missing >= MIN_ROWS:
         return
-    kept = f", of which {held} are held out" if held else ""
-    kept += f", and {missing} without a target are left out" if missing else ""
+    without = f", of which {held} are held out" if held else ""
+    without += f", and {missing} without a target are left out" if missing else ""
     raise UnusableDataError(
-        f"The dataset has {dataset.num_rows} rows{kept}; a model needs at least {MIN_ROWS} to learn from."
+        f"The dataset has {dataset.num_rows} rows{without}; a model needs at least {MIN_ROWS} to learn from."
     )
 
 

@@ -88,7 +88,7 @@ def plan(
             raise ConflictError("The model was imported: it has no dataset to study.")
         if any(model.settings.get(role) for role in CENSORING_ROLES):
             raise ConflictError(
-                "The model's outcomes may be censored: studies know no censored outcomes yet."
+                "The model's outcomes may be censored: studies do not support censored outcomes yet."
             )
         dataset = datasets.get(session, owner, model.dataset_id)
     kinds = model.settings.get("columns") or {}

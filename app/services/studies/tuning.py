@@ -1,4 +1,4 @@
-"""Studies "tuning": the settings that foretell rows best which the fits have not seen."""
+"""Studies "tuning": the settings that predict unseen rows best."""
 
 import math
 from collections.abc import Mapping, Sequence

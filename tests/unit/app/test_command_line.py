@@ -116,7 +116,7 @@ def test_every_stage_of_a_fit_is_said(terminal):
 def test_a_long_stage_is_said_every_few_seconds_in_a_pipe(monkeypatch):
     """While kernels compile for a minute, a pipe gets a line with their number every five seconds."""
     clock, sink = [1000.0], io.StringIO()
-    monkeypatch.setattr(progress.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(progress, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     with bars(Console(file=sink, width=120)) as show:
         for second in range(60):
             clock[0] += 1

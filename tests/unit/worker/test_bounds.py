@@ -35,7 +35,7 @@ class SlowingChain:
 def test_a_slice_ends_in_time_on_a_machine_that_slows_down(monkeypatch):
     """On a machine that becomes fifty times slower during a fit, a slice still ends within 10 s."""
     sampled = SlowingChain()
-    monkeypatch.setattr(chain.time, "monotonic", lambda: sampled.now)
+    monkeypatch.setattr(chain, "time", SimpleNamespace(monotonic=lambda: sampled.now))
     training = SimpleNamespace(
         codes=np.zeros((1, 1000), np.uint8), settings=SimpleNamespace(num_trees=200, method="bart")
     )
