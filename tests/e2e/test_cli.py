@@ -1,24 +1,17 @@
-"""The command line against a running service, and with a service started for a command."""
+"""The command line against a running service."""
 
 import csv
 import io
 import json
-import os
 import re
 import shlex
-from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from app.cli import app
 from sampler import load
+from tests.support.command_line import CARS, FAST, Run, bartserve
 from tests.support.processes.embedded_service import Up
 
-CARS = Path(__file__).parents[2] / "examples" / "auto_mpg.csv"
-SMALL = ("num_trees=20", "num_chains=2", "num_burnin=50", "num_draws=50", "thin=1")
-FAST = [word for setting in SMALL for word in ("--set", setting)]
 CAR = [
     "cylinders=4",
     "displacement=97",
@@ -28,29 +21,6 @@ CAR = [
     "year=75",
     "origin=3",
 ]
-
-
-@dataclass(frozen=True)
-class Run:
-    """Result of a command: its exit code and output."""
-
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def bartserve(*words: str, cwd: Path, **environment: str) -> Run:
-    """Run the command line in this process: starting Python takes longer than most commands."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in [name for name in os.environ if name.startswith("BARTSERVE_")]:
-            patch.delenv(name)
-        for name, value in ({"COLUMNS": "200"} | environment).items():
-            patch.setenv(name, value)
-        patch.chdir(cwd)
-        result = CliRunner().invoke(app, list(words), prog_name="bartserve")
-    if result.exception is not None and not isinstance(result.exception, SystemExit):
-        raise result.exception
-    return Run(result.exit_code, result.stdout, result.stderr)
 
 
 @pytest.fixture(scope="module")
@@ -148,6 +118,27 @@ def test_times_are_fitted_and_their_curves_printed(asked):
     assert shown["median"]["value"][0] < shown["median"]["value"][1]
     for wrong, code in (("--times soon", 2), ("--times 3,1", 1)):
         assert asked(f"bartserve survival times x=0.5 {wrong}").returncode == code
+
+
+def test_counts_are_fitted_and_predicted_with_their_exposures(asked):
+    """`fit --exposure`: means grow with it, bounds and quantiles are counts; scores tell of zeros."""
+    days = [1 + k % 4 for k in range(80)]
+    lines = [f"{k % 10},{day},{(k * 7) % (day * (1 + k % 10 // 4) + 1)}" for k, day in enumerate(days)]
+    (asked.folder / "calls.csv").write_text("x,days,y\n" + "\n".join(lines) + "\n")
+    settings = f"--set family=negative-binomial --exposure days --holdout 0.2 --seed 1 {shlex.join(FAST)}"
+    fitted = asked(f"bartserve fit calls.csv --target y {settings}")
+    assert fitted.returncode == 0, fitted.stderr
+    assert re.search(r"\d+% zeros where \d+% were predicted", fitted.stdout), fitted.stdout
+    (asked.folder / "rows.csv").write_text("x,days\n5,1\n5,4\n")
+    short, long = csv.DictReader(io.StringIO(asked("bartserve predict calls rows.csv --quantile 0.5").stdout))
+    assert float(long["mean"]) == pytest.approx(4 * float(short["mean"]))
+    for row in (short, long):
+        bounds = [float(row[name]) for name in ("lower_90", "quantile_50", "upper_90")]
+        assert bounds == sorted(round(bound) for bound in bounds)
+    bare = asked("bartserve predict calls x=5")
+    assert (bare.returncode, "exposure of 1" in bare.stderr) == (0, True)
+    wrong = asked("bartserve fit calls.csv --target y --set family=gaussian --exposure days")
+    assert (wrong.returncode, "exposure" in wrong.stderr) == (1, True)
 
 
 def test_groups_are_fitted_and_printed(asked):
@@ -325,9 +316,8 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
 
 def test_json_is_the_services_document(asked, service):
     """With --json stdout is one document, and messages go to stderr."""
-    (model,) = [
-        each for each in json.loads(asked("bartserve models --json").stdout) if each["name"] == "cars"
-    ]
+    listed = json.loads(asked("bartserve models --json").stdout)
+    model = next(each for each in listed if each["name"] == "cars")
     shown = asked("bartserve models show cars --json")
     assert json.loads(shown.stdout) == model
     assert service.address in shown.stderr
@@ -372,47 +362,3 @@ def test_errors_are_one_sentence(asked, line, said):
     assert run.returncode == 1
     assert said in run.stderr
     assert "Traceback" not in run.stderr + run.stdout
-
-
-@pytest.mark.slow
-def test_the_embedded_service_is_started_for_a_command_and_kept_data(tmp_path):
-    """Without a service a command starts one on the data folder and says so; data are kept."""
-    data = str(tmp_path / "data")
-    fitted = bartserve("fit", str(CARS), "--target", "mpg", "--data-dir", data, *FAST, cwd=tmp_path)
-    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
-    assert "started for this command" in fitted.stdout
-
-    listed = bartserve("models", cwd=tmp_path, BARTSERVE_DATA_DIR=data)
-
-    assert "auto_mpg" in listed.stdout, listed.stderr
-
-
-def test_a_service_on_the_data_folder_is_found(service, tmp_path):
-    """Commands use the service running on their data folder, at any address."""
-    folder = next(
-        word
-        for word in Path(f"/proc/{service.process.pid}/cmdline").read_text().split("\0")
-        if word.endswith("data")
-    )
-
-    listed = bartserve("datasets", "--data-dir", folder, cwd=tmp_path)
-
-    assert f"{service.address}, running on the data in {folder}" in listed.stderr
-
-
-def test_every_help_has_examples_that_are_commands():
-    """Every help text has examples, with commands and options that exist."""
-    found = []
-    alone = ("fit", "predict", "survival", "models", "datasets", "keys", "up", "api", "worker")
-    for words in ([], *([one] for one in alone)):
-        shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
-        found += re.findall(r"^\s*(bartserve .*?)\s*$", shown, re.MULTILINE)
-    assert len(found) >= 20
-    for line in found:
-        _, command, *rest = shlex.split(line)
-        options = [word for word in rest if word.startswith("--")]
-        sub = [rest[0]] if command in {"models", "datasets", "keys"} and rest else []
-        helped = bartserve(command, *sub, "--help", cwd=Path.cwd())
-        shown = helped.stdout
-        assert helped.returncode == 0, line
-        assert all(option in shown for option in options), line

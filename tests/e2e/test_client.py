@@ -218,6 +218,36 @@ def test_groups_are_told(client, fitted):
     assert client.groups(fitted) == []
 
 
+def test_counts_have_exposures_quantiles_and_zeros(client):
+    """Expected counts in proportion to the exposure, quantiles that are counts, and scores of zeros."""
+    k = np.arange(120)
+    frame = pd.DataFrame({"x": k % 10, "days": 1 + k % 4, "y": (k * 7) % (2 + k % 4 * (k % 10))})
+    settings = {"family": "zero-inflated-negative-binomial", "exposure": "days", "holdout": 0.25}
+    model = client.wait(client.fit(client.upload(frame), "y", **settings, **SHORT), seconds=300)
+    assert 0 < model.holdout["zeros"]["predicted"] < 1
+    assert model.holdout["deviance"] > 0
+    answer = client.predict(model, {"x": [5, 5], "days": [1, 4]}, quantiles=[0.5])
+    assert answer.mean[1] == pytest.approx(4 * answer.mean[0])
+    bounds = np.array([answer.lower, answer.quantiles[0.5], answer.upper])
+    np.testing.assert_array_equal(bounds, np.sort(np.rint(bounds), axis=0))
+    with pytest.raises(ProblemError, match="days"):
+        client.predict(model, {"x": [5], "days": [0]})
+
+
+def test_survival_has_curves_medians_and_scores(client):
+    """A fit with events answers curves that fall, medians and restricted means, and is scored by them."""
+    k = np.arange(120)
+    frame = pd.DataFrame({"x": k % 10, "days": 1 + k % 10 + k % 7 / 2, "seen": k % 3 > 0})
+    dataset = client.upload(frame)
+    model = client.wait(client.fit(dataset, "days", event="seen", holdout=0.25, **SHORT), seconds=300)
+    assert 0 < model.holdout["integrated_brier"] < model.holdout["base_integrated_brier"]
+    answer = client.survival(model, {"x": [1, 8]}, times=[2, 6, 12])
+    survival = np.array(answer["survival"])
+    assert np.all(np.diff(survival, axis=1) < 0)
+    assert np.all(survival[0] < survival[1])
+    assert answer["median"]["value"][0] < answer["median"]["value"][1]
+
+
 def test_a_model_travels_as_a_file(client, fitted, tmp_path):
     """A downloaded file loads in a notebook and imports into the service with equal bits."""
     path = client.download(fitted, tmp_path / "cars.bart")

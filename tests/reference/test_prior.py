@@ -22,7 +22,7 @@ def test_leaf_law(make):
 
 
 def test_unbounded_law():
-    """Where every split is valid, leaf counts have the law of the default prior."""
+    """Leaf counts have the law of the default prior if every split is valid."""
     rng = np.random.default_rng(2)
     codes = rng.permuted(np.tile(np.arange(250), (4, 1)), axis=1).astype(np.uint8)
     sizes = [draw_tree(codes, 0.95, 2.0, rng).num_leaves for _ in range(4000)]

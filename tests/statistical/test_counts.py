@@ -9,7 +9,7 @@ from scipy.special import ndtr
 
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
-from sampler.bart.log_linear import gamma_prior
+from sampler.bart.log_linear import GRID, SPAN, gamma_prior
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
@@ -57,24 +57,33 @@ def trees(model, rng, draw):
     return total
 
 
-def draw_state(model, family, rng):
+def draw_leaf_sd(rng):
+    """Draw the standard deviation of a leaf's logarithm from its prior: k = 3 chi(4), first 2."""
+    log_sd = np.geomspace(*SPAN, GRID)
+    of_k = 2.0 * LEAF_SD * np.sqrt(TREES) / log_sd
+    mass = of_k * stats.chi(4, scale=3).pdf(of_k)
+    return LEAF_SD * 2.0 / rng.choice(of_k, p=mass / mass.sum())
+
+
+def draw_state(model, family, rng, drawn):
     """Draw log f and g at the rows (None without structural zeros), and the dispersion, from the prior."""
-    shape, rate = gamma_prior(LEAF_SD, 1)
+    shape, rate = gamma_prior(draw_leaf_sd(rng) if drawn else LEAF_SD, 1)
     log_f = trees(model, rng, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)))
     g = trees(model, rng, lambda leaves: rng.normal(0, ZERO_SD, leaves)) if "zero" in family else None
     return log_f, g, rng.normal() ** -2.0 if "negative" in family else np.inf
 
 
-def prior_draw(model, family, rng):
+def prior_draw(model, family, rng, drawn):
     """Functions of an independent draw from the prior, by the twins."""
-    state = draw_state(model, family, rng)
+    state = draw_state(model, family, rng, drawn)
     return list(looked_at(*state, outcome(*state, rng)).values())
 
 
-def start(model, family, y, seed):
-    """Start a chain."""
+def start(model, family, y, drawn, seed):
+    """Start a chain; `drawn`: with the scale of the leaves drawn."""
     settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": seed}
-    entries = {"leaf_sd": LEAF_SD, "alpha": model.alpha, "beta": model.beta}
+    entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
+    entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
     constants = replace(data.constants, rate=RATE, zero_offset=OFFSET, zero_sd=ZERO_SD)
     return Chain.start(replace(data, constants=constants), 0)
@@ -89,12 +98,12 @@ def state_of(chain, model, family):
     return log_f, g, likelihood.scalars[1] if "negative" in family else np.inf
 
 
-def joint(family, rounds, draws):
+def joint(family, rounds, draws, *, drawn=False):
     """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, family, rng) for _ in range(draws)])
-    chain, path = start(model, family, np.arange(model.num_rows) % 3, 3), []
+    prior = np.array([prior_draw(model, family, rng, drawn) for _ in range(draws)])
+    chain, path = start(model, family, np.arange(model.num_rows) % 3, drawn, 3), []
     for _ in range(rounds):
         chain.run(1)
         state = state_of(chain, model, family)
@@ -113,17 +122,18 @@ def _few_zero_trees(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["poisson", "zero-inflated-negative-binomial"])
-def test_joint(family):
+@pytest.mark.parametrize(("family", "drawn"), [("poisson", False), ("zero-inflated-negative-binomial", True)])
+def test_joint(family, drawn):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(family, 2400, 1500), ALARM)
+    all_above(joint(family, 2400, 1500, drawn=drawn), ALARM)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("drawn", [False, True])
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
-def test_joint_long(family):
+def test_joint_long(family, drawn):
     """Geweke's test of counts with many more draws."""
-    all_above(joint(family, 40_000, 20_000), ALARM)
+    all_above(joint(family, 40_000, 20_000, drawn=drawn), ALARM)
 
 
 def figures(log_f, g, dispersion):
@@ -133,31 +143,32 @@ def figures(log_f, g, dispersion):
     return values | ({} if g is None else {"zeros": g[0]})
 
 
-def calibrated(family, count, bins):
+def calibrated(family, count, bins, *, drawn=False):
     """P-values of the uniformity of the truth's ranks among 63 draws, over replications."""
     model = Model("counts", num_rows=40, num_trees=TREES, missing=0.1)
     rng, ranks = np.random.default_rng(13), []
     for seed in range(count):
-        truth = draw_state(model, family, rng)
-        chain, drawn = start(model, family, outcome(*truth, rng), seed), []
+        truth = draw_state(model, family, rng, drawn)
+        chain, kept = start(model, family, outcome(*truth, rng), drawn, seed), []
         chain.run(300)
         for _ in range(63):
             chain.run(15)
-            drawn.append(figures(*state_of(chain, model, family)))
+            kept.append(figures(*state_of(chain, model, family)))
         own = figures(*truth)
-        ranks.append({name: rank_of(own[name], [each[name] for each in drawn], rng) for name in own})
+        ranks.append({name: rank_of(own[name], [each[name] for each in kept], rng) for name in own})
     return {name: uniform_ranks([each[name] for each in ranks], 63, bins) for name in ranks[0]}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("family", ["poisson", "zero-inflated-negative-binomial"])
-def test_calibrated(family):
+@pytest.mark.parametrize(("family", "drawn"), [("poisson", False), ("zero-inflated-negative-binomial", True)])
+def test_calibrated(family, drawn):
     """The rank of the truth among its posterior draws is uniform."""
-    all_above(calibrated(family, 96, 8), ALARM)
+    all_above(calibrated(family, 96, 8, drawn=drawn), ALARM)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("drawn", [False, True])
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
-def test_calibrated_long(family):
-    """The same with many more replications."""
-    all_above(calibrated(family, 512, 16), ALARM)
+def test_calibrated_long(family, drawn):
+    """Ranks of the truth are uniform over many more replications."""
+    all_above(calibrated(family, 512, 16, drawn=drawn), ALARM)

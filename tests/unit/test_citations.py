@@ -5,7 +5,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 SOURCES = ("app", "worker", "sampler", "bartserve", "benchmarks", "migrations", "tests", "docs")
-CITED = re.compile(r"(?:docs/)?([\w-]+\.md)#([\w-]+)")
+CITED = re.compile(r"((?:lab/)?[\w-]+\.md)#([\w-]+)")
 PRIVATE = re.compile("sampler" + "_math|families" + "_math|design" + r"\.md", re.IGNORECASE)
 
 
@@ -23,7 +23,8 @@ def files() -> list[Path]:
 
 def test_every_cited_heading_is_there():
     """Every heading cited in code (`docs/maths.md#exact-rule-draw`) or linked between pages exists."""
-    known = {page.name: anchors(page) for page in (ROOT / "docs").rglob("*.md")}
+    docs = ROOT / "docs"
+    known = {str(page.relative_to(docs)): anchors(page) for page in docs.rglob("*.md")}
     cited = [(path, name, anchor) for path in files() for name, anchor in CITED.findall(path.read_text())]
     dangling = [
         f"{path.relative_to(ROOT)}: {name}#{anchor}"

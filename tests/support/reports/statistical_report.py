@@ -5,6 +5,7 @@ from collections import defaultdict
 from pathlib import Path
 
 from tests.support.reports.p_values import ALARM
+from tests.support.source import parsed
 
 
 def report_lines(calls):
@@ -36,5 +37,5 @@ def report_lines(calls):
 def _about(file):
     """Return the first line of a test file's docstring."""
     path = Path(__file__).parents[3] / file
-    text = ast.get_docstring(ast.parse(path.read_text())) if path.exists() else ""
+    text = ast.get_docstring(parsed(path)) if path.exists() else ""
     return (text or "").partition("\n")[0]
