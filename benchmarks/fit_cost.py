@@ -20,6 +20,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 from app.services.fits.costs import FORMULA, MIB, estimate
@@ -88,6 +89,12 @@ TIMED = [
     (20_000, 10, 0.0, FEW | {"family": "poisson", "num_burnin": 100}),
     (1_000, 10, 0.0, FEW | {"family": "zero-inflated-negative-binomial"}),
     (20_000, 10, 0.0, FEW | {"family": "zero-inflated-negative-binomial", "num_burnin": 100}),
+    (1_000, 10, 0.25, {"family": "categorical"}),
+    (1_000, 10, 0.25, {"family": "negative-binomial"}),
+    (1_000, 10, 0.25, {"event": "seen"}),
+    (20_000, 10, 0.0, FEW | {"event": "seen", "num_burnin": 100}),
+    (1_000, 10, 0.25, {"groups": ["group"]}),
+    (20_000, 10, 0.0, FEW | {"groups": ["group"], "slopes": ["x0"], "num_burnin": 100}),
     (3_000, 10, 0.0, {"method": "bcart", "num_chains": 4}),
     (3_000, 10, 0.0, ONE | {"method": "bcart-wu", "num_burnin": 2_000, "num_draws": 50}),
     (3_000, 10, 0.0, ONE | {"method": "smc", "num_draws": 300}),
@@ -129,8 +136,9 @@ def friedman(rows, columns, family="gaussian"):
         y = np.digitize(y, [12.0, 17.0]).astype(float)
     elif family != "gaussian":
         y = generator.poisson(np.exp((y - 14) / 5)).astype(float)
-    weighing = {"w": generator.uniform(0.5, 2.0, rows)}
-    return pa.table({f"x{j}": x[:, j] for j in range(columns)} | weighing | {"y": y})
+    others = {"w": generator.uniform(0.5, 2.0, rows), "group": generator.integers(0, 200, rows)}
+    others |= {"seen": (generator.uniform(size=rows) < 0.6).astype(int)}
+    return pa.table({f"x{j}": x[:, j] for j in range(columns)} | others | {"y": y})
 
 
 def prepare(url, rows, columns, holdout, given):
@@ -138,17 +146,21 @@ def prepare(url, rows, columns, holdout, given):
     schema.migrate(url)
     engine = make_engine(url)
     table = friedman(rows, columns, given.get("family", "gaussian"))
-    settings, weights = dict(given), given.get("weights")
-    settings.pop("weights", None)
+    if "event" in given:
+        table = table.set_column(table.num_columns - 1, "y", pc.exp(pc.divide(table["y"], 10)))
+    settings = dict(given)
+    roles = {role: settings.pop(role) for role in ("weights", "event") if role in settings}
+    grouped = {name: settings.pop(name) for name in ("groups", "slopes") if name in settings}
     features = [f"x{j}" for j in range(columns)]
     dataset = store(url, table, "data")
     request = FitRequest(
         dataset,
         "y",
         features=features,
-        roles={"weights": weights} if weights else {},
+        roles=roles,
         holdout=holdout,
         settings=settings,
+        **grouped,
     )
     planned = plan(engine, "local", request)
     with session_scope(engine) as session:

@@ -2,32 +2,43 @@
 
     python benchmarks/schedules.py [--data Computers diamonds concrete friedman-10000] [--chains 16]
                                    [--rows 1500] [--settings default|before]
+    python benchmarks/schedules.py --stop 60 [--data meats Credit] [--keep stops.json]
 
 Chains of 200 + 350 x 8 iterations are run once, and every schedule takes its share of them: its chains,
 burn-in and draws. Printed are processor seconds of a fit's iterations; at up to 250 held-out rows, means over
 up to four fits, RMSE and pinball loss relative to the first schedule's, and coverage of 50% and 90%
 intervals; how far two fits' means are apart in posterior sds (median and 95% over rows and pairs of fits) and
-what `precision.reproducibility` foretells; the share of reference rows whose mean is .3 and .6 posterior sds
+what `precision.reproducibility` expects; the share of reference rows whose mean is .3 and .6 posterior sds
 or more from that of the last 200 draws of all chains; R-hat of f at 95% of the reference rows, and of sigma;
 the seconds until fits would be .1 sd apart if more chains were added; and the fits' verdicts, C for
 converged, A for approximate. `before` is the default until 2026-11-22: k = 2, no transform, no linear part.
 `concrete` is a simulation of 1,030 rows: eight columns of a mixture, ages with few values, interactions and
 little noise.
+
+With --stop default fits to all tables (`concrete` and those of benchmarks/real_tables.py, at most 5,000
+rows) are extended, as by `stop={"verdict": "approximate"}`, until they are approximate or converged, or that
+many seconds of two cores have passed (half of the processor seconds, whatever else runs on the machine), and
+every look is printed. With --keep they are read from and added to that file.
 """
 
 import argparse
+import json
 import time
+from pathlib import Path
 
 import mixing
 import numpy as np
 import real_tables
 
 from sampler import Posterior, fit
+from sampler.definitions.stop import TIMES_DRAWS
+from sampler.posterior.assessment.stop_rules import next_look
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_file import read_parts
 
 FIRST, DRAWS, THIN, ROWS = 200, 350, 8, 250
 LATE = 150  # first of the draws that others are compared with
+MOST_ROWS = 5000  # of fits that are extended
 SCHEDULES = [
     (4, 1000, 250), (8, 496, 125), (8, 248, 156), (16, 248, 62), (16, 496, 62), (8, 1000, 125),
 ]  # fmt: skip
@@ -120,7 +131,7 @@ class Chains:
         print(
             f"  {chains:2} x {burnin:4} + {draws:3} x {THIN}  {spent:5.1f} s  rmse {own[0] / base[0]:.3f}  "
             f"pinball {own[1] / base[1]:.3f}  coverage {own[2]:.3f} {own[3]:.3f}  "
-            f"apart {median:.3f} ({np.quantile(apart, 0.95):.2f}), foretold {error:.3f}  "
+            f"apart {median:.3f} ({np.quantile(apart, 0.95):.2f}), expected {error:.3f}  "
             f"off {np.mean(off, 0)[0]:.3f} {np.mean(off, 0)[1]:.3f}  R-hat {rhat:.3f} {of_sigma:.3f}  "
             f"to .1 {spent * (median / 0.1) ** 2:5.1f} s  {letters}",
             flush=True,
@@ -128,15 +139,59 @@ class Chains:
         return base
 
 
+def looks(name, limit):
+    """Extend a default fit until it is approximate; return its rows and [draws, seconds, ..] of each look."""
+    X, y = concrete()[:2] if name == "concrete" else real_tables.load(name, MOST_ROWS)
+    fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
+    start = time.process_time()
+    posterior = fit(X, y, progress=False)
+    found, most = [], TIMES_DRAWS * posterior.num_draws
+    while True:
+        summary, draws = posterior.summary(), posterior.num_draws
+        seconds = (time.process_time() - start) / 2
+        figures = summary.f["rhat_p95"], summary.sigma["rhat"], summary.precision.reproducibility
+        found.append([draws, round(seconds, 1), summary.verdict, *(round(each, 3) for each in figures)])
+        # iterations of the burn-in are a third of those of the first fit
+        affordable = draws + int((limit - seconds) / (found[0][1] * 2 / 3 / found[0][0]))
+        following = min(next_look(draws, most), affordable)
+        if summary.verdict != "not_converged" or following <= draws:
+            return len(y), found
+        posterior = posterior.extend(following - draws, progress=False)
+
+
+def stops(names, limit, keep):
+    """Print the looks of all tables."""
+    kept = json.loads(keep.read_text()) if keep and keep.exists() else {}
+    for name in names:
+        key = f"{name} {limit:g}"
+        if key not in kept:
+            kept[key] = looks(name, limit)
+            if keep:
+                keep.write_text(json.dumps(kept))
+        rows, found = kept[key]
+        print(f"{name}, n = {rows:,}")
+        for draws, seconds, verdict, rhat, of_sigma, error in found:
+            print(
+                f"  {draws:5} draws  {seconds:5.1f} s  {verdict:13}  R-hat {rhat:.3f}, of sigma "
+                f"{of_sigma:.3f}; another fit would move means by {error:.3f} sd",
+                flush=True,
+            )
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", nargs="+", default=["Computers", "diamonds", "concrete", "friedman-10000"])
+    parser.add_argument("--data", nargs="+")
     parser.add_argument("--chains", type=int, default=16)
     parser.add_argument("--rows", type=int, help="most rows to fit")
     parser.add_argument("--settings", choices=[*SETTINGS], default="default")
+    parser.add_argument("--stop", type=float, metavar="SECONDS")
+    parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
+    if arguments.stop:
+        stops(arguments.data or ["concrete", *real_tables.TABLES], arguments.stop, arguments.keep)
+        return
     settings = SETTINGS[arguments.settings]
-    for name in arguments.data:
+    for name in arguments.data or ["Computers", "diamonds", "concrete", "friedman-10000"]:
         X, y, X_new, y_new = load(name)
         X, y = first(arguments.rows, X, y)
         fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles

@@ -8,7 +8,7 @@ posterior sd. It is wrong when, at more than 5% of the reference rows, the mean 
 pooled long run by more than three such errors: |mean - long mean| > 0.3 posterior sd. For `approximate` the
 bound is 0.6. A `not_converged` fit that stays within 0.3 sd was judged too strictly. The last columns compare
 fits with each other: the root mean square, over rows, of the difference of two fits' means over the root of
-two, in posterior sds, and what `precision.reproducibility` foretold.
+two, in posterior sds, and what `precision.reproducibility` expected.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def compare(name, times, fits):
     """Fit once for long and several times as by default.
 
     Returns the default fits' verdicts, their shares of rows that are off by more than the verdict's bound,
-    and median distances in sds; the long run's verdict; and how far fits are apart, seen and foretold.
+    and median distances in sds; the long run's verdict; and how far fits are apart, seen and expected.
     """
     X, y, settings = load(name)
     at = np.unique(np.linspace(0, len(X) - 1, 200).astype(int))
@@ -70,7 +70,7 @@ def compare(name, times, fits):
     )  # fmt: skip
     draws = long.sample(rows).reshape(-1, len(rows))
     mean, sd = draws.mean(0), draws.std(0)
-    found, means, foretold = [], [], []
+    found, means, expected = [], [], []
     for seed in range(fits):
         short = fit(X, y, progress=False, seed=seed, **settings)
         summary = short.summary()
@@ -78,9 +78,9 @@ def compare(name, times, fits):
         distance = np.abs(means[-1] - mean) / sd
         off = float((distance > BOUND[summary.verdict]).mean())
         found.append((summary.verdict, off, float(np.median(distance))))
-        foretold.append(summary.precision.reproducibility)
+        expected.append(summary.precision.reproducibility)
     apart = np.sqrt(np.mean(np.var(means, axis=0, ddof=1) / sd**2)) if fits > 1 else np.nan
-    return found, long.summary().verdict, float(apart), float(np.sqrt(np.mean(np.square(foretold))))
+    return found, long.summary().verdict, float(apart), float(np.sqrt(np.mean(np.square(expected))))
 
 
 def main():
@@ -92,10 +92,10 @@ def main():
     arguments = parser.parse_args()
     wrong = {name: [0, 0] for name in BOUND}
     print(
-        f"{'data':<12} {'verdict':<14} {'rows off':>9} {'median off':>11}  {'long run':<14} apart, foretold"
+        f"{'data':<12} {'verdict':<14} {'rows off':>9} {'median off':>11}  {'long run':<14} apart, expected"
     )
     for name in (*arguments.data, *arguments.tables):
-        found, long, apart, foretold = compare(name, arguments.times, arguments.fits)
+        found, long, apart, expected = compare(name, arguments.times, arguments.fits)
         for verdict, off, median in found:
             mistaken = off <= 0.05 if verdict == "not_converged" else off > 0.05
             wrong[verdict][0] += mistaken
@@ -103,7 +103,7 @@ def main():
             note = "  <- wrong" if mistaken else ""
             print(
                 f"{name:<12} {verdict:<14} {off:>9.3f} {median:>11.3f}  {long:<14} "
-                f"{apart:.3f} {foretold:.3f}{note}",
+                f"{apart:.3f} {expected:.3f}{note}",
                 flush=True,
             )
     for name, (mistaken, number) in wrong.items():

@@ -1,20 +1,22 @@
 """Measure the error of f on simulated tables of 200 rows, most of whose signals are weak, beside stochtree.
 
-    python benchmarks/weak_signals.py [--seeds 10] [--priors default df-1.25 df-3] [--peer]
+    python benchmarks/weak_signals.py [--seeds 10] [--priors default df-1.25 df-3] [--peer] [--quick]
 
 Prints, per process, the RMSE of f at new rows under each prior, relative to the first, with 95% intervals of
 the ratio over the data seeds. "df-V" draws k as 2 chi(V) / root of V, so that E k^2 is 4; "chi-V-S" as S
-chi(V).
+chi(V). Fits have the default schedule, with --quick a chain of 500 + 1,200 iterations.
 """
 
 import argparse
 
 import numpy as np
+import pandas as pd
 
 from sampler import fit
 
 ROWS, NEW = 200, 500
-
+EFFECTS = np.random.default_rng(0).normal(size=30)  # of the categories
+QUICK = {"num_chains": 1, "num_burnin": 500, "num_draws": 300, "thin": 4}
 
 PROCESSES = {
     "pure noise": lambda X: (0 * X[:, 0], 1 + 0 * X[:, 0], "normal"),
@@ -28,11 +30,12 @@ PROCESSES = {
         "normal",
     ),
     "interactions": lambda X: (8 * (X[:, 0] > 0.5) * (X[:, 1] > 0.5) * X[:, 2], 1 + 0 * X[:, 0], "normal"),
+    "30 categories": lambda X: (EFFECTS[np.int64(30 * X[:, 0])] + X[:, 1], 0.5 + 0 * X[:, 0], "normal"),
 }
 
 
 def simulate(process, seed):
-    """Return X, f and y of training and new rows: ten uniform columns."""
+    """Return a table, f and y of training and new rows: ten uniform columns, or a category first."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(ROWS + NEW, 10))
     f, sd, law = PROCESSES[process](X)
@@ -41,7 +44,10 @@ def simulate(process, seed):
         "t": lambda: rng.standard_t(3, size=len(X)),
         "skew": lambda: rng.exponential(size=len(X)) - 1,
     }[law]()
-    return X, f, f + sd * noise
+    table = pd.DataFrame(X, columns=[f"x{k + 1}" for k in range(10)])
+    if process == "30 categories":
+        table["x1"] = pd.Categorical([f"level {int(30 * x)}" for x in X[:, 0]])
+    return table, f, f + sd * noise
 
 
 def prior_of(name):
@@ -52,7 +58,7 @@ def prior_of(name):
     return {"k_df": float(degrees)} | ({"k_scale": float(scale[0])} if kind == "chi" else {})
 
 
-def error(name, process, seed):
+def error(name, process, seed, lengths):
     """Return the RMSE of f at new rows."""
     X, f, y = simulate(process, seed)
     if name == "stochtree":
@@ -65,8 +71,8 @@ def error(name, process, seed):
         )  # fmt: skip
         said = model.y_hat_test.mean(axis=1)
     else:
-        quick = {"num_chains": 1, "num_burnin": 500, "num_draws": 300, "thin": 4, "progress": False}
-        said = fit(X[:ROWS], y[:ROWS], seed=seed, prior=prior_of(name), **quick).predict(X[ROWS:]).mean
+        posterior = fit(X[:ROWS], y[:ROWS], seed=seed, prior=prior_of(name), progress=False, **lengths)
+        said = posterior.predict(X[ROWS:]).mean
     return np.sqrt(np.mean((said - f[ROWS:]) ** 2))
 
 
@@ -76,10 +82,13 @@ def main():
     parser.add_argument("--priors", nargs="+", default=["default", "df-1.25", "df-3", "chi-1.25-20"])
     parser.add_argument("--processes", nargs="+", default=[*PROCESSES], choices=[*PROCESSES])
     parser.add_argument("--peer", action="store_true", help="also stochtree's defaults")
+    parser.add_argument("--quick", action="store_true", help="one short chain")
     args = parser.parse_args()
-    names = [*args.priors, *(["stochtree"] if args.peer else [])]
+    names, lengths = [*args.priors, *(["stochtree"] if args.peer else [])], QUICK if args.quick else {}
     for process in args.processes:
-        errors = np.array([[error(name, process, seed) for seed in range(args.seeds)] for name in names])
+        errors = np.array(
+            [[error(name, process, seed, lengths) for seed in range(args.seeds)] for name in names]
+        )
         ratio = np.log(errors / errors[0])
         spread = 1.96 * ratio.std(axis=1, ddof=1) / np.sqrt(args.seeds) if args.seeds > 1 else 0 * ratio[:, 0]
         cells = [
