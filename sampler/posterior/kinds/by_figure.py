@@ -43,7 +43,8 @@ class FiguresPosterior(Posterior):
             f = self._f(part, used)
             by_row = f.reshape(len(chosen), part.num_rows, -1).transpose(1, 2, 0)
             by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
-            centre = by_row @ share
+            # A mean lies among its draws, also after rounding: a probability just above 1 is no probability.
+            centre = np.clip(by_row @ share, by_row.min(axis=1), by_row.max(axis=1))
             variance = ((by_row - centre[:, None]) ** 2) @ share * correction
             if figures.request.predictive:
                 more, bounds = self._outcomes(part, by_row, figures.tails, used)
