@@ -4,6 +4,7 @@ import asyncio
 import gc
 import threading
 import time
+from functools import partial
 
 import anyio
 import pytest
@@ -20,7 +21,7 @@ from sampler import interrupt
 def test_no_more_at_once_than_cores():
     """At most two of six pieces of work run at a time on two cores; all finish, off the event loop."""
     busy, most, threads = 0, 0, set()
-    lock = threading.Lock()
+    lock, two = threading.Lock(), threading.Barrier(2)
 
     def work() -> None:
         nonlocal busy, most
@@ -28,6 +29,7 @@ def test_no_more_at_once_than_cores():
             busy += 1
             most = max(most, busy)
         threads.add(threading.get_ident())
+        two.wait(60)
         time.sleep(0.02)
         with lock:
             busy -= 1
@@ -59,13 +61,14 @@ def test_work_that_would_wait_too_long_is_refused():
     """Work that would wait too long gets BusyError with a retry time; afterwards work is admitted again."""
 
     async def main() -> None:
-        gate = Gate(1, wait_seconds=0.05)
+        gate, go_on = Gate(1, wait_seconds=0.05), threading.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(gate.run, lambda: time.sleep(0.3))
-            await anyio.sleep(0.01)
+            group.start_soon(gate.run, partial(go_on.wait, 20))
+            await anyio.wait_all_tasks_blocked()
             with pytest.raises(BusyError) as caught:
                 await gate.run(lambda: None)
             assert caught.value.retry_after is not None
+            go_on.set()
         with pytest.raises(ZeroDivisionError):
             await gate.run(lambda: 1 // 0)
         assert await gate.run(lambda: 5) == 5
@@ -97,10 +100,11 @@ def test_one_owner_never_has_every_place():
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(ask, "ann", long)
-            await anyio.sleep(0.05)
-            with anyio.fail_after(2):
+            await anyio.wait_all_tasks_blocked()
+            with anyio.fail_after(60):
                 await ask("bob", lambda: None)
-            assert busy == 2
+                while busy < 2:  # noqa: ASYNC110  its threads may start later
+                    await anyio.sleep(0.01)
             go_on.set()
 
     anyio.run(main)
@@ -111,31 +115,27 @@ def test_one_owner_never_has_every_place():
 def test_the_owner_with_fewest_places_is_next():
     """The owner with the fewest running pieces is served next, whatever the order of arrival."""
     order: list[str] = []
-    lock = threading.Lock()
 
     async def main() -> None:
-        gate, go_on = Gate(1), threading.Event()
+        gate, go_on = Gate(1), anyio.Event()
 
         async def ask(owner: str) -> None:
-            def work() -> None:
-                go_on.wait(60)
-                with lock:
-                    order.append(owner)
-                time.sleep(0.02)
-
             with acting(Actor(owner, owner)):
-                await gate.run(work)
+                async with gate.place():
+                    order.append(owner)
+                    await go_on.wait()
 
         async with anyio.create_task_group() as group:
             for owner in ["ann"] * 4 + ["bob", "bob", "eve"]:
                 group.start_soon(ask, owner)
-                await anyio.sleep(0.005)
+                await anyio.wait_all_tasks_blocked()
+            assert order == ["ann", "bob"]
             go_on.set()
 
     anyio.run(main)
 
-    assert set(order[:2]) == {"ann", "bob"}
-    assert order.index("eve") <= 4
+    assert order[2] == "eve"
+    assert sorted(order) == ["ann"] * 4 + ["bob", "bob", "eve"]
 
 
 class _Hangs:
@@ -171,12 +171,14 @@ def test_work_ends_when_its_client_goes(caplog, busy):
             await gate.run(work, _Hangs(busy))
         assert pieces < 500
         assert await gate.run(lambda: 5) == 5
+        go_on = threading.Event()
         async with anyio.create_task_group() as group:
-            group.start_soon(gate.run, lambda: time.sleep(0.3))
-            await anyio.sleep(0.01)
+            group.start_soon(gate.run, partial(go_on.wait, 20))
+            await anyio.wait_all_tasks_blocked()
             with pytest.raises(AbandonedError):
                 await gate.run(lambda: None, _Hangs())
             assert not gate._line.waiting
+            go_on.set()
 
     anyio.run(main)
     gc.collect()  # an exception that nobody asked for is logged when its future is collected
