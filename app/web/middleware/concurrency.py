@@ -102,8 +102,8 @@ class Gate:
                         await asyncio.wait({running})
                 # Retrieved even when the work ended before its cancellation came: else asyncio logs it.
                 failure = None if running.cancelled() else running.exception()
-                abandoned = flag.is_set() and not isinstance(failure, interrupt.InterruptedWorkError)
-                if abandoned and failure is not None:
+                is_unseen = failure is not None and flag.is_set()  # else its caller gets it
+                if is_unseen and not isinstance(failure, interrupt.InterruptedWorkError):
                     log.error("Work failed whose client had gone.", exc_info=failure)
 
     def _lend(self) -> ThreadPoolExecutor | None:
