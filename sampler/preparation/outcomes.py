@@ -11,8 +11,8 @@ from sampler.data.censoring.outcomes import (
     choose_censored_transform,
     read_censored_target,
 )
+from sampler.data.quick_choice import choose_transform_and_line, may_have_line
 from sampler.data.target import read_target
-from sampler.data.transform import Transform, choose_transform, is_better_with_line, may_have_line
 from sampler.methods import METHODS
 from sampler.settings import NO_TRANSFORM, Settings
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Column
     from sampler.data.table import RawColumn
+    from sampler.data.transform import Transform
 
 
 def read_outcomes(
@@ -65,14 +66,15 @@ def choose_by_outcomes(
     named, linear = settings.transform, settings.linear
     if has_units and named == "auto":
         named = NO_TRANSFORM
+    if linear == "auto" and settings.family == "categorical":
+        linear = may_have_line(rows[1], int(rows[0].max()) + 1)
+    elif linear == "auto" and (has_units or censored is not None):
+        linear = False
+    elif linear == "auto" and grouped:
+        linear = may_have_line(rows[1], 1)
     if censored:
         transform = choose_censored_transform(named, *censored)
     else:
-        transform = choose_transform(named, *rows, linear=linear is True)
-    if linear == "auto" and settings.family == "categorical":
-        linear = may_have_line(rows[1], int(rows[0].max()) + 1)
-    elif linear == "auto":
-        linear = not has_units and censored is None
-        linear = linear and (may_have_line(rows[1], 1) if grouped else is_better_with_line(transform, *rows))
+        transform, linear = choose_transform_and_line(named, linear, *rows)
     kind = transform.kind if transform else NO_TRANSFORM
     return replace(settings, transform=kind, linear=linear), transform

@@ -147,13 +147,13 @@ def test_unknown_rule():
 def test_permuted_outcomes_have_the_transform_of_the_outcomes(monkeypatch):
     """The transform is looked for in the outcomes alone, not anew in every permutation of them."""
     named = []
-    choose = preparation.outcomes.choose_transform
+    choose = preparation.outcomes.choose_transform_and_line
 
     def noted(name, *rest, **more):
         named.append(name)
         return choose(name, *rest, **more)
 
-    monkeypatch.setattr(preparation.outcomes, "choose_transform", noted)
+    monkeypatch.setattr(preparation.outcomes, "choose_transform_and_line", noted)
     rng = np.random.default_rng(4)
     X = rng.normal(size=(300, 3))
     select_features(X, np.exp(X[:, 0] + rng.normal(size=300)), **SHORT)

@@ -9,8 +9,8 @@ from typing import Any
 
 from sampler.bart import noise_forest
 from sampler.bart.class_lines import period_of
+from sampler.data.quick_choice import MOST_CELLS
 from sampler.data.quick_regression import MOST_TERMS
-from sampler.data.transform import MOST_CELLS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES

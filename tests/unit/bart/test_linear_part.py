@@ -10,7 +10,7 @@ from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
 from sampler.bart.linear_part import LinearTraining
-from sampler.data import transform
+from sampler.data.quick_choice import choose_transform_and_line
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
@@ -221,9 +221,9 @@ def test_a_line_is_added_where_it_pays():
     assert prepare(X, np.random.default_rng(3).normal(size=200)).training.settings.linear is False
     design, codes = X.T, np.zeros((4, 200), np.uint8)
     line = X @ [1.0, 2.0, 3.0, 4.0]
-    assert transform.is_better_with_line(None, line, design, None, codes)
-    large = np.broadcast_to(design, (4, 200)), np.broadcast_to(design[:, :1], (4, 125_001))
-    assert not transform.is_better_with_line(None, np.zeros(125_001), large[1], None, codes)
+    assert choose_transform_and_line("none", "auto", line, design, None, codes) == (None, True)
+    large = np.broadcast_to(design[:, :1], (4, 125_001)), np.broadcast_to(codes[:, :1], (4, 125_001))
+    assert choose_transform_and_line("none", "auto", np.zeros(125_001), large[0], None, large[1]) == (None, False)
 
 
 def test_the_unit_of_weights_does_not_choose():
@@ -233,7 +233,8 @@ def test_the_unit_of_weights_does_not_choose():
     design, codes = np.stack([X["b"]]), np.zeros((1, 120), np.uint8)
     for factor in (2.0**-30, 2.0**30):
         asked = [
-            transform.is_better_with_line(None, y, design, w, codes) for w in (weights, weights * factor)
+            choose_transform_and_line("auto", "auto", y, design, w, codes)
+            for w in (weights, weights * factor)
         ]
         assert asked[0] == asked[1]
         prepared = [prepare(X, y, weights=w).training.settings for w in (weights, weights * factor)]

@@ -5,8 +5,9 @@ import pytest
 from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
+from sampler.data.quick_choice import choose_transform_and_line
 from sampler.data.quick_regression import held_out_residuals, standardised
-from sampler.data.transform import POWERS, Transform, choose_transform
+from sampler.data.transform import POWERS, Transform
 from sampler.posterior import row_diagnostics
 from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.untrusted import read_contents
@@ -131,14 +132,33 @@ def test_auto_chooses_by_the_residuals():
     codes = (255 * X.T).astype(np.uint8)
     even = np.exp(3 * X[:, 0]) + rng.normal(size=300)  # the logarithm makes its noise uneven
     line = 3 + 2 * X[:, 0] + 0.5 * rng.normal(size=300)
-    assert choose_transform("auto", y, X.T, None, codes) == Transform("log")
-    assert choose_transform("auto", line, X.T, None, codes) is None
-    assert choose_transform("auto", even - even.min() + 0.01, X.T, None, codes) is None
-    either = choose_transform("auto", y - 9, X.T, np.ones(300), codes)
+
+    def chosen(name, y, rows=300, weights=None):
+        transform, linear = choose_transform_and_line(name, False, y, X.T[:, :rows], weights, codes[:, :rows])
+        assert not linear
+        return transform
+
+    assert chosen("auto", y) == Transform("log")
+    assert chosen("auto", line) is None
+    assert chosen("auto", even - even.min() + 0.01) is None
+    either = chosen("auto", y - 9, weights=np.ones(300))
     assert either.kind == "yeo-johnson"
     assert either.power in POWERS[:8]
-    assert choose_transform("none", y, X.T, None, codes) is None
-    assert choose_transform("auto", y[:20], X.T[:, :20], None, codes[:, :20]) is None
+    assert chosen("none", y) is None
+    assert chosen("auto", y[:20], rows=20) is None
+
+
+def test_a_line_competes_with_transforms():
+    """A skewed sum of columns with noise in proportion: the logarithm beats trees, not trees with a line."""
+    rng = np.random.default_rng(2)
+    X = rng.lognormal(sigma=0.8, size=(400, 3))
+    y = (X @ [1.0, 2.0, 1.5]) * np.exp(0.1 * rng.normal(size=400))
+    codes = np.array([np.searchsorted(np.quantile(x, np.arange(0.01, 1, 0.01)), x) for x in X.T])
+    rows = y, X.T, None, codes.astype(np.uint8)
+    assert choose_transform_and_line("auto", False, *rows) == (Transform("log"), False)
+    assert choose_transform_and_line("auto", "auto", *rows) == (None, True)
+    assert choose_transform_and_line("auto", True, *rows) == (None, True)
+    assert choose_transform_and_line("log", "auto", *rows) == (Transform("log"), False)
 
 
 def test_auto_is_the_default_of_numbers():

@@ -1,0 +1,213 @@
+"""What the data choose about a fit of numbers, by scores of rows left out of quick regressions.
+
+The transform of the outcome and whether a linear part stands beside the trees (docs/maths.md#transforms,
+docs/maths.md#linear-part), for all that the settings leave open.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.data.quick_regression import MOST_TERMS, held_out_residuals, standardised
+from sampler.data.transform import POWERS, Transform, check_outcomes
+from sampler.prior import residual_sd
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
+LINE_MARGIN = 2.5  # by which that with a linear part must be above that without
+FEWEST_ROWS, MOST_ROWS = 30, 1_000  # looked at to choose
+MOST_SLOPES = 2_000  # of all classes
+MOST_CELLS = 500_000  # rows times columns for which a linear part is looked for
+SYMMETRIC = 0.4  # skewness of an outcome up to which none is looked for
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Rows looked at.
+
+    Attributes
+    ----------
+    y, weights
+        Outcomes and weights of mean 1, float64 [row].
+    line
+        Terms of a line, float64 [term, row]; None where there can't be one.
+    codes
+        Coded columns, uint8 [column, row].
+
+    """
+
+    y: Floats
+    weights: Floats
+    line: Floats | None
+    codes: NDArray[np.uint8]
+
+
+def choose_transform_and_line(
+    name: str,
+    linear: bool | str,
+    y: Floats,
+    design: Floats,
+    weights: Floats | None,
+    codes: NDArray[np.uint8],
+) -> tuple[Transform | None, bool]:
+    """Choose the transform that the setting `transform` names, and whether a linear part pays.
+
+    The power of Yeo and Johnson's transform is that of the largest likelihood of a linear model with normal
+    noise, on up to 1,000 rows. What is "auto" is compared by the log score of these rows under normal noise
+    around quick regressions fitted to others: boosted trees, with a line after a ridge regression. For each
+    transform the line is taken where it is better by two and a half standard errors. Of no transform, the
+    logarithm and Yeo and Johnson's, a later one is taken only where it is better by three and a half, twice:
+    each with its line or without, so that a transform competes with a straight line on the outcome's own
+    scale, and with trees alone.
+
+    There is no transform for outcomes of skewness .4 or less. There is neither for fewer than 30 rows, nor a
+    line for more than 250 terms and where rows times terms are more than half a million: it would take longer
+    than the trees.
+
+    Parameters
+    ----------
+    name
+        Transform: "none", "log", "yeo-johnson" or "auto".
+    linear
+        Whether there is a linear part, or "auto".
+    y, weights
+        Outcomes and weights (or None), float64 [n].
+    design, codes
+        Coded columns before binning and after, float64 and uint8 [column, n].
+
+    Returns
+    -------
+    transform : Transform or None
+        The transform, with its parameters; None for none.
+    linear : bool
+        Whether there is a linear part.
+
+    Raises
+    ------
+    SettingsError
+        For the logarithm of outcomes that are not positive.
+
+    """
+    check_outcomes(name, y)
+    places = _rows_looked_at(len(y))
+    few = y[places], design[:, places], _weights_looked_at(weights, places)
+    if linear == "auto" and (len(y) < FEWEST_ROWS or len(design) > MOST_TERMS or design.size > MOST_CELLS):
+        linear = False
+    candidates = _candidates(name, y, few)
+    if len(candidates) == 1 and linear != "auto":
+        return candidates[0], linear is True
+    rows = _Rows(few[0], few[2], standardised(few[1]) if linear else None, codes[:, places])
+    chosen, best = candidates[0], _scores_of(candidates[0], linear, rows)
+    for candidate in candidates[1:]:
+        own = _scores_of(candidate, linear, rows)
+        if all(_is_clearly_better(*each, MARGIN) for each in zip(own[1:], best[1:], strict=True)):
+            chosen, best = candidate, own
+    return chosen, best[0]
+
+
+def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> list[Transform | None]:
+    """List the transforms that compete, the simplest first.
+
+    `few` are the outcomes, columns and weights of the rows looked at.
+    """
+    if name == "none" or (name == "auto" and (len(y) < FEWEST_ROWS or abs(_skewness(y)) <= SYMMETRIC)):
+        return [None]
+    if name == "log":
+        return [Transform("log")]
+    low, middle, high = np.quantile(y, [0.25, 0.5, 0.75])
+    scale = float(high - low) / 1.349 or float(np.std(y))
+    powers = [Transform("yeo-johnson", float(middle), scale, power) for power in POWERS]
+    best = max(powers, key=lambda each: _log_likelihood(each, *few))
+    if name == "yeo-johnson":
+        return [best]
+    return [None, *([Transform("log")] if y.min() > 0 else []), *([best] if best.power != 1 else [])]
+
+
+def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> tuple[bool, Floats, Floats]:
+    """Tell whether a line stands beside the trees of this transform; rows' log scores so, and with trees alone.
+
+    Where the line is given, both are with it.
+    """
+    beside = None if rows.line is None else _log_scores(transform, rows, rows.line)
+    if linear is True and beside is not None:
+        return True, beside, beside
+    alone = _log_scores(transform, rows, None)
+    if beside is not None and _is_clearly_better(beside, alone, LINE_MARGIN):
+        return True, beside, alone
+    return linear is True, alone, alone
+
+
+def may_have_line(design: Floats, classes: int) -> bool:
+    """Tell whether classes have a linear part unless asked: it is shrunk where it doesn't help.
+
+    There is none for fewer than 30 rows, for columns with one value, for more than 2,000 slopes, and where
+    rows times terms are more than half a million: it would take longer than the trees.
+
+    Parameters
+    ----------
+    design
+        Coded columns before binning, float64 [column, n].
+    classes
+        Number of classes.
+
+    Returns
+    -------
+    bool
+        Whether they have one.
+
+    """
+    columns, rows = design.shape
+    few = 2 * columns <= MOST_TERMS and columns * classes <= MOST_SLOPES and design.size <= MOST_CELLS
+    return rows >= FEWEST_ROWS and few and any(np.ptp(column[np.isfinite(column)]) > 0 for column in design)
+
+
+def _rows_looked_at(count: int) -> NDArray[np.int64]:
+    """Choose up to 1,000 rows, evenly spaced."""
+    return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
+
+
+def _weights_looked_at(weights: Floats | None, rows: NDArray[np.int64]) -> Floats:
+    """Return the weights of those rows with mean 1: their unit means nothing."""
+    if weights is None or not weights[rows].any():
+        return np.ones(len(rows))
+    return np.asarray(weights[rows] / weights[rows].mean())
+
+
+def _is_clearly_better(scores: Floats, others: Floats, margin: float) -> bool:
+    gain = scores - others
+    return bool(gain.sum() > margin * math.sqrt(len(gain)) * gain.std())
+
+
+def _skewness(y: Floats) -> float:
+    centred = y - y.mean()
+    return float(np.mean(centred**3)) / (float(np.mean(centred**2)) ** 1.5 or 1.0)
+
+
+def _log_likelihood(transform: Transform, y: Floats, design: Floats, weights: Floats) -> float:
+    """Compute the largest log likelihood of a linear model of T(y), up to a constant."""
+    u = transform.forward(y)
+    sd = residual_sd(u, design, weights)
+    if sd is None:
+        sd = float(np.std(u))
+    return float(transform.log_slope(y).sum()) - len(y) * math.log(max(sd, np.finfo(float).tiny))
+
+
+def _log_scores(transform: Transform | None, rows: _Rows, z: Floats | None) -> Floats:
+    """Compute each row's log density of y, up to a constant, by fits to other rows."""
+    y, weights = rows.y, rows.weights
+    u = y if transform is None else transform.forward(y)
+    centre, scale = float(np.median(u)), float(np.std(u)) or 1.0
+    squares = weights * held_out_residuals(rows.codes, z, (u - centre) / scale, weights) ** 2
+    seen = max(int(np.count_nonzero(weights)), 1)
+    variance = max(float(squares.sum()) / seen, np.finfo(float).tiny)
+    slopes = 0.0 if transform is None else transform.log_slope(y)
+    density = slopes - math.log(scale) - 0.5 * (math.log(variance) + squares / variance)
+    return np.where(weights > 0, density, 0.0)
