@@ -132,7 +132,7 @@ def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> lis
 
 
 def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> tuple[bool, Floats, Floats]:
-    """Tell whether a line stands beside the trees of this transform; rows' log scores so, and with trees alone.
+    """Score a transform by each row: whether it has a line, log scores so, and those of trees alone.
 
     Where the line is given, both are with it.
     """

@@ -10,8 +10,8 @@ from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
 from sampler.bart.linear_part import LinearTraining
-from sampler.data.quick_choice import choose_transform_and_line
 from sampler.data.linear_terms import LinearTerms, ridge_fit
+from sampler.data.quick_choice import choose_transform_and_line
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.settings import Settings
@@ -223,7 +223,8 @@ def test_a_line_is_added_where_it_pays():
     line = X @ [1.0, 2.0, 3.0, 4.0]
     assert choose_transform_and_line("none", "auto", line, design, None, codes) == (None, True)
     large = np.broadcast_to(design[:, :1], (4, 125_001)), np.broadcast_to(codes[:, :1], (4, 125_001))
-    assert choose_transform_and_line("none", "auto", np.zeros(125_001), large[0], None, large[1]) == (None, False)
+    too_many = np.zeros(125_001), large[0], None, large[1]
+    assert choose_transform_and_line("none", "auto", *too_many) == (None, False)
 
 
 def test_the_unit_of_weights_does_not_choose():
