@@ -42,6 +42,7 @@ def f_of(chain):
 
 def give(chain, y):
     """Replace the outcomes of a running chain, and which of them are censored."""
+    assert not chain.done, "a chain that is done stands still: it needs more iterations than the test makes"
     limits = limits_of(y)
     seen = np.where(np.isinf(limits[0]), limits[1], limits[0])
     chain.training = replace(chain.training, y=seen, limits=limits)
@@ -76,24 +77,35 @@ def prior_draw(model, rng):
     return list(looked_at(model, forest.f, sigma2, [tree.num_leaves for tree in forest.trees]).values())
 
 
-@pytest.mark.slow
-def test_joint():
-    """Outcomes given the state, censored, a sweep, and so on: functions of the state keep their prior law."""
+def joint(rounds, draws):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("censored", num_rows=24, num_trees=3, missing=0.1)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, rng) for _ in range(6000)])
+    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
     y = model.outcome(np.full(model.num_rows, model.offset), 1.0, rng)
     chain = Chain.start(data_of(model, y, num_draws=1, num_burnin=0, thin=100_000, seed=3), 0)
     path = []
-    for _ in range(16_000):
+    for _ in range(rounds):
         chain.run(1)
         f, sigma2 = f_of(chain), chain.sigma**2
         values = looked_at(model, f, sigma2, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         give(chain, model.outcome(f, sigma2, rng))
-    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    batches = np.array(path[rounds // 16 :]).reshape(40, -1, len(values)).mean(axis=1)
     p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    all_above(dict(zip(values, p, strict=True)), ALARM)
+    return dict(zip(values, p, strict=True))
+
+
+@pytest.mark.slow
+def test_joint():
+    """Outcomes given the state, censored, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(16_000, 6_000), ALARM)
+
+
+@pytest.mark.long
+def test_joint_long():
+    """Geweke's test of censored outcomes with many more draws."""
+    all_above(joint(96_000, 60_000), ALARM)
 
 
 def ranks_of(model, seed, rng):
@@ -120,10 +132,20 @@ def ranks_of(model, seed, rng):
     }
 
 
+def calibrated(count, bins):
+    """P-values of the ranks' uniformity over replications."""
+    model, rng = Model("censored", num_rows=60, num_trees=5), np.random.default_rng(11)
+    ranks = [ranks_of(model, seed, rng) for seed in range(count)]
+    return {name: uniform_ranks([each[name] for each in ranks], DRAWS, bins) for name in ranks[0]}
+
+
 @pytest.mark.slow
 def test_calibrated():
     """The rank of the truth among its posterior draws is uniform."""
-    model, rng = Model("censored", num_rows=60, num_trees=5), np.random.default_rng(11)
-    ranks = [ranks_of(model, seed, rng) for seed in range(128)]
-    p = {name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}
-    all_above(p, ALARM)
+    all_above(calibrated(128, 8), ALARM)
+
+
+@pytest.mark.long
+def test_calibrated_long():
+    """Ranks of the truth are uniform over many more replications."""
+    all_above(calibrated(768, 16), ALARM)

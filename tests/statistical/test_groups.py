@@ -74,19 +74,17 @@ def state_of(chain):
     return likelihood.outcome.scalars[-2:].copy(), np.split(effects, SIZES[:1])
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
-def test_joint(options):
-    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+def joint(rounds, draws, options):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("groups", num_rows=24, num_trees=3, missing=0.1, **options)
     rng = np.random.default_rng(7)
     groups = groups_of(model)
-    prior = np.array([prior_draw(model, rng) for _ in range(6000)])
+    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, seed=3)
     chain = Chain.start(replace(data, groups=groups), 0)
     path = []
-    for _ in range(16_000):
+    for _ in range(rounds):
         chain.run(1)
         f, sigma2, (tau, effects) = f_of(chain), chain.sigma**2, state_of(chain)
         trees = f - at_rows(effects, groups.index)
@@ -94,10 +92,24 @@ def test_joint(options):
         values = looked_at(model, trees, sigma2, tau, effects, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         with_outcome(chain, model.outcome(f, sigma2, rng))
-    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    batches = np.array(path[rounds // 16 :]).reshape(40, -1, len(values)).mean(axis=1)
     moving = batches.std(axis=0) > 0  # sigma is known with two classes
     p = stats.ttest_ind(batches[:, moving], prior[:, moving], equal_var=False).pvalue
-    all_above(dict(zip(np.array(list(values))[moving], p, strict=True)), ALARM)
+    return dict(zip(np.array(list(values))[moving], p, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
+def test_joint(options):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(16_000, 6_000, options), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
+def test_joint_long(options):
+    """Geweke's test of groups with many more draws."""
+    all_above(joint(96_000, 60_000, options), ALARM)
 
 
 def ranks_of(model, groups, seed, rng):
@@ -122,11 +134,21 @@ def ranks_of(model, groups, seed, rng):
     }
 
 
+def calibrated(count, bins):
+    """P-values of the ranks' uniformity over replications."""
+    model = Model("groups", num_rows=60, num_trees=5)
+    groups, rng = groups_of(model), np.random.default_rng(11)
+    ranks = [ranks_of(model, groups, seed, rng) for seed in range(count)]
+    return {name: uniform_ranks([each[name] for each in ranks], DRAWS, bins) for name in ranks[0]}
+
+
 @pytest.mark.slow
 def test_calibrated():
     """The rank of the truth among its posterior draws is uniform."""
-    model = Model("groups", num_rows=60, num_trees=5)
-    groups, rng = groups_of(model), np.random.default_rng(11)
-    ranks = [ranks_of(model, groups, seed, rng) for seed in range(64)]
-    p = {name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}
-    all_above(p, ALARM)
+    all_above(calibrated(64, 8), ALARM)
+
+
+@pytest.mark.long
+def test_calibrated_long():
+    """Ranks of the truth are uniform over many more replications."""
+    all_above(calibrated(512, 16), ALARM)

@@ -55,28 +55,43 @@ def prior_draw(model, law, forest, rng):
     return list(looked_at(model, trees.f, sigma2, degrees, log_w, leaves).values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("noise", ["t", "t-forest"])
-def test_joint(monkeypatch, noise):
-    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
-    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+def joint(rounds, draws, noise):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     forest = noise == "t-forest"
     model = Model("tails", num_rows=24, num_trees=3, weighted=True, missing=0.1)
     law = np.exp(student.log_prior())
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, law / law.sum(), forest, rng) for _ in range(5000)])
+    prior = np.array([prior_draw(model, law / law.sum(), forest, rng) for _ in range(draws)])
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise=noise, seed=3), 0)
     path = []
-    for _ in range(12_000):
+    for _ in range(rounds):
         chain.run(1)
         f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1]
         log_w = STEP * chain._models[1].log_value[: model.num_rows] if forest else np.zeros(model.num_rows)
         values = looked_at(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         with_outcome(chain, outcome(model, f, sigma2, degrees, log_w, rng))
-    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    batches = np.array(path[rounds // 12 :]).reshape(40, -1, len(values)).mean(axis=1)
     p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    told = {name: each for name, each in zip(values, p, strict=True) if forest or "log w" not in name}
-    all_above(told, ALARM)
+    return {name: each for name, each in zip(values, p, strict=True) if forest or "log w" not in name}
+
+
+@pytest.fixture(autouse=True)
+def _few_precisions(monkeypatch):
+    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
+    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("noise", ["t", "t-forest"])
+def test_joint(noise):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(12_000, 5_000, noise), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("noise", ["t", "t-forest"])
+def test_joint_long(noise):
+    """Geweke's test of heavy tails with many more draws."""
+    all_above(joint(96_000, 50_000, noise), ALARM)

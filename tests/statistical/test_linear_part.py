@@ -62,26 +62,38 @@ def prior_draw(model, z, rng):
     return list(looked_at(model, f, sigma2, tau, slopes, line, leaves).values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-def test_joint(weighted):
-    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+def joint(rounds, draws, *, weighted):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("line", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
     rng = np.random.default_rng(7)
     linear = terms_of(model)
-    prior = np.array([prior_draw(model, linear.z, rng) for _ in range(6000)])
+    prior = np.array([prior_draw(model, linear.z, rng) for _ in range(draws)])
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, linear=True, seed=3)
     data = replace(data, linear=linear, constants=replace(data.constants, step=GRID))
     chain = Chain.start(data, 0)
     path = []
-    for _ in range(16_000):
+    for _ in range(rounds):
         chain.run(1)
         f, sigma2, (tau, *slopes) = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1:]
         line = np.array(slopes) @ linear.z
         values = looked_at(model, f, sigma2, tau, slopes, line, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         with_outcome(chain, model.outcome(f, sigma2, rng))
-    batches = np.array(path[1000:]).reshape(40, -1, len(values)).mean(axis=1)
+    batches = np.array(path[rounds // 16 :]).reshape(40, -1, len(values)).mean(axis=1)
     p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    all_above(dict(zip(values, p, strict=True)), ALARM)
+    return dict(zip(values, p, strict=True))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint(weighted):
+    """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
+    all_above(joint(16_000, 6_000, weighted=weighted), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint_long(weighted):
+    """Geweke's test of the linear part with many more draws."""
+    all_above(joint(96_000, 60_000, weighted=weighted), ALARM)

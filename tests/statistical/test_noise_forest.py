@@ -53,20 +53,16 @@ def prior_draw(model, shape, rate, rng):
     return list(looked_at(model, forest.f, sigma2, log_w, leaves, mean_leaves).values())
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("weighted", [False, True])
-def test_joint(monkeypatch, weighted):
-    """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
-    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+def joint(rounds, draws, *, weighted):
+    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
     model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
     shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, shape, rate, rng) for _ in range(4000)])
+    prior = np.array([prior_draw(model, shape, rate, rng) for _ in range(draws)])
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise="forest", seed=3), 0)
     path = []
-    for _ in range(12_000):
+    for _ in range(rounds):
         chain.run(1)
         f, sigma2 = f_of(chain), chain.sigma**2
         log_w = STEP * chain._models[1].log_value[: model.num_rows]
@@ -74,9 +70,31 @@ def test_joint(monkeypatch, weighted):
         values = looked_at(model, f, sigma2, log_w, leaves[1], leaves[0])
         path.append(list(values.values()))
         with_outcome(chain, outcome(model, f, sigma2, log_w, rng))
-    batches = np.array(path[2000:]).reshape(40, -1, len(values)).mean(axis=1)
+    batches = np.array(path[rounds // 6 :]).reshape(40, -1, len(values)).mean(axis=1)
     p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    all_above(dict(zip(values, p, strict=True)), ALARM)
+    return dict(zip(values, p, strict=True))
+
+
+@pytest.fixture
+def _few_precisions(monkeypatch):
+    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
+    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("_few_precisions")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint(weighted):
+    """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
+    all_above(joint(12_000, 4_000, weighted=weighted), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("_few_precisions")
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint_long(weighted):
+    """Geweke's test of noise by row with many more draws."""
+    all_above(joint(96_000, 40_000, weighted=weighted), ALARM)
 
 
 def test_intervals_hold_where_the_noise_grows():

@@ -75,6 +75,7 @@ def check_resuming(data):
 
 def with_outcome(chain, y):
     """Replace the outcome of a running chain, keeping trees, leaf values, sigma and random numbers."""
+    assert not chain.done, "a chain that is done stands still: it needs more iterations than the test makes"
     chain.training = replace(chain.training, y=np.asarray(y, float))
     chain._recompute()
 
