@@ -140,6 +140,16 @@ def mixed_slopes(
     return mean, np.sqrt(sigma2 * (1 + spread))
 
 
+def paired(squares: np.ndarray, others: np.ndarray, group: np.ndarray) -> tuple[float, float]:
+    """Return the difference of two RMSEs of the same rows and its standard error over groups of rows."""
+    scale = np.sqrt(squares.mean()) + np.sqrt(others.mean())
+    differences = (squares - others) / scale  # their mean is the difference of the roots
+    of_group = np.bincount(group, differences - differences.mean())
+    some = np.count_nonzero(np.bincount(group))
+    error = np.sqrt(some / (some - 1) * np.sum(of_group**2)) / len(group)
+    return float(differences.mean()), float(error)
+
+
 def judge(
     name: str,
     frame: pd.DataFrame,
@@ -149,6 +159,9 @@ def judge(
     only: list[str] | None,
 ) -> None:
     """Print the errors of all methods on rows after fits to others, all parts (train, test) together."""
+    judged = np.concatenate([test for _, test in parts])
+    clusters = pd.factorize(frame[TABLES[name][2][0]])[0][judged]
+    beside = None
     _, target, groups, features = TABLES[name]
     y, numbers = frame[target].to_numpy(float), design(frame[features])
     trees = {"features": features, "linear": False}
@@ -161,7 +174,7 @@ def judge(
     }
     slopes = SLOPES.get(name, [])
     if slopes:
-        methods["mixed slopes"] = {}
+        methods = {"mixed linear": {}, "mixed slopes": {}} | methods
         methods["slopes"] = grouped | {"slopes": slopes}
         methods["slopes, linear"] = grouped | {"slopes": slopes, "linear": True}
     methods["none"] = trees
@@ -174,7 +187,7 @@ def judge(
         if only and method not in only:
             continue
         began, errors, held = time.perf_counter(), [], []
-        for train, test in parts:
+        for seed, (train, test) in enumerate(parts):
             if method.startswith("mixed"):
                 group, levels = pd.factorize(frame[groups[0]].iloc[train])
                 of = levels.get_indexer(frame[groups[0]].iloc[test])
@@ -192,6 +205,7 @@ def judge(
                     y[train],
                     target_name=target,
                     num_draws=draws,
+                    seed=seed,
                     progress=False,
                     **settings,
                 )
@@ -199,9 +213,15 @@ def judge(
                 mean = said.mean
                 held.append((said.lower <= y[test]) & (y[test] <= said.upper))
             errors.append(y[test] - mean)
-        rmse, share = np.sqrt(np.mean(np.concatenate(errors) ** 2)), np.mean(np.concatenate(held))
-        seconds = time.perf_counter() - began
-        print(f"{name:<11} {split:<7} {method:<16} {rmse:9.4f} {share:9.3f} {seconds:6.0f}", flush=True)
+        squares, share = np.concatenate(errors) ** 2, np.mean(np.concatenate(held))
+        rmse, seconds = np.sqrt(squares.mean()), time.perf_counter() - began
+        if method.startswith("mixed"):
+            beside, words = squares, ""
+        elif beside is not None:
+            more, error = paired(squares, beside, clusters)
+            words = f"{more:9.4f} ({error:.4f})"
+        line = f"{name:<11} {split:<7} {method:<16} {rmse:9.4f} {share:9.3f} {seconds:6.0f} {words}"
+        print(line.rstrip(), flush=True)
 
 
 def main() -> None:
@@ -209,26 +229,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=[*TABLES, "InstEval"])
     parser.add_argument("--rows", type=int, default=100_000, help="rows of a table, at most")
-    parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains")
+    parser.add_argument("--draws", type=int, default=100, help="kept draws of each chain")
     parser.add_argument(
         "--folds", type=int, default=5, help="parts of the groups that are left out, each once"
     )
+    parser.add_argument("--repeats", type=int, default=1, help="divisions of a table, of rows and of groups")
     parser.add_argument("--methods", nargs="+", help="rows of the table; all without it")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
-    print("table       judged  method                RMSE  90% hold      s")
+    print("table       judged  method                RMSE  90% hold      s  more than mixed (s.e.)")
     for name in given.tables:
         if name == "InstEval":
             timed(given.rows)
             continue
         frame = table(TABLES[name][0], name, given.rows)
-        quarters = list(KFold(4, shuffle=True, random_state=1).split(frame))
-        judge(name, frame, quarters[: 4 if len(frame) < 1000 else 1], given.draws, "rows", given.methods)
+        quarters, fifths = [], []
         column = frame[TABLES[name][2][0]]
-        order = np.random.default_rng(0).permutation(column.unique())
-        left = [column.isin(order[fold :: given.folds]).to_numpy() for fold in range(given.folds)]
-        parts = [(np.flatnonzero(~out), np.flatnonzero(out)) for out in left]
-        judge(name, frame, parts, given.draws, "groups", given.methods)
+        for repeat in range(given.repeats):
+            rows = list(KFold(4, shuffle=True, random_state=1 + repeat).split(frame))
+            quarters += rows[: 4 if len(frame) < 1000 else 1]
+            order = np.random.default_rng(repeat).permutation(column.unique())
+            left = [column.isin(order[fold :: given.folds]).to_numpy() for fold in range(given.folds)]
+            fifths += [(np.flatnonzero(~out), np.flatnonzero(out)) for out in left]
+        judge(name, frame, quarters, given.draws, "rows", given.methods)
+        judge(name, frame, fifths, given.draws, "groups", given.methods)
 
 
 def timed(rows: int) -> None:

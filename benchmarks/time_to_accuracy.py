@@ -27,7 +27,7 @@ SCALES = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1)
 
 def of_default_length(scale):
     """Return our settings with a burn-in and a spacing of draws scaled from the defaults."""
-    return {"num_burnin": int(1000 * scale), "num_draws": 250, "thin": max(1, int(8 * scale))}
+    return {"num_burnin": int(500 * scale), "thin": max(1, int(8 * scale))}
 
 
 LADDERS = {  # the package that it needs, and methods of growing length
