@@ -1,4 +1,4 @@
-"""What the data choose about a fit of numbers, by scores of rows left out of quick regressions.
+"""Choices that the data make for a fit of numbers, by scores of rows left out of quick regressions.
 
 The transform of the outcome and whether a linear part stands beside the trees (docs/maths.md#transforms,
 docs/maths.md#linear-part), for all that the settings leave open.
