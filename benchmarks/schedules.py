@@ -2,7 +2,7 @@
 
     python benchmarks/schedules.py [--data Computers diamonds concrete friedman-10000] [--chains 16]
                                    [--rows 1500] [--settings default|before]
-    python benchmarks/schedules.py --stop 60 [--data meats Credit] [--keep stops.json]
+    python benchmarks/schedules.py --stop 60 [--data meats Credit] [--trees 800] [--keep stops.json]
 
 Chains of 200 + 350 x 8 iterations are run once, and every schedule takes its share of them: its chains,
 burn-in and draws. Printed are processor seconds of a fit's iterations; at up to 250 held-out rows, means over
@@ -15,10 +15,11 @@ converged, A for approximate. `before` is the default until 2026-11-22: k = 2, n
 `concrete` is a simulation of 1,030 rows: eight columns of a mixture, ages with few values, interactions and
 little noise.
 
-With --stop default fits to all tables (`concrete` and those of benchmarks/real_tables.py, at most 5,000
-rows) are extended, as by `stop={"verdict": "approximate"}`, until they are approximate or converged, or that
-many seconds of two cores have passed (half of the processor seconds, whatever else runs on the machine), and
-every look is printed. With --keep they are read from and added to that file.
+With --stop default fits, or those with so many trees, to all tables (`concrete` and those of
+benchmarks/real_tables.py, at most 5,000 rows) are extended, as by `stop={"verdict": "approximate"}`, until
+they are approximate or converged, or that many seconds of two cores have passed (half of the processor
+seconds, whatever else runs on the machine), and every look is printed. With --keep they are read from and
+added to that file.
 """
 
 import argparse
@@ -139,12 +140,12 @@ class Chains:
         return base
 
 
-def looks(name, limit):
-    """Extend a default fit until it is approximate; return its rows and [draws, seconds, ..] of each look."""
+def looks(name, limit, trees):
+    """Extend a fit until it is approximate; return its rows and [draws, seconds, ..] of each look."""
     X, y = concrete()[:2] if name == "concrete" else real_tables.load(name, MOST_ROWS)
     fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
     start = time.process_time()
-    posterior = fit(X, y, progress=False)
+    posterior = fit(X, y, num_trees=trees, progress=False)
     found, most = [], TIMES_DRAWS * posterior.num_draws
     while True:
         summary, draws = posterior.summary(), posterior.num_draws
@@ -159,13 +160,13 @@ def looks(name, limit):
         posterior = posterior.extend(following - draws, progress=False)
 
 
-def stops(names, limit, keep):
+def stops(names, limit, trees, keep):
     """Print the looks of all tables."""
     kept = json.loads(keep.read_text()) if keep and keep.exists() else {}
     for name in names:
-        key = f"{name} {limit:g}"
+        key = f"{name} {limit:g}" + (f" {trees}" if trees else "")
         if key not in kept:
-            kept[key] = looks(name, limit)
+            kept[key] = looks(name, limit, trees)
             if keep:
                 keep.write_text(json.dumps(kept))
         rows, found = kept[key]
@@ -185,10 +186,12 @@ def main():
     parser.add_argument("--rows", type=int, help="most rows to fit")
     parser.add_argument("--settings", choices=[*SETTINGS], default="default")
     parser.add_argument("--stop", type=float, metavar="SECONDS")
+    parser.add_argument("--trees", type=int, help="instead of 200, with --stop")
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     if arguments.stop:
-        stops(arguments.data or ["concrete", *real_tables.TABLES], arguments.stop, arguments.keep)
+        names = arguments.data or ["concrete", *real_tables.TABLES]
+        stops(names, arguments.stop, arguments.trees, arguments.keep)
         return
     settings = SETTINGS[arguments.settings]
     for name in arguments.data or ["Computers", "diamonds", "concrete", "friedman-10000"]:
