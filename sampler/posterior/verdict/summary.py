@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 # Largest error of means that matters little: an eighth of the noise's sd as a standard error (two of them are
 # a quarter) raises the error of predictions by 0.8%; for probabilities, two percentage points.
 NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
+MORE_TREES = (
+    800  # with which chains agree that don't with the default's, `benchmarks/schedules.py --trees 800`
+)
 OF_SIGMA = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,
@@ -188,7 +191,8 @@ def summarise(
     return Summary(
         verdict=verdict,
         reasons=reasons,
-        advice=_advice(verdict, agreement, of_sigma["rhat"], chains, draws),
+        advice=_advice(verdict, agreement, of_sigma["rhat"], chains, draws)
+        + (_more_trees(leaf_counts.shape[2]) if verdict == "not_converged" and sigma is not None else ""),
         chains=chains,
         draws=draws,
         sigma=of_sigma,
@@ -275,6 +279,16 @@ def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, ch
     return (
         f"{usable}To improve, pool more chains (num_chains={chains * 2}), or draw longer ones "
         f"(num_draws={draws * times} or thin {times} times as large, and a longer num_burnin)."
+    )
+
+
+def _more_trees(trees: int) -> str:
+    """Advise more trees where a sum of fewer learns numbers (docs/mixing.md#more-trees)."""
+    if not 1 < trees < MORE_TREES:
+        return ""
+    return (
+        " On thousands of rows with little noise, chains of more trees agree sooner "
+        f"(num_trees={MORE_TREES}); that is another model, better or worse: compare held-out rows."
     )
 
 

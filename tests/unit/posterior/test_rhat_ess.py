@@ -158,9 +158,9 @@ def test_drift_is_the_common_move_of_all_chains():
     assert np.isnan(rhat_ess.drift(np.ones((2, 4, 10)))).all()
 
 
-def summary_of(f, num_chains=4, draws=250):
-    sigma = np.random.default_rng(1).normal(1, 0.1, (num_chains, draws))
-    leaves = np.full((num_chains, draws, 5), 2)
+def summary_of(f, num_chains=4, draws=250, trees=5, has_noise=True):
+    sigma = np.random.default_rng(1).normal(1, 0.1, (num_chains, draws)) if has_noise else None
+    leaves = np.full((num_chains, draws, trees), 2)
     moves = {"moves": {"grow": {"proposed": 10, "accepted": 3}}}
     return summarise(f, sigma, leaves, [moves] * num_chains)
 
@@ -185,6 +185,22 @@ def test_summary_of_bad_chains_says_what_to_do():
     assert summary.verdict == "not_converged"
     assert "0%" in str(summary.reasons[0])
     assert "num_draws" in summary.advice
+
+
+@pytest.mark.parametrize(
+    ("apart", "trees", "has_noise", "advised"),
+    [
+        (2, 200, True, True),
+        (2, 800, True, False),
+        (2, 1, True, False),
+        (2, 200, False, False),
+        (0, 200, True, False),
+    ],
+)
+def test_more_trees_are_advised_for_sums_of_few_that_disagree(apart, trees, has_noise, advised):
+    """More trees are advised where chains disagree on numbers, unless there are as many or it is one tree."""
+    f = np.random.default_rng(0).normal(size=(50, 4, 250)) + apart * np.arange(4)[:, None]
+    assert ("num_trees=800" in summary_of(f, trees=trees, has_noise=has_noise).advice) == advised
 
 
 def test_summary_says_what_is_usable_and_how_far_off():
