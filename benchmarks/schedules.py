@@ -2,7 +2,8 @@
 
     python benchmarks/schedules.py [--data Computers diamonds concrete friedman-10000] [--chains 16]
                                    [--rows 1500] [--settings default|before]
-    python benchmarks/schedules.py --stop 60 [--data meats Credit] [--trees 800] [--keep stops.json]
+    python benchmarks/schedules.py --stop 60 [--data meats Credit] [--trees 800] [--seed 0]
+                                   [--keep stops.json]
 
 Chains of 200 + 350 x 8 iterations are run once, and every schedule takes its share of them: its chains,
 burn-in and draws. Printed are processor seconds of a fit's iterations; at up to 250 held-out rows, means over
@@ -140,12 +141,12 @@ class Chains:
         return base
 
 
-def looks(name, limit, trees):
+def looks(name, limit, trees, seed):
     """Extend a fit until it is approximate; return its rows and [draws, seconds, ..] of each look."""
     X, y = concrete()[:2] if name == "concrete" else real_tables.load(name, MOST_ROWS)
     fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
     start = time.process_time()
-    posterior = fit(X, y, num_trees=trees, progress=False)
+    posterior = fit(X, y, num_trees=trees, seed=seed, progress=False)
     found, most = [], TIMES_DRAWS * posterior.num_draws
     while True:
         summary, draws = posterior.summary(), posterior.num_draws
@@ -160,13 +161,13 @@ def looks(name, limit, trees):
         posterior = posterior.extend(following - draws, progress=False)
 
 
-def stops(names, limit, trees, keep):
+def stops(names, limit, trees, seed, keep):
     """Print the looks of all tables."""
     kept = json.loads(keep.read_text()) if keep and keep.exists() else {}
     for name in names:
-        key = f"{name} {limit:g}" + (f" {trees}" if trees else "")
+        key = f"{name} {limit:g}" + (f" {trees}" if trees else "") + (f" seed {seed}" if seed else "")
         if key not in kept:
-            kept[key] = looks(name, limit, trees)
+            kept[key] = looks(name, limit, trees, seed)
             if keep:
                 keep.write_text(json.dumps(kept))
         rows, found = kept[key]
@@ -187,11 +188,12 @@ def main():
     parser.add_argument("--settings", choices=[*SETTINGS], default="default")
     parser.add_argument("--stop", type=float, metavar="SECONDS")
     parser.add_argument("--trees", type=int, help="instead of 200, with --stop")
+    parser.add_argument("--seed", type=int, default=0, help="with --stop")
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()
     if arguments.stop:
         names = arguments.data or ["concrete", *real_tables.TABLES]
-        stops(names, arguments.stop, arguments.trees, arguments.keep)
+        stops(names, arguments.stop, arguments.trees, arguments.seed, arguments.keep)
         return
     settings = SETTINGS[arguments.settings]
     for name in arguments.data or ["Computers", "diamonds", "concrete", "friedman-10000"]:
