@@ -84,6 +84,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "group-slopes": ("grouped", False, _SHORT | {"groups": "site", "slopes": "last", "linear": True}),
     "classes": ("three", False, _SHORT | {"family": "categorical", "linear": False}),
     "classes-with-lines": ("three", False, _SHORT | {"family": "categorical", "linear": True}),
+    "classes-with-drawn-k": ("three", False, _DEFAULT | {"family": "categorical", "linear": True}),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
     "bcart": ("number", False, _TREE | {"method": "bcart"}),
