@@ -1,6 +1,7 @@
 """Log loss of three or more classes beside boosting and forests: python benchmarks/classes.py [--tables ..].
 
-Each table is split in thirds; two thirds train, and one is judged. Figures are means over the splits. Peers:
+Each table is split in thirds; two thirds train, and one is judged, once or in several divisions. Figures are
+means over the splits; last come quotients of our losses and theirs over tables, with 95% intervals. Peers:
 LightGBM with early stopping on a quarter of the training rows, then as many rounds on all of them; CatBoost
 in the same way; and scikit-learn's forest of 500 trees with leaves of at least 3 rows. Categories are passed
 as such to all but the forest, which has indicators. Needs lightgbm and catboost (locks/bench.txt).
@@ -156,12 +157,37 @@ def iteration_cost(classes: int, rows: int) -> None:
         )
 
 
+def divide(
+    X: pd.DataFrame, y: np.ndarray, division: int, rows: int
+) -> tuple[pd.DataFrame, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
+    """Take at most so many rows, and divide them in thirds: rows that train and rows that are judged."""
+    if len(y) > rows:
+        kept = np.sort(np.random.default_rng(division).permutation(len(y))[:rows])
+        X, y = X.iloc[kept].reset_index(drop=True), y[kept]
+    return X, y, list(StratifiedKFold(3, shuffle=True, random_state=division).split(X, y))
+
+
+def compare(losses: dict[str, list[float]]) -> None:
+    """Print geometric means over tables of a peer's loss divided by that of the first method."""
+    first, *others = losses
+    for other in others:
+        ratio = np.log(np.array(losses[other]) / losses[first])
+        half = 1.96 * ratio.std(ddof=1) / len(ratio) ** 0.5
+        low, middle, high = np.exp(ratio.mean() + np.array([-half, 0, half]))
+        print(
+            f"{other} / {first} {middle:.3f} ({low:.3f} to {high:.3f}), "
+            f"{first} at most {other} on {np.sum(ratio >= 0)} of {len(ratio)}"
+        )
+
+
 def main() -> None:
     """Print a line for each table: log loss by method, and seconds."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tables", nargs="+", default=["wine", *TABLES])
     parser.add_argument("--methods", nargs="+", default=list(METHODS))
-    parser.add_argument("--splits", type=int, default=3, help="of each table, up to 3")
+    parser.add_argument("--splits", type=int, default=3, help="of each division of a table, up to 3")
+    parser.add_argument("--divisions", type=int, default=1, help="of each table in thirds")
+    parser.add_argument("--rows", type=int, default=10**9, help="most rows of a table")
     parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
     parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
     parser.add_argument("--cost", action="store_true", help="only the time of an iteration")
@@ -169,7 +195,7 @@ def main() -> None:
     warnings.simplefilter("ignore")
     if given.cost:
         warm()
-        for classes, rows in ((3, 300), (3, 1000), (3, 10_000), (10, 1000)):
+        for classes, rows in ((3, 300), (3, 1000), (3, 10_000), (10, 1000), (6, 2000), (6, 20_000)):
             iteration_cost(classes, rows)
         return
     settings: dict[str, Any] = {"num_draws": given.draws, "prior": {}}
@@ -177,26 +203,31 @@ def main() -> None:
         name, value = entry.split("=")
         (settings["prior"] if name == "k" else settings)[name] = float(value) if name == "k" else int(value)
     METHODS["ours"] = lambda X, y, new: ours(X, y, new, **settings)
+    by_method: dict[str, list[float]] = {name: [] for name in given.methods}
     print(f"{'table':<10}{'rows':>6}{'classes':>8}", *(f"{name:>9}" for name in given.methods), "  seconds")
     for name in given.tables:
         X, y = table(name)
-        splits = list(StratifiedKFold(3, shuffle=True, random_state=1).split(X, y))[: given.splits]
+        divisions = [divide(X, y, number, given.rows) for number in range(1, given.divisions + 1)]
         losses, seconds = [], []
         for method in given.methods:
             began = time.perf_counter()
             found = [
-                log_loss(y[test], METHODS[method](X.iloc[train], y[train], X.iloc[test]), labels=np.unique(y))
-                for train, test in splits
+                log_loss(v[test], METHODS[method](Z.iloc[train], v[train], Z.iloc[test]), labels=np.unique(v))
+                for Z, v, splits in divisions
+                for train, test in splits[: given.splits]
             ]
             losses.append(np.mean(found))
-            seconds.append((time.perf_counter() - began) / len(splits))
+            by_method[method].append(losses[-1])
+            seconds.append((time.perf_counter() - began) / len(found))
         print(
-            f"{name:<10}{len(y):>6}{len(np.unique(y)):>8}",
+            f"{name:<10}{min(len(y), given.rows):>6}{len(np.unique(y)):>8}",
             *(f"{loss:9.4f}" for loss in losses),
             " ",
             *(f"{taken:.1f}" for taken in seconds),
             flush=True,
         )
+    if len(given.tables) > 1:
+        compare(by_method)
 
 
 if __name__ == "__main__":
