@@ -22,7 +22,8 @@ import numpy as np
 ASKED = 15.0  # seconds of compiling a default fit
 ROWS, COLUMNS = 400, 5
 FITS = {
-    "default": {},
+    "default": {},  # chooses a logarithm and a line
+    "no line": {"linear": False},
     "transform": {"transform": "log"},
     "line": {"linear": True},
     "transform and line": {"transform": "log", "linear": True},
@@ -84,7 +85,7 @@ def run(kind: str, cache: str, *, alone: bool) -> list[float]:
 def main() -> None:
     """Print a line for each kind of fit."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--fits", nargs="+", default=[*FITS][:4], choices=[*FITS])
+    parser.add_argument("--fits", nargs="+", default=[*FITS][:5], choices=[*FITS])
     parser.add_argument("--alone", action="store_true", help="compile in one process")
     parser.add_argument("--child", choices=[*FITS], help=argparse.SUPPRESS)
     options = parser.parse_args()
