@@ -11,9 +11,9 @@ from sampler.data.censoring.outcomes import (
     choose_censored_transform,
     read_censored_target,
 )
-from sampler.data.quick_choice import choose_transform_and_line, may_have_line
 from sampler.data.target import read_target
 from sampler.methods import METHODS
+from sampler.preparation.quick_choice import choose_transform_and_line, may_have_line
 from sampler.settings import NO_TRANSFORM, Settings
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ from typing import Any
 
 from sampler.bart import noise_forest
 from sampler.bart.class_lines import period_of
-from sampler.data.quick_choice import MOST_CELLS
-from sampler.data.quick_regression import MOST_TERMS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISES
 from sampler.posterior.assessment.stop_rules import next_look
+from sampler.preparation.quick_choice import MOST_CELLS
+from sampler.preparation.quick_regression import MOST_TERMS
 
 # Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
 # every new split of each node, with a particle at every row of the tree.

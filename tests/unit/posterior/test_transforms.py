@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
-from sampler.data.quick_choice import choose_transform_and_line
-from sampler.data.quick_regression import held_out_residuals, standardised
 from sampler.data.transform import POWERS, Transform
 from sampler.posterior import row_diagnostics
 from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
+from sampler.preparation.quick_choice import choose_transform_and_line
+from sampler.preparation.quick_regression import held_out_residuals, standardised
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
 

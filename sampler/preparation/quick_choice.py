@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.data.quick_regression import MOST_TERMS, held_out_residuals, standardised
 from sampler.data.transform import POWERS, Transform, check_outcomes
+from sampler.preparation.quick_regression import MOST_TERMS, held_out_residuals, standardised
 from sampler.prior import residual_sd
 
 if TYPE_CHECKING:
