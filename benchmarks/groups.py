@@ -39,6 +39,7 @@ TABLES = {
     "Chem97": ("mlmRev", "score", ["school", "lea"], ["gender", "age", "gcsescore"]),
 }
 SLOPES = {"sleepstudy": ["Days"]}
+MOST_LEVELS = 1000  # of a category
 CROSSED = ("lme4", "InstEval", "y", ["s", "d"], ["studage", "lectage", "service", "dept"])
 
 
@@ -178,10 +179,11 @@ def judge(
         methods["slopes"] = grouped | {"slopes": slopes}
         methods["slopes, linear"] = grouped | {"slopes": slopes, "linear": True}
     methods["none"] = trees
-    if split == "rows" and frame[groups[0]].nunique() < 200:
+    few = [group for group in groups if frame[group].nunique() <= MOST_LEVELS]
+    if split == "rows" and few:
         methods["a category"] = trees | {
-            "features": [*features, groups[0]],
-            "columns": {groups[0]: "category"},
+            "features": [*features, *few],
+            "columns": dict.fromkeys(few, "category"),
         }
     for method, settings in methods.items():
         if only and method not in only:
@@ -215,8 +217,9 @@ def judge(
             errors.append(y[test] - mean)
         squares, share = np.concatenate(errors) ** 2, np.mean(np.concatenate(held))
         rmse, seconds = np.sqrt(squares.mean()), time.perf_counter() - began
+        words = ""
         if method.startswith("mixed"):
-            beside, words = squares, ""
+            beside = squares
         elif beside is not None:
             more, error = paired(squares, beside, clusters)
             words = f"{more:9.4f} ({error:.4f})"
