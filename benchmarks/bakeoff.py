@@ -299,7 +299,7 @@ def picture(path, ratios):
         axes.plot(middle, place, "o", color="#0b6b72")
     axes.axvline(1, color="#566169", lw=1, ls=":")
     axes.set_yticks(range(len(ratios)), list(reversed(ratios)))
-    axes.set_xlabel("pinball loss divided by ours: mean over tables and its 95% interval")
+    axes.set_xlabel("pinball loss divided by ours (95% interval over tables)")
     figure.savefig(path, metadata={"Date": None})
 
 
