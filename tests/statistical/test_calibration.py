@@ -9,7 +9,7 @@ import pytest
 
 from tests.support.chain_driver import draws_of, fits, mixes
 from tests.support.models.covering_models import COVERING, Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS = 63
 # a single deep tree forgets its start too slowly for these runs, however right its law; five don't
@@ -45,7 +45,7 @@ def calibrate(model, replications, thin=None, num_burnin=1500):
     thin = thin or (15 if model.num_trees > 10 else 40)  # many trees forget a start sooner
     bins = 8 if replications < 200 else 16
     ranks = [ranks_of(model, seed, rng, thin, num_burnin) for seed in range(replications)]
-    return {name: uniform_ranks([r[name] for r in ranks], DRAWS, bins) for name in ranks[0]}
+    return uniform_by_name(ranks, DRAWS, bins)
 
 
 @pytest.mark.parametrize("options", CALIBRATED, ids=lambda options: options["name"])

@@ -8,7 +8,7 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
 
 DRAWS = 63
 THIRDS = 3  # of the rows: censored from the right, known to be in a cell, censored from the left
@@ -91,9 +91,7 @@ def joint(rounds, draws):
         values = looked_at(model, f, sigma2, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         give(chain, model.outcome(f, sigma2, rng))
-    batches = np.array(path[rounds // 16 :]).reshape(40, -1, len(values)).mean(axis=1)
-    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    return dict(zip(values, p, strict=True))
+    return keeps_prior(path[rounds // 16 :], prior, values)
 
 
 @pytest.mark.slow
@@ -136,7 +134,7 @@ def calibrated(count, bins):
     """P-values of the ranks' uniformity over replications."""
     model, rng = Model("censored", num_rows=60, num_trees=5), np.random.default_rng(11)
     ranks = [ranks_of(model, seed, rng) for seed in range(count)]
-    return {name: uniform_ranks([each[name] for each in ranks], DRAWS, bins) for name in ranks[0]}
+    return uniform_by_name(ranks, DRAWS, bins)
 
 
 @pytest.mark.slow

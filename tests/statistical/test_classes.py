@@ -14,7 +14,7 @@ from sampler.data.linear_terms import LinearTerms
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_ranks
 
 CLASSES, TREES, LEAF_SD = 3, 3, 0.5
 TERMS, SLOPE_SD = 2, 0.3  # of linear parts
@@ -118,9 +118,7 @@ def joint(rounds, draws, *, drawn=False, lined=False):
         values = looked_at(log_f, np.array([forest.num_leaves for forest in chain._forests]), y)
         path.append(squashed(values, lines))
         with_outcome(chain, y)
-    batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
-    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    return dict(zip(values, p, strict=True))
+    return keeps_prior(path[rounds // 6 :], prior, values, 32)
 
 
 @pytest.mark.slow

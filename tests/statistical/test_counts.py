@@ -13,7 +13,7 @@ from sampler.bart.log_linear import GRID, SPAN, gamma_prior
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
 
 TREES, LEAF_SD, ZERO_SD, RATE, OFFSET = 3, 0.4, 0.5, 1.5, -0.4
 
@@ -111,9 +111,7 @@ def joint(family, rounds, draws, *, drawn=False):
         values = looked_at(*state, y)
         path.append(list(values.values()))
         with_outcome(chain, y)
-    batches = np.array(path[rounds // 6 :][: rounds // 40 * 32]).reshape(32, -1, len(values)).mean(axis=1)
-    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    return dict(zip(values, p, strict=True))
+    return keeps_prior(path[rounds // 6 :], prior, values, 32)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +154,7 @@ def calibrated(family, count, bins, *, drawn=False):
             kept.append(figures(*state_of(chain, model, family)))
         own = figures(*truth)
         ranks.append({name: rank_of(own[name], [each[name] for each in kept], rng) for name in own})
-    return {name: uniform_ranks([each[name] for each in ranks], 63, bins) for name in ranks[0]}
+    return uniform_by_name(ranks, 63, bins)
 
 
 @pytest.mark.slow

@@ -4,13 +4,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sampler.bart.chain import Chain
 from sampler.bart.intercepts import GroupTraining
 from tests.support.chain_driver import f_of, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
 
 SCALE = 0.3  # of tau's half-Cauchy prior
 CUT = 10.0  # where that ends
@@ -92,10 +91,7 @@ def joint(rounds, draws, options):
         values = looked_at(model, trees, sigma2, tau, effects, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         with_outcome(chain, model.outcome(f, sigma2, rng))
-    batches = np.array(path[rounds // 16 :]).reshape(40, -1, len(values)).mean(axis=1)
-    moving = batches.std(axis=0) > 0  # sigma is known with two classes
-    p = stats.ttest_ind(batches[:, moving], prior[:, moving], equal_var=False).pvalue
-    return dict(zip(np.array(list(values))[moving], p, strict=True))
+    return keeps_prior(path[rounds // 16 :], prior, values)
 
 
 @pytest.mark.slow
@@ -139,7 +135,7 @@ def calibrated(count, bins):
     model = Model("groups", num_rows=60, num_trees=5)
     groups, rng = groups_of(model), np.random.default_rng(11)
     ranks = [ranks_of(model, groups, seed, rng) for seed in range(count)]
-    return {name: uniform_ranks([each[name] for each in ranks], DRAWS, bins) for name in ranks[0]}
+    return uniform_by_name(ranks, DRAWS, bins)
 
 
 @pytest.mark.slow

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sampler.bart import noise_forest, student
 from sampler.bart.chain import Chain
@@ -11,7 +10,7 @@ from sampler.noise import DEGREE_GRID
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, with_outcome
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above
+from tests.support.reports.p_values import ALARM, all_above, keeps_prior
 
 PRECISIONS = 3  # trees
 LOG_SD = 0.5
@@ -72,9 +71,7 @@ def joint(rounds, draws, noise):
         values = looked_at(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
         path.append(list(values.values()))
         with_outcome(chain, outcome(model, f, sigma2, degrees, log_w, rng))
-    batches = np.array(path[rounds // 12 :]).reshape(40, -1, len(values)).mean(axis=1)
-    p = stats.ttest_ind(batches, prior, equal_var=False).pvalue
-    return {name: each for name, each in zip(values, p, strict=True) if forest or "log w" not in name}
+    return keeps_prior(path[rounds // 12 :], prior, values)
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ from sampler.noise import DEGREE_GRID
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, f_of
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS, THIN, BURNIN, REPLICATIONS = 63, 12, 300, 96
 PRECISIONS, LOG_SD = 3, 0.8  # trees of precisions, and the sd of the logarithm of a row's sd
@@ -130,4 +130,4 @@ def test_calibrated(monkeypatch, case):
     model = Model(case, num_rows=60, num_trees=5, **options)
     ranked = partial(ranks_of, model, noise, np.random.default_rng(11))
     ranks = [ranked(seed) for seed in range(REPLICATIONS)]
-    all_above({name: uniform_ranks([each[name] for each in ranks], DRAWS, 8) for name in ranks[0]}, ALARM)
+    all_above(uniform_by_name(ranks, DRAWS, 8), ALARM)

@@ -19,7 +19,7 @@ from sampler.training import Training
 from tests.reference.enumerator import LEAF, MISSING
 from tests.reference.prior import draw_sigma2, draw_tree
 from tests.support.chain_driver import STEP, decode, leaf_places, tree_keys
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS = 63
 SHORT, LONG = 96, 320
@@ -168,7 +168,7 @@ def calibrate(case, replications, thin, num_burnin):
     simulated = Simulated(case)
     bins = 8 if replications < 200 else 16
     ranks = [ranks_of(simulated, seed, rng, thin, num_burnin) for seed in range(replications)]
-    return {name: uniform_ranks([r[name] for r in ranks], DRAWS, bins) for name in ranks[0]}
+    return uniform_by_name(ranks, DRAWS, bins)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)

@@ -19,7 +19,7 @@ from scipy import stats
 from sampler.chains import start_chain
 from sampler.preparation import prepare
 from tests.reference.soft_trees import make_shape, memberships
-from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS = 63
 CHAINS = 400  # replications; a chain prevented from growing too large trees passes at 200 and fails at 400
@@ -187,7 +187,7 @@ def calibrate(case, replications):
     """Return p-values of uniform ranks, by name."""
     simulated = Simulated(case)
     ranks = [ranks_of(simulated, seed, np.random.default_rng([78, seed])) for seed in range(replications)]
-    return {name: uniform_ranks([r[name] for r in ranks], DRAWS) for name in ranks[0]}
+    return uniform_by_name(ranks, DRAWS)
 
 
 @pytest.mark.long

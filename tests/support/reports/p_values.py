@@ -68,6 +68,24 @@ def uniform_ranks(ranks, num_draws, bins=16):
     return min(1.0, 2 * min(shape.p, 2 * float(stats.norm.sf(abs(z)))))
 
 
+def uniform_by_name(ranks, num_draws, bins=16):
+    """Return p by name of each figure's ranks being uniform; a replication has a rank by name."""
+    return {name: uniform_ranks([each[name] for each in ranks], num_draws, bins) for name in ranks[0]}
+
+
+def keeps_prior(path, prior, names, batches=40):
+    """Return p by name of a chain's functions having the means of independent draws from the prior.
+
+    Geweke's test (2004), with means of batches: `path` and `prior` are [draw, function]. Functions that are
+    known, one and the same number in all draws of both, are left out.
+    """
+    path, prior = np.asarray(path)[len(path) % batches :], np.asarray(prior)
+    means = path.reshape(batches, -1, len(names)).mean(axis=1)
+    known = (path == prior[0]).all(axis=0) & (prior == prior[0]).all(axis=0)
+    p = stats.ttest_ind(means, prior, equal_var=False).pvalue
+    return {name: each for name, each, skip in zip(names, p, known, strict=True) if not skip}
+
+
 def same_law(a, b):
     """Return p of two samples of independent numbers having one law: Kolmogorov-Smirnov and Welch's test."""
     a, b = np.asarray(a, float), np.asarray(b, float)

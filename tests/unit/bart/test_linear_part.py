@@ -222,9 +222,10 @@ def test_a_line_is_added_where_it_pays():
     design, codes = X.T, np.zeros((4, 200), np.uint8)
     line = X @ [1.0, 2.0, 3.0, 4.0]
     assert choose_transform_and_line("none", "auto", line, design, None, codes) == (None, True)
-    large = np.broadcast_to(design[:, :1], (4, 125_001)), np.broadcast_to(codes[:, :1], (4, 125_001))
-    too_many = np.zeros(125_001), large[0], None, large[1]
-    assert choose_transform_and_line("none", "auto", *too_many) == (None, False)
+    for many, pays in ((125_000, True), (125_001, False)):  # four columns of so many are half a million cells
+        again = np.resize(np.arange(200), many)
+        large = line[again], design[:, again], None, codes[:, again]
+        assert choose_transform_and_line("none", "auto", *large) == (None, pays)
 
 
 def test_the_unit_of_weights_does_not_choose():
