@@ -78,7 +78,8 @@ class ProgressView(View):
     phase: Literal["compiling", "burn_in", "sampling", "finishing"] | None = Field(
         None,
         description="The phase of the running chain that is furthest behind. compiling: once per machine, "
-        "about a minute; finishing: all chains are done, the verdict and the scores are being computed.",
+        "a quarter of a minute for a default fit, up to a minute for others; finishing: all chains are done, "
+        "the verdict and the scores are being computed.",
     )
     iterations_per_second: float | None = Field(description="The total over all running chains.")
     eta_seconds: float | None = Field(description="Remaining seconds at the present rate.")

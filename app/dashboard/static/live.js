@@ -3,7 +3,7 @@
 
 const phases = { burn_in: "burn-in" };
 const headings = {
-  compiling: "Compiling (about a minute, once per machine)",
+  compiling: "Compiling (once per machine; a default fit takes about a quarter of a minute)",
   burn_in: "Burn-in",
   sampling: "Sampling",
   finishing: "Chains done: judging convergence and scoring held-out rows",
