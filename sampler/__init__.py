@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior
     from sampler.posterior.prediction import Prediction
-    from sampler.preparation import PreparedFit, prepare
+    from sampler.preparation import prepare
+    from sampler.prepared_fit import PreparedFit
     from sampler.settings import Settings
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
@@ -43,7 +44,7 @@ _HOMES = {
     "Draws": "storage.draws",
     "Posterior": "posterior.posterior",
     "Prediction": "posterior.prediction",
-    "PreparedFit": "preparation",
+    "PreparedFit": "prepared_fit",
     "Schema": "data.schema",
     "Settings": "settings",
     "choose": "data.schema",

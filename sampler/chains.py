@@ -1,12 +1,19 @@
-"""Start and resumption of chains of any method."""
+"""Chains of any method: their interface, what Markov chains have in common, start and resumption."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sampler.engines import load_code
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.settings import Settings
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -54,6 +61,46 @@ class AnyChain(Protocol):
         """Return the counters of the moves as JSON values."""
 
 
+class MarkovChain:
+    """Part that the chains of all engines have in common.
+
+    Attributes
+    ----------
+    training
+        Data and settings of the fit.
+    iteration
+        Number of iterations done.
+
+    """
+
+    training: Training
+    iteration: int
+
+    @property
+    def iterations(self) -> int:
+        """Number of iterations in all, burn-in and sampling."""
+        return self.training.settings.iterations
+
+    @property
+    def phase(self) -> str:
+        """Phase of the next iteration: "burn_in" or "sampling"."""
+        return "burn_in" if self.iteration < self.training.settings.num_burnin else "sampling"
+
+    @property
+    def done(self) -> bool:
+        """Whether all iterations are done."""
+        return self.iteration >= self.iterations
+
+
+def count_moves(names: Sequence[str], counters: NDArray[np.int64]) -> dict[str, dict[str, int]]:
+    """Name the counters, int64 [move, 2], of moves that were proposed; {"grow": {"proposed": .., ..}, ..}."""
+    return {
+        name: {"proposed": int(proposed), "accepted": int(accepted)}
+        for name, (proposed, accepted) in zip(names, counters, strict=True)
+        if proposed
+    }
+
+
 def start_chain(training: Training, chain: int) -> AnyChain:
     """Start the chain with that index (0, 1, ...) of a fit."""
     started: AnyChain = METHODS[training.settings.method].chain.start(training, chain)
@@ -64,3 +111,9 @@ def resume_chain(training: Training, checkpoint: bytes) -> AnyChain:
     """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
     resumed: AnyChain = METHODS[training.settings.method].chain.resume(training, checkpoint)
     return resumed
+
+
+def needed_kernels(training: Training) -> list[Settings | str]:
+    """List what `sampler.kernels.jit.warm` has to compile before the chains of a fit run."""
+    extra = METHODS[training.settings.method].engine.training_kernels
+    return [training.settings, *(load_code(extra)(training) if extra else ())]

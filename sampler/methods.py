@@ -11,20 +11,12 @@ from typing import TYPE_CHECKING, Any, Literal
 from sampler.engines import FILTER, FOREST, SEARCH, SOFT, TREE, Engine, load_code
 from sampler.errors import SettingsError, suggestion
 from sampler.families import FAMILIES
-from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, RULE_DRAW, SOFT_MOVES, TREE_MOVES, WU
+from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, SOFT_MOVES, TREE_MOVES, WU
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from sampler.data.schema import Schema
     from sampler.moves import MoveSets
-    from sampler.posterior.posterior import Posterior
-    from sampler.prior import Constants
-    from sampler.settings import Settings
-    from sampler.training import Training
 
 
 @dataclass(frozen=True)
@@ -81,19 +73,17 @@ class Method:
         """Function that continues the chains of a posterior, see `sampler.running.extend`."""
         return load_code(self.engine.extend)
 
-    def posterior_of(self, settings: Mapping[str, Any]) -> type[Posterior]:
-        """Class of the posteriors of its fits with such settings."""
+    def posterior_of(self, settings: Mapping[str, Any]) -> Any:
+        """Class of its fits' posteriors with such settings, see `sampler.posterior.posterior.Posterior`."""
         family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
         of_noise = self.engine.noise_posteriors.get(str(settings.get("noise", "constant")))
         of_family = family.posterior if self.engine.forests else ""
-        posterior: type[Posterior] = load_code(of_noise or of_family or self.engine.posterior)
-        return posterior
+        return load_code(of_noise or of_family or self.engine.posterior)
 
-    def constants_of(self, family: str) -> type[Constants]:
-        """Class of its prior's constants for a family."""
+    def constants_of(self, family: str) -> Any:
+        """Class of its prior's constants for a family, see `sampler.prior.Constants`."""
         of_family = FAMILIES[family].constants if self.engine.forests else ""
-        constants: type[Constants] = load_code(of_family or self.engine.constants)
-        return constants
+        return load_code(of_family or self.engine.constants)
 
     def num_trees_of(self, family: str) -> int:
         """Give the default number of trees for a family."""
@@ -114,88 +104,10 @@ class Method:
         """Give the default cut points for a family."""
         return FAMILIES[family].cuts if self.engine.forests else "quantile"
 
-    def calibrate(
-        self,
-        y: NDArray[np.float64],
-        design: NDArray[np.float64],
-        weights: NDArray[np.float64] | None,
-        settings: Settings,
-        prior: Mapping[str, Any] | None,
-        codes: NDArray[np.uint8],
-        line: NDArray[np.float64] | None = None,
-        noise: float | None = None,
-    ) -> Constants:
-        """Compute the prior's constants.
-
-        Parameters
-        ----------
-        y
-            Outcomes, float64 [n].
-        design
-            Numeric coded columns before binning, float64 [p, n].
-        weights
-            float64 [n] or None.
-        settings
-            Settings of the fit.
-        prior
-            Prior entries, or None.
-        codes
-            Codes, uint8 [p, n].
-        line
-            Rough estimate of a linear part beside the trees, float64 [n]; None where there is none.
-        noise
-            Estimate of the noise's sd where outcomes are censored; None elsewhere.
-
-        Returns
-        -------
-        Constants
-            The constants of the class that the method and the family name.
-
-        Raises
-        ------
-        SettingsError, DataError
-            For invalid entries, and for data that the method can't use.
-
-        """
-        known = {"line": line, "noise": noise}
-        beside = {name: value for name, value in known.items() if value is not None}
-        constants: Constants = load_code(self.engine.calibrate)(
-            y, design, weights, settings, prior, codes, **beside
-        )
-        return constants
-
-    def check_prior(self, prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
-        """Check the given prior entries and add the defaults of the others; raise SettingsError."""
-        entries: dict[str, Any] = load_code(self.engine.check_prior)(prior, settings)
-        return entries
-
     def check_size(self, draws: int, rows: int) -> None:
         """Raise SettingsError where a run can't hold that many draws of that many rows."""
         if self.engine.check_size is not None:
             load_code(self.engine.check_size)(draws, rows)
-
-    def kernel_groups(self, settings: Settings) -> tuple[str, ...]:
-        """List the kernel groups that a fit with those settings and its predictions need."""
-        named = (*settings.moves, settings.start)
-        besides = [self.engine.kernels_of[name] for name in named if name in self.engine.kernels_of]
-        if self.engine.forests:
-            family = FAMILIES[settings.family]
-            besides += [*family.kernels, *(family.rule_kernels if settings.moves.get(RULE_DRAW) else ())]
-        return (*self.engine.kernels, *besides, "prediction")
-
-    def training_kernels(self, training: Training) -> tuple[str, ...]:
-        """List the additional kernel groups that the fit's prior and weights need."""
-        if self.engine.training_kernels is None:
-            return ()
-        groups: tuple[str, ...] = load_code(self.engine.training_kernels)(training)
-        return groups
-
-    def warnings(self, training: Training, schema: Schema) -> list[str]:
-        """Return warnings about data that the method treats specially."""
-        if self.engine.warnings is None:
-            return []
-        messages: list[str] = load_code(self.engine.warnings)(training, schema)
-        return messages
 
 
 NO_SEARCH = {"search": "doesn't search over topologies"}

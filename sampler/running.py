@@ -10,11 +10,11 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from sampler.chains import resume_chain, start_chain
+from sampler.chains import needed_kernels, resume_chain, start_chain
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.kernels.jit import is_warm, warm
-from sampler.methods import check_extends, find_method
+from sampler.methods import check_extends
 from sampler.posterior.display.fit_progress import progress_bars
 from sampler.posterior.posterior import Origin, Posterior
 from sampler.preparation import prepare_again
@@ -26,8 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from sampler.chains import AnyChain
-    from sampler.preparation import PreparedFit
-    from sampler.settings import Settings
+    from sampler.prepared_fit import PreparedFit
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -131,8 +130,7 @@ def _run(
 ) -> Posterior:
     """Run chains to their end and pool their draws with earlier ones."""
     training = problem.training
-    method = find_method(training.settings.method)
-    needed: list[Settings | str] = [training.settings, *method.training_kernels(training)]
+    needed = needed_kernels(training)
     with progress_bars(training, shown=progress, cold=not is_warm(needed)) as (
         compiling,
         compiled,

@@ -11,10 +11,9 @@ from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Mapping
 
     from sampler.methods import Method
-    from sampler.settings import Settings
 
 
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
@@ -104,29 +103,6 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
             f"{field} with {value} has no meaning for family {values['family']}, whose trees have "
             f"{', '.join(family.moves)} alone: leave out {value}",
             field=field,
-            code="not_applicable",
-        )
-
-
-def check_groups(settings: Settings, method: Method, columns: Collection[str]) -> None:
-    """Raise SettingsError where the fit has columns of groups, and no place for their intercepts."""
-    if not columns:
-        return
-    reason = ""
-    if not method.engine.forests:
-        reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
-    elif settings.family not in ("gaussian", "probit"):
-        reason = f"family {settings.family} has none: set family=gaussian or probit"
-    elif NOISES[settings.noise].heavy_tails:
-        reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
-    elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
-        value = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
-        reason = f"{value} draws trees alone: leave out {value}"
-    if reason:
-        raise SettingsError(
-            "groups have intercepts beside a sum of trees, of numbers or two classes; "
-            f"{reason}, or leave out groups",
-            field="groups",
             code="not_applicable",
         )
 

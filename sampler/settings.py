@@ -13,7 +13,7 @@ from sampler.definitions.stop import STOP
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS, check_family, find_method
-from sampler.moves import MOVE_TEXTS, resolve_moves
+from sampler.moves import MOVE_TEXTS, RULE_DRAW, resolve_moves
 from sampler.noise import NOISES
 from sampler.setting_checks import (
     check_absent,
@@ -325,7 +325,11 @@ class Settings:
     @property
     def kernel_groups(self) -> tuple[str, ...]:
         """Groups of `sampler.kernels.groups.GROUPS` that this fit and its predictions need."""
-        return find_method(self.method).kernel_groups(self)
+        engine, family = find_method(self.method).engine, FAMILIES[self.family]
+        extra = [engine.kernels_of[name] for name in (*self.moves, self.start) if name in engine.kernels_of]
+        if engine.forests:
+            extra += [*family.kernels, *(family.rule_kernels if self.moves.get(RULE_DRAW) else ())]
+        return (*engine.kernels, *extra, "prediction")
 
     @property
     def of_a_chain(self) -> list[tuple[str, Any]]:

@@ -16,8 +16,8 @@ from sampler.families import FAMILIES
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.bart.intercepts import GroupTraining
-    from sampler.bart.linear_part import LinearTraining
+    from sampler.data.groupings import Groupings
+    from sampler.data.linear_terms import LinearTerms
     from sampler.prior import Constants
     from sampler.settings import Settings
 
@@ -25,6 +25,64 @@ WEIGHT_BITS = 36  # for a weight times the number of rows; a residual takes up t
 LEAST_UNITS = 4  # smallest weight in units; rounding changes it by at most an eighth
 EXAMPLES = 8
 LANES = 64  # rows are padded to whole vector registers
+
+
+@dataclass(frozen=True, eq=False)
+class LinearTraining:
+    """The terms of the training rows, float64 [term, n], and how they came about."""
+
+    terms: LinearTerms
+    z: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GroupTraining:
+    """Groups of the training rows.
+
+    Attributes
+    ----------
+    index
+        The group of each row, int32 [grouping, n].
+    sizes
+        Number of groups of each grouping.
+    scales
+        Scale of the half-Cauchy prior of the intercepts' standard deviation, in units of y.
+    z
+        What the groups' slopes are multiplied by, float64 [slope, n]; None without slopes.
+    of_line
+        Number of the linear part's slope of the column of each of the groups' slopes; None where it has none.
+
+    """
+
+    index: NDArray[np.int32]
+    sizes: tuple[int, ...]
+    scales: tuple[float, ...]
+    z: NDArray[np.float64] | None = None
+    of_line: tuple[int | None, ...] = ()
+
+    @property
+    def num_slopes(self) -> int:
+        """Slopes of each group."""
+        return 0 if self.z is None else len(self.z)
+
+    @classmethod
+    def of(
+        cls,
+        groupings: Groupings,
+        index: NDArray[np.int32],
+        linear: LinearTraining | None,
+        values: NDArray[np.float64] | None,
+    ) -> GroupTraining:
+        """Make the groups of training rows, int32 [grouping, n].
+
+        `linear` is the linear part beside the trees; `values` are those of rows before binning, [column, n].
+        """
+        sizes, terms = tuple(len(rows) for rows in groupings.rows), groupings.slopes
+        if terms is None or values is None:
+            return cls(index, sizes, groupings.scales)
+        lines = [] if linear is None else [*zip(linear.terms.column, linear.terms.missing, strict=True)]
+        of_line = [lines.index((k, False)) if (k, False) in lines else None for k in terms.column]
+        return cls(index, sizes, groupings.scales, terms.of(values), tuple(of_line))
 
 
 @dataclass(frozen=True)

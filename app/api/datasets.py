@@ -2,7 +2,7 @@
 
 from datetime import datetime
 from itertools import repeat
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
@@ -18,9 +18,6 @@ from app.web.paging import Cursor, Limit
 from app.web.read_options import UploadQuery
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.web.uploads import OPENAPI, Upload
-
-if TYPE_CHECKING:
-    from app.store.tables import Dataset
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
 
@@ -137,8 +134,8 @@ class ProfiledDatasetView(DatasetView):
     columns: list[ProfiledColumnView]  # type: ignore[assignment]
 
     @classmethod
-    def of(cls, dataset: "Dataset") -> Self:
-        """Make the view of a dataset whose profiles are loaded."""
+    def of(cls, dataset: Any) -> Self:
+        """Make the view of a stored dataset whose profiles are loaded."""
         profiles = dataset.profiles or repeat(None)
         columns = [
             {**column, "profile": profile} for column, profile in zip(dataset.columns, profiles, strict=False)

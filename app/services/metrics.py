@@ -8,7 +8,7 @@ no port. Label values are known in advance: route templates, never ids of owners
 import platform
 from collections.abc import Callable, Iterator
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import Protocol
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -24,9 +24,6 @@ from app.store.queue import counters
 from app.store.queue.snapshot import Snapshot, snapshot
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
 from sampler.posterior.assessment.outcome_watch import VERDICTS
-
-if TYPE_CHECKING:
-    from app.services.predictions.posterior_cache import Cache
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_ROUTE = "(none)"  # for a request that matched no route, or was refused before routing
@@ -69,10 +66,18 @@ for _phase in ("load", "compute", "encode"):
     predict_seconds.labels(_phase)  # present from the start, so that rates begin at zero
 
 
+class CountedCache(Protocol):
+    """Cache of posteriors, as far as it is counted here."""
+
+    nbytes: int
+    hits: int
+    misses: int
+
+
 class Scrape(Collector):
     """Collector for one application: its engine, cache and database."""
 
-    def __init__(self, engine: Engine, cache: "Cache[Any]", dispatch_seconds: float) -> None:
+    def __init__(self, engine: Engine, cache: CountedCache, dispatch_seconds: float) -> None:
         self._engine = engine
         self._cache = cache
         self._fresh = max(FRESH_SECONDS, FRESH_BEATS * dispatch_seconds)

@@ -20,10 +20,10 @@ from sampler.bart.state import (
     make_tree_prior,
     make_work,
 )
+from sampler.chains import MarkovChain, count_moves
 from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.moves import MOVE_NAMES
-from sampler.schedule import MarkovChain, count_moves
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:

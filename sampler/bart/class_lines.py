@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.bart.intercepts import as_stumps
+from sampler.bart.linear_part import rotation_of
 from sampler.data.linear_terms import CLASS_FOREST
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.steps import class_lines as kernels
-    from sampler.bart.linear_part import LinearTraining
     from sampler.storage.draws import Draws
+    from sampler.training import LinearTraining
 
     Floats = NDArray[np.float64]
 
@@ -34,7 +35,7 @@ class ClassSlopes:
     ) -> None:
         from sampler.bart.kernels.steps import class_lines as kernels  # noqa: PLC0415  # kernels load late
 
-        rotation, turned = training.turned
+        rotation, turned = rotation_of(training)
         (classes, _), terms = is_class.shape, len(turned)
         basis = np.zeros((terms, num_rows))
         basis[:, : turned.shape[1]] = turned

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart.intercepts import GroupTraining, SampledEffects
+from sampler.bart.intercepts import SampledEffects
 from sampler.data.groupings import scalar_names
 
 if TYPE_CHECKING:
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, Outcome, Work
     from sampler.bart.kernels.steps import group_slopes as kernels
     from sampler.bart.linear_part import LinearSlopes
+    from sampler.training import GroupTraining
 
 GROUP = "group-slopes"  # of kernels
 

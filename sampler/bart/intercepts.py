@@ -6,7 +6,6 @@ a term for each column of groups.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,62 +21,12 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
     from sampler.bart.kernels.steps import intercepts as kernels
-    from sampler.bart.linear_part import LinearSlopes, LinearTraining
-    from sampler.data.groupings import Groupings
+    from sampler.bart.linear_part import LinearSlopes
+    from sampler.training import GroupTraining
 
     Floats = NDArray[np.float64]
 
 GROUP = "intercepts"  # of kernels
-
-
-@dataclass(frozen=True)
-class GroupTraining:
-    """Groups of the training rows.
-
-    Attributes
-    ----------
-    index
-        The group of each row, int32 [grouping, n].
-    sizes
-        Number of groups of each grouping.
-    scales
-        Scale of the half-Cauchy prior of the intercepts' standard deviation, in units of y.
-    z
-        What the groups' slopes are multiplied by, float64 [slope, n]; None without slopes.
-    of_line
-        Number of the linear part's slope of the column of each of the groups' slopes; None where it has none.
-
-    """
-
-    index: NDArray[np.int32]
-    sizes: tuple[int, ...]
-    scales: tuple[float, ...]
-    z: Floats | None = None
-    of_line: tuple[int | None, ...] = ()
-
-    @property
-    def num_slopes(self) -> int:
-        """Slopes of each group."""
-        return 0 if self.z is None else len(self.z)
-
-    @classmethod
-    def of(
-        cls,
-        groupings: Groupings,
-        index: NDArray[np.int32],
-        linear: LinearTraining | None,
-        values: Floats | None,
-    ) -> GroupTraining:
-        """Make the groups of training rows, int32 [grouping, n].
-
-        `linear` is the linear part beside the trees; `values` are those of rows before binning, [column, n].
-        """
-        sizes, terms = tuple(len(rows) for rows in groupings.rows), groupings.slopes
-        if terms is None or values is None:
-            return cls(index, sizes, groupings.scales)
-        lines = [] if linear is None else [*zip(linear.terms.column, linear.terms.missing, strict=True)]
-        of_line = [lines.index((k, False)) if (k, False) in lines else None for k in terms.column]
-        return cls(index, sizes, groupings.scales, terms.of(values), tuple(of_line))
 
 
 class SampledEffects:

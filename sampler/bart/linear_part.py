@@ -6,9 +6,8 @@ y = slopes' z + f(x) + e, with terms z of the coded columns and slopes ~ Normal(
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Outcome, Work
     from sampler.bart.kernels.steps import linear_part as kernels
-    from sampler.data.linear_terms import LinearTerms
+    from sampler.training import LinearTraining
 
     Floats = NDArray[np.float64]
 
@@ -26,26 +25,26 @@ GROUP = "linear"  # of kernels
 TAU = "slope_sd"
 
 
-@dataclass(frozen=True)
-class LinearTraining:
-    """The terms of the training rows, float64 [term, n], and how they came about."""
+_ROTATIONS: WeakKeyDictionary[LinearTraining, tuple[Floats, Floats]] = WeakKeyDictionary()
 
-    terms: LinearTerms
-    z: Floats
 
-    @cached_property
-    def turned(self) -> tuple[Floats, Floats]:
-        """A rotation [term, term] that makes the terms orthogonal, and the rotated terms [term, n]."""
-        from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
-        from sampler.kernels.jit import warm  # noqa: PLC0415
+def rotation_of(training: LinearTraining) -> tuple[Floats, Floats]:
+    """Find a rotation [term, term] that makes the terms orthogonal, and the rotated terms [term, n].
 
+    The chains of a fit share them.
+    """
+    from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
+    from sampler.kernels.jit import warm  # noqa: PLC0415
+
+    if training not in _ROTATIONS:
         warm(GROUP)
-        count = len(self.z)
-        gram, rotation, basis = np.empty((count, count)), np.empty((count, count)), np.empty_like(self.z)
-        kernels.sum_products(self.z, gram)
+        count = len(training.z)
+        gram, rotation, basis = np.empty((count, count)), np.empty((count, count)), np.empty_like(training.z)
+        kernels.sum_products(training.z, gram)
         kernels.find_rotation(gram, rotation)
-        kernels.turn_terms(self.z, rotation, basis)
-        return rotation, basis
+        kernels.turn_terms(training.z, rotation, basis)
+        _ROTATIONS[training] = rotation, basis
+    return _ROTATIONS[training]
 
 
 class LinearSlopes:
@@ -54,7 +53,7 @@ class LinearSlopes:
     def __init__(self, training: LinearTraining, outcome: Outcome) -> None:
         from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
 
-        rotation, basis = training.turned
+        rotation, basis = rotation_of(training)
         count, rows = basis.shape
         scale = training.terms.slope_scale
         outcome.scalars[kernels.TAU] = scale

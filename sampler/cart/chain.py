@@ -8,8 +8,8 @@ import numpy as np
 
 from sampler.cart import state as arrays
 from sampler.cart.kernels import state
+from sampler.chains import MarkovChain, count_moves
 from sampler.kernels.jit import warm
-from sampler.schedule import MarkovChain, count_moves
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:

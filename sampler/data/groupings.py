@@ -12,13 +12,17 @@ from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Column
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
+from sampler.methods import METHODS
+from sampler.moves import PARTICLE_GIBBS
+from sampler.noise import NOISES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.data.table import RawColumn, Table
+    from sampler.settings import Settings
 
 FOREST = "groups"  # of stored draws: a tree of one leaf for each group
 MOST_COLUMNS = 4
@@ -180,6 +184,29 @@ def check_slopes(names: Sequence[str], kinds: Mapping[str, str]) -> None:
                 f"slopes: {name!r} is a category, of which there is no slope: take numbers, dates or booleans"
             )
             raise SettingsError(message, field="slopes", code="not_applicable")
+
+
+def check_groups(settings: Settings, columns: Collection[str]) -> None:
+    """Raise SettingsError where the fit has columns of groups, and no place for their intercepts."""
+    if not columns:
+        return
+    reason = ""
+    if not METHODS[settings.method].engine.forests:
+        reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
+    elif settings.family not in ("gaussian", "probit"):
+        reason = f"family {settings.family} has none: set family=gaussian or probit"
+    elif NOISES[settings.noise].heavy_tails:
+        reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
+    elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
+        value = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
+        reason = f"{value} draws trees alone: leave out {value}"
+    if reason:
+        raise SettingsError(
+            "groups have intercepts beside a sum of trees, of numbers or two classes; "
+            f"{reason}, or leave out groups",
+            field="groups",
+            code="not_applicable",
+        )
 
 
 def check_names(

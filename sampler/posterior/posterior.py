@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from sampler.posterior.display.card_document import ModelCard
-    from sampler.preparation import PreparedFit
+    from sampler.prepared_fit import PreparedFit
 
 
 class Posterior(ExplainablePosterior, AssessablePosterior):
@@ -82,7 +82,8 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
-        return _method_of(read).posterior_of(read.settings)(read, chains, blocks, statistics or [])
+        kind: type[Posterior] = _method_of(read).posterior_of(read.settings)
+        return kind(read, chains, blocks, statistics or [])
 
     def survival(
         self,

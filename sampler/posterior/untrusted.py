@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.groupings import check_groups
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.posterior.posterior import Posterior
-from sampler.setting_checks import check_groups
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
@@ -182,7 +182,7 @@ def _check_parts(header: Header, settings: Settings) -> None:
 
 def _may_have_groups(settings: Settings) -> bool:
     try:
-        check_groups(settings, METHODS[settings.method], ["group"])
+        check_groups(settings, ["group"])
     except SettingsError:
         return False
     return True

@@ -2,6 +2,6 @@
 
 from sampler.preparation.from_header import prepare_again
 from sampler.preparation.from_table import prepare
-from sampler.preparation.prepared_fit import PreparedFit
+from sampler.prepared_fit import PreparedFit
 
 __all__ = ["PreparedFit", "prepare", "prepare_again"]

@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.intercepts import GroupTraining
-from sampler.bart.linear_part import LinearTraining
 from sampler.data.censoring.outcomes import censoring_again
 from sampler.data.encode import encode
 from sampler.data.table import read
@@ -15,9 +13,9 @@ from sampler.data.target import read_exposure, read_weights
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import read_outcomes, transformed
-from sampler.preparation.prepared_fit import PreparedFit
+from sampler.prepared_fit import PreparedFit
 from sampler.settings import Settings
-from sampler.training import Training
+from sampler.training import GroupTraining, LinearTraining, Training
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -112,11 +110,8 @@ def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64
 
 def _constants_again(header: Header, settings: Settings) -> Constants:
     """Read the constants of the method's class from the header, with tuples instead of JSON lists."""
-    return (
-        METHODS[settings.method]
-        .constants_of(settings.family)
-        .from_json({name: _tupled(value) for name, value in header.constants.items()})
-    )
+    kind: type[Constants] = METHODS[settings.method].constants_of(settings.family)
+    return kind.from_json({name: _tupled(value) for name, value in header.constants.items()})
 
 
 def _tupled(value: Any) -> Any:

@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.class_lines import SLOPE_SD
-from sampler.bart.intercepts import GroupTraining
-from sampler.bart.linear_part import LinearTraining
 from sampler.bart.prior import ABSOLUTE
 from sampler.data.censoring.outcomes import (
     censoring_warnings,
@@ -21,6 +19,7 @@ from sampler.data.data_warnings import copy_warnings, index_warnings, name_warni
 from sampler.data.encode import train_column
 from sampler.data.groupings import (
     Groupings,
+    check_groups,
     check_names,
     check_slopes,
     columns_of,
@@ -32,16 +31,16 @@ from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_weights
+from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import choose_by_outcomes, read_outcomes, transformed
-from sampler.preparation.prepared_fit import PreparedFit, reference_rows
 from sampler.preparation.prior_checks import calibrated, check_exposure
+from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import outcome_sd
-from sampler.setting_checks import check_groups
 from sampler.settings import Settings
-from sampler.training import Training
+from sampler.training import GroupTraining, LinearTraining, Training
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -131,7 +130,7 @@ def prepare(
     resolved = Settings.resolve(**settings)
     grouped = group_names(groups)
     sloped = slope_columns(slopes, grouped)
-    check_groups(resolved, METHODS[resolved.method], grouped)
+    check_groups(resolved, grouped)
     table = read(X)
     y = one_column(y)
     own_name = target_name or getattr(y, "name", None)
@@ -201,12 +200,18 @@ def prepare(
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
-        *METHODS[resolved.method].warnings(training, schema),
+        *_method_warnings(training, schema),
     ]
     raw_values = design[:, places] if linear or terms else None
     return PreparedFit(
         training, schema, grid, warnings, default_grid, raw_values, transform, exposed, groupings, names
     )
+
+
+def _method_warnings(training: Training, schema: Schema) -> list[str]:
+    """Return warnings about data that the method treats specially."""
+    place = METHODS[training.settings.method].engine.warnings
+    return load_code(place)(training, schema) if place else []
 
 
 def _linear_training(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from sampler.engines import load_code
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
@@ -61,7 +62,10 @@ def calibrated(
 
     """
     check_weights(settings, weighted=weights is not None)
-    return METHODS[settings.method].calibrate(y, design, weights, settings, prior, codes, line, noise)
+    estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
+    calibrate = load_code(METHODS[settings.method].engine.calibrate)
+    constants: Constants = calibrate(y, design, weights, settings, prior, codes, **estimates)
+    return constants
 
 
 def check_weights(settings: Settings, *, weighted: bool) -> None:
@@ -85,4 +89,5 @@ def check_exposure(settings: Settings) -> None:
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the prior entries except `cuts` and add defaults; raise SettingsError."""
-    return METHODS[settings.method].check_prior(prior, settings)
+    entries: dict[str, Any] = load_code(METHODS[settings.method].engine.check_prior)(prior, settings)
+    return entries

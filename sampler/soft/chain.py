@@ -20,9 +20,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.chains import MarkovChain, count_moves
 from sampler.kernels.jit import warm
 from sampler.methods import METHODS
-from sampler.schedule import MarkovChain, count_moves
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (

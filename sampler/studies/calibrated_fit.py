@@ -21,7 +21,7 @@ from sampler.studies.folds import FOLDS, StudyRows, folds_of
 
 if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
-    from sampler.preparation import PreparedFit
+    from sampler.prepared_fit import PreparedFit
 
 
 def fit_calibrated(

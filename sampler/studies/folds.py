@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.posterior import Posterior
-    from sampler.preparation import PreparedFit
+    from sampler.prepared_fit import PreparedFit
 
 
 FOLDS = 5  # of a calibration

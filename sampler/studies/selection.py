@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.preparation import PreparedFit
+    from sampler.prepared_fit import PreparedFit
     from sampler.running import Report
 
     Floats = NDArray[np.float64]

@@ -8,9 +8,9 @@ from scipy import stats
 
 from sampler.bart.chain import Chain
 from sampler.bart.families.categorical import STEP
-from sampler.bart.linear_part import LinearTraining
 from sampler.bart.log_linear import GRID, SPAN, gamma_prior
 from sampler.data.linear_terms import LinearTerms
+from sampler.training import LinearTraining
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import training, with_outcome
 from tests.support.models.covering_models import Model

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
-from sampler.bart.intercepts import GroupTraining
+from sampler.training import GroupTraining
 from tests.support.chain_driver import f_of, with_outcome
 from tests.support.models.covering_models import Model
 from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
-from sampler.bart.linear_part import LinearTraining
 from sampler.data.linear_terms import LinearTerms
+from sampler.training import LinearTraining
 from tests.support.chain_driver import f_of, with_outcome
 from tests.support.models.covering_models import Model
 from tests.support.reports.p_values import ALARM, all_above, keeps_prior

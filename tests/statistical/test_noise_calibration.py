@@ -9,9 +9,9 @@ import pytest
 from sampler.bart import noise_forest, student
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
-from sampler.bart.linear_part import LinearTraining
 from sampler.data.linear_terms import LinearTerms
 from sampler.noise import DEGREE_GRID
+from sampler.training import LinearTraining
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, f_of
 from tests.support.models.covering_models import Model

@@ -14,6 +14,7 @@ from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
 from app.store.queue.units import Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
+from sampler.chains import needed_kernels
 from sampler.methods import METHODS
 from worker.context import Context
 from worker.errors import Stopped
@@ -48,8 +49,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
-    method = METHODS[training.settings.method]
-    load_kernels(watch, training.settings, *method.training_kernels(training))
+    load_kernels(watch, *needed_kernels(training))
     if checkpoint is not None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)

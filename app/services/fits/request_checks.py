@@ -20,6 +20,7 @@ from sampler.data.censoring.outcomes import (
     refuse_censoring,
 )
 from sampler.data.columns import is_beyond
+from sampler.data.groupings import check_groups as check_group_settings
 from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
 from sampler.data.groupings import check_slopes as check_slope_kinds
 from sampler.data.schema import Choice, Column
@@ -30,7 +31,6 @@ from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
 from sampler.preparation.prior_checks import check_exposure, check_weights, checked_prior
-from sampler.setting_checks import check_groups as check_group_settings
 from sampler.storage.conformal_table import check_held_out
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
@@ -159,7 +159,7 @@ def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> in
     taken = {"target": request.target, **request.roles}
     try:
         names = group_names(request.groups)
-        check_group_settings(settings, METHODS[settings.method], names)
+        check_group_settings(settings, names)
         check_names(names, table.column_names, taken, request.features)
     except SettingsError as error:
         raise _refused(error) from None

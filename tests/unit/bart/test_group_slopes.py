@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from sampler import PackedError, SettingsError, fit, load
-from sampler.bart.intercepts import GroupTraining
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.storage.model_header import Header
+from sampler.training import GroupTraining
 from tests.reference.enumerator import leaf_law, log_sum, membership
 from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.toy_problems import golden

@@ -8,11 +8,11 @@ from scipy import stats
 
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
-from sampler.bart.intercepts import GroupTraining
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.storage.model_header import Header
 from sampler.studies.selection import NullFits
+from sampler.training import GroupTraining
 from tests.reference.enumerator import leaf_law, log_sum, membership
 from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.toy_problems import golden

@@ -9,13 +9,13 @@ from app.services.fits.costs import estimate
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
-from sampler.bart.linear_part import LinearTraining
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.preparation.quick_choice import choose_transform_and_line
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
+from sampler.training import LinearTraining
 from tests.support.chain_driver import check_resuming
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
