@@ -12,5 +12,5 @@ def browser(client):
     """Return a client that requests pages and follows the redirects of forms."""
     with plain_http.Client(
         base_url=client.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
-    ) as made:
-        yield made
+    ) as session:
+        yield session

@@ -53,9 +53,9 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         for image in page.images:
             assert len(image["alt"] or "") > 20
-        found = sources(page)
-        for first in range(0, len(found), 4):
-            variants = found[first : first + 4]
+        addresses = sources(page)
+        for first in range(0, len(addresses), 4):
+            variants = addresses[first : first + 4]
             for address in variants if every or not seen else [variants[first // 4 % 4]]:
                 answer = browser.get(address.replace("&amp;", "&"))
                 svg_of(answer)
@@ -82,10 +82,10 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
 
     page = page_of(browser.get(at, params={"f0": "7", "f1": "red"}))
 
-    asked = {"rows": [{"size": 7, "colour": "red"}], "interval": "predictive"}
-    answer = client.post(f"/models/{model['id']}/predict", json=asked).json()
-    shown = [formatting.number(value) for value in (answer["mean"][0], answer["intervals"][0]["lower"][0])]
-    assert all(figure in page.words for figure in shown), (shown, page.words)
+    body = {"rows": [{"size": 7, "colour": "red"}], "interval": "predictive"}
+    answer = client.post(f"/models/{model['id']}/predict", json=body).json()
+    numbers = [formatting.number(value) for value in (answer["mean"][0], answer["intervals"][0]["lower"][0])]
+    assert all(figure in page.words for figure in numbers), (numbers, page.words)
     assert "curl -s" in page.words
     assert "bart.predict(" in page.words
     (density, *_) = (address for address in sources(page) if "density" in address)
@@ -114,10 +114,10 @@ def test_features_are_ranked_by_held_out_rows_first(browser, client, settings):
     assert "Importance for prediction" not in page.words
     assert "is known for models with held-out rows" in page.words
     slopes = client.get(f"/models/{alone['id']}/variable-importance").json()["linear"]
-    shown = page.words[page.words.index("Slopes of the linear part") :]
+    words = page.words[page.words.index("Slopes of the linear part") :]
     for slope in slopes:
-        assert formatting.number(slope["mean"]) in shown
-    assert "colour: " in shown
+        assert formatting.number(slope["mean"]) in words
+    assert "colour: " in words
     problem(client.get(f"/ui/models/{alone['id']}/charts/permutation.svg?v=1"), 404)
 
 
@@ -127,15 +127,15 @@ def test_effects_among_rows_like_the_data_and_row_by_row(browser, client, settin
     at = f"/ui/models/{model['id']}/effects"
     page = page_of(browser.get(at, params={"feature": "size"}))
     along = client.post(f"/models/{model['id']}/accumulated-effects", json={"feature": "size"}).json()
-    shown = page.words[page.words.index("among rows like the data's") :]
+    words = page.words[page.words.index("among rows like the data's") :]
     for figure in (along["mean"][0], along["intervals"][0]["upper"][-1]):
-        assert formatting.number(figure) in shown
+        assert formatting.number(figure) in words
     reasons = client.post(f"/models/{model['id']}/shap", json={}).json()
     sizes = np.abs(reasons["values"]).mean(axis=0)
     beyond = (np.array(reasons["lower"]) > 0) | (np.array(reasons["upper"]) < 0)
     for name, size, rows in zip(reasons["features"], sizes, beyond.sum(axis=0), strict=True):
         mean = re.escape(formatting.number(size, 3))
-        assert re.search(rf"{name}\s*{mean}\s*{rows} of 60", shown)
+        assert re.search(rf"{name}\s*{mean}\s*{rows} of 60", words)
     by_level = page_of(browser.get(at, params={"feature": "colour"}))
     assert "among rows like" not in by_level.words
     problem(client.get(f"{at[:-8]}/accumulated.svg", params={"feature": "colour"}), 422)
@@ -159,10 +159,10 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
     model = fitted(client, settings, text=two_classes(80), family="probit", holdout=0.3)
     for tab in ("", "/chains", "/effects", "/predict?f0=0.7"):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
-        found = sources(page)
-        assert found
-        assert not any("trace.svg" in address for address in found)
-        svg_of(browser.get(found[0].replace("&amp;", "&")))
+        addresses = sources(page)
+        assert addresses
+        assert not any("trace.svg" in address for address in addresses)
+        svg_of(browser.get(addresses[0].replace("&amp;", "&")))
     assert "Probability of yes" in page.words
     problem(client.get(f"/ui/models/{model['id']}/charts/trace.svg?v=1"), 404)
 
@@ -170,8 +170,8 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
 def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings, database):
     """A model being fitted has traces, diagnostics and predictions from its present draws."""
     dataset = post_csv(client, table(60)).json()
-    made = client.post("/models", json={"dataset_id": dataset["id"], "target": "y"} | SMALL).json()
-    at = f"/ui/models/{made['id']}"
+    model = client.post("/models", json={"dataset_id": dataset["id"], "target": "y"} | SMALL).json()
+    at = f"/ui/models/{model['id']}"
     for tab in ("", "/chains", "/features", "/effects", "/predict"):
         assert not page_of(browser.get(at + tab)).images
     give_back(database.engine, take_chains(database.engine, 20, 30))
@@ -203,14 +203,14 @@ def test_unknown_charts_are_refused(client, settings):
 def test_charts_are_drawn_at_once_by_many_and_stay_themselves(client, settings):
     """Concurrent requests for variants of two charts get the same bytes as single ones."""
     model = fitted(client, settings)
-    wanted = [
+    addresses = [
         f"/ui/models/{model['id']}/charts/{name}.svg?v=%s&theme={theme}&shape={shape}"
         for name in ("agreement", "importance")
         for theme, shape in (("light", "wide"), ("dark", "narrow"))
     ]
-    alone = [client.get(address % "a").content for address in wanted]
+    alone = [client.get(address % "a").content for address in addresses]
     with ThreadPoolExecutor(8) as askers:
-        together = list(askers.map(lambda address: client.get(address % "b").content, wanted))
+        together = list(askers.map(lambda address: client.get(address % "b").content, addresses))
     assert together == alone
 
 
@@ -220,13 +220,13 @@ def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, s
     page = page_of(browser.get(f"/ui/models/{model['id']}/predict", params={"f0": "7", "f1": 'it\'s "red"'}))
     blocks = re.findall(r"<pre[^>]*><code>(.*?)</code>", page.text, re.DOTALL)
     curl, python = (unescape(block) for block in blocks)
-    asked = {"rows": [{"size": 7, "colour": 'it\'s "red"'}], "level": [0.5, 0.9], "interval": "predictive"}
-    expected = client.post(f"/models/{model['id']}/predict", json=asked).json()
+    body = {"rows": [{"size": 7, "colour": 'it\'s "red"'}], "level": [0.5, 0.9], "interval": "predictive"}
+    expected = client.post(f"/models/{model['id']}/predict", json=body).json()
 
     command = [sys.executable, "-c", python]
     ran = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     with Client(str(client.base_url)) as bart:
-        same = bart.predict(model["id"], asked["rows"], level=[0.5, 0.9], interval="predictive")
+        same = bart.predict(model["id"], body["rows"], level=[0.5, 0.9], interval="predictive")
     assert ran.stdout.strip() == str(same)
     if shutil.which("curl"):
         ran = subprocess.run(["sh", "-c", curl], capture_output=True, text=True, check=True, timeout=120)

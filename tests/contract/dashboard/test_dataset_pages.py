@@ -20,8 +20,8 @@ def test_a_file_sent_by_the_form_becomes_a_dataset_with_its_profile(browser):
 
     assert re.fullmatch(r".*/ui/datasets/ds_\w+", str(answer.url))
     assert "my table" in page.words
-    for told in ("number", "category", "date", "8 33.3%", "missing", "2024-03-01"):
-        assert told in " ".join(page.words.split()), told
+    for words in ("number", "category", "date", "8 33.3%", "missing", "2024-03-01"):
+        assert words in " ".join(page.words.split()), words
     assert "false67%" in "".join(page.words.split())
     assert not {"True", "False"} & set(page.words.split())
     assert page.tags.count("svg") == 1 + 2  # the logo, a histogram of numbers and one of dates
@@ -42,12 +42,12 @@ def test_a_dataset_is_mended_on_its_page(browser, client):
     ticked = {c["name"]: c["value"] for c in page.controls if c.get("type") == "checkbox" and "checked" in c}
     assert ticked == {"codes:rent": "k.A."}
 
-    made = browser.post(
+    response = browser.post(
         f"{at}/amend", data=page.hidden | ticked | {"kind:rent": "category", "kind:area": "text"}
     )
 
-    page_of(made)
-    new = client.get(f"/datasets/{str(made.url).rpartition('/')[2]}").json()
+    page_of(response)
+    new = client.get(f"/datasets/{str(response.url).rpartition('/')[2]}").json()
     assert new["name"] == "flats"
     assert [column["kind"] for column in new["columns"]] == ["number", "category", "number"]
     assert new["columns"][0]["missing"] == 6
@@ -74,10 +74,10 @@ def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, set
     assert "Leave out the 6 rows without it" in " ".join(refused.words.split())
     (box,) = (c for c in refused.controls if c["name"] == "missing_target")
     assert "checked" in box
-    made = browser.post("/ui/models", data=sent | {"missing_target": box["value"]})
+    response = browser.post("/ui/models", data=sent | {"missing_target": box["value"]})
     run_units(settings)
-    page = page_of(browser.get(str(made.url)))
-    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    page = page_of(browser.get(str(response.url)))
+    model = client.get(f"/models/{str(response.url).rpartition('/')[2]}").json()
     assert model["state"] == "succeeded"
     assert model["settings"]["missing_target"] == "leave_out"
     assert model["holdout"]["rows"] <= 12
@@ -90,14 +90,14 @@ def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, set
 def test_the_form_says_how_a_file_is_written(browser, client):
     """The form has every reading option and column kind; an unknown value is reported."""
     rows = "1,5|1/2/2026|x|7\n2,5|3/2/2026|?|8\n" * 12
-    told = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
-    told |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}
+    options = {"separator": "bar", "decimal": "comma", "header": "false", "dates": "day-first"}
+    options |= {"missing": "?, x y", "encoding": "utf-8", "quoting": "none"}
     fields = {control["name"] for control in page_of(browser.get("/ui/datasets")).controls}
     assert set(UploadQuery.model_fields) <= fields
-    names = [column["name"] for column in post_csv(client, rows, **told).json()["columns"]]
+    names = [column["name"] for column in post_csv(client, rows, **options).json()["columns"]]
     file = {"file": ("t.csv", rows)}
 
-    answer = browser.post("/ui/datasets", data=told | {"kind": f"{names[3]}:category"}, files=file)
+    answer = browser.post("/ui/datasets", data=options | {"kind": f"{names[3]}:category"}, files=file)
 
     page_of(answer)
     dataset = client.get(f"/datasets/{str(answer.url).rpartition('/')[2]}").json()

@@ -43,11 +43,11 @@ def test_what_a_fit_takes_is_estimated_before_it_starts(browser, client):
     page = page_of(browser.post("/ui/models/estimate", data=form))
     longer = page_of(browser.post("/ui/models/estimate", data=form | {"num_draws": "250000"}))
 
-    told = re.search(
+    estimate = re.search(
         r"About (.+?) once there is a worker, and (\d+) MB of memory", " ".join(page.words.split())
     )
-    assert told is not None
-    assert f"About {told[1]} " not in longer.words
+    assert estimate is not None
+    assert f"About {estimate[1]} " not in longer.words
     assert client.get("/models").json()["items"] == []
     wrong = page_of(browser.post("/ui/models/estimate", data=form | {"num_trees": "many"}), 422)
     assert [c["name"] for c in wrong.controls if c.get("aria-invalid") == "true"] == ["num_trees"]
@@ -205,11 +205,11 @@ def test_a_model_with_a_holdout_is_fitted_to_all_rows_by_a_button(browser, clien
     model = fitted(client, settings, name="mine", holdout=0.25, stop={"max_rhat": 9.0}, prior={"k": 3})
     assert "Fit on all rows" in page_of(browser.get(f"/ui/models/{model['id']}")).words
 
-    made = browser.post(f"/ui/models/{model['id']}/refit")
+    response = browser.post(f"/ui/models/{model['id']}/refit")
     by_api = client.post(f"/models/{model['id']}/refit", json={"name": "other"})
 
-    page_of(made)
-    new = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    page_of(response)
+    new = client.get(f"/models/{str(response.url).rpartition('/')[2]}").json()
     assert new["settings"] == model["settings"] | {"holdout": 0.0}
     assert (new["name"], by_api.json()["name"]) == ("mine", "other")
     assert by_api.json()["settings"] == new["settings"]
@@ -229,9 +229,9 @@ def test_uneven_intervals_offer_noise_by_row(browser, client, settings):
     assert model["holdout"]["intervals_verdict"]["verdict"] == "not_held"
     page = page_of(browser.get(f"/ui/models/{model['id']}"))
     assert "Fit with noise that differs by row" in page.words
-    made = browser.post(f"/ui/models/{model['id']}/refit", data=page.hidden)
-    page_of(made)
-    new = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    response = browser.post(f"/ui/models/{model['id']}/refit", data=page.hidden)
+    page_of(response)
+    new = client.get(f"/models/{str(response.url).rpartition('/')[2]}").json()
     assert new["settings"] == model["settings"] | {"noise": "forest"}
 
 
@@ -239,17 +239,17 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
     """One stream has progress and end of each listed model by id, without other owners' models."""
     dataset = post_csv(client, table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL
-    made = [client.post("/models", json=body).json()["id"] for _ in range(2)]
-    told: list[tuple[str, dict]] = []
-    with client.stream("GET", "/ui/events", params={"models": ",".join(made)}) as stream:
+    models = [client.post("/models", json=body).json()["id"] for _ in range(2)]
+    events: list[tuple[str, dict]] = []
+    with client.stream("GET", "/ui/events", params={"models": ",".join(models)}) as stream:
         kind = ""
         for line in stream.iter_lines():
             if line.startswith("event: "):
                 kind = line.removeprefix("event: ")
             elif line.startswith("data: "):
-                told.append((kind, json.loads(line.removeprefix("data: "))))
-                if {entry["model"] for _, entry in told} == set(made) and kind == "progress":
-                    client.post(f"/models/{made[1]}/cancel")
-    assert {entry["state"] for kind, entry in told if kind == "progress"} == {"queued"}
-    assert told[-1] == ("end", {"model": made[1]})
+                events.append((kind, json.loads(line.removeprefix("data: "))))
+                if {entry["model"] for _, entry in events} == set(models) and kind == "progress":
+                    client.post(f"/models/{models[1]}/cancel")
+    assert {entry["state"] for kind, entry in events if kind == "progress"} == {"queued"}
+    assert events[-1] == ("end", {"model": models[1]})
     problem(client.get("/ui/events", params={"models": "mdl_none"}), 404)

@@ -72,17 +72,21 @@ def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
     page_of(browser.post("/ui/models", data=form | filled))
 
     (model,) = client.get("/models").json()["items"]
-    told = model["settings"]
-    assert told["prior"] == told["prior"] | {
+    settings = model["settings"]
+    assert settings["prior"] == settings["prior"] | {
         "k": 3.0,
         "sigma_estimate": "naive",
         "sparse": True,
         "cuts": "uniform",
     }
-    assert told["stop"] == told["stop"] | {"verdict": "approximate", "max_seconds": 30.5, "max_draws": 80}
-    assert told["moves"] == METHODS["bart"].move_sets["cgm"]
-    assert told["columns"] == {"size": "category", "colour": "category"}
-    assert (told["start"], told["num_trees"], told["seed"]) == ("smc", 20, 7)
+    assert settings["stop"] == settings["stop"] | {
+        "verdict": "approximate",
+        "max_seconds": 30.5,
+        "max_draws": 80,
+    }
+    assert settings["moves"] == METHODS["bart"].move_sets["cgm"]
+    assert settings["columns"] == {"size": "category", "colour": "category"}
+    assert (settings["start"], settings["num_trees"], settings["seed"]) == ("smc", 20, 7)
 
 
 def test_a_column_of_groups_is_no_feature(browser, client, form):
@@ -154,8 +158,8 @@ def test_the_estimate_brings_the_request_to_copy(browser, client, form):
     answer = browser.post("/ui/models/estimate", data=form | filled)
 
     page_of(answer)
-    told = unescape(re.findall(r"<code>(.*?)</code>", answer.text, re.DOTALL)[0])
-    sent = json.loads(re.search(r"-d '(.*)'", told, re.DOTALL)[1])
+    request = unescape(re.findall(r"<code>(.*?)</code>", answer.text, re.DOTALL)[0])
+    sent = json.loads(re.search(r"-d '(.*)'", request, re.DOTALL)[1])
     assert client.post("/models", json=sent).status_code == 202
     page_of(browser.post("/ui/models", data=form | filled))
     by_page, by_command = (model["settings"] for model in client.get("/models").json()["items"])

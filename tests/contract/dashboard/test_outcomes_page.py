@@ -22,10 +22,10 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     assert "Recalibrate" not in empty.words
     page_of(browser.get(f"/ui/models/{model['id']}/charts/outcomes.svg"), 404)
     body = {"rows": outcomes(60, shift=2.0), "key": "id"}
-    told = client.post("/models/mine/outcomes", json=body).json()
-    assert told["verdict"] == "no_longer_hold"
+    report = client.post("/models/mine/outcomes", json=body).json()
+    assert report["verdict"] == "no_longer_hold"
     page = page_of(browser.get(path))
-    assert told["text"] in page.words
+    assert report["text"] in page.words
     assert "chance allows" in page.words
     (week,) = client.get("/models/mine/outcomes").json()["weeks"]
     assert week["week"] in page.words

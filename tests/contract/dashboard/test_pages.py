@@ -79,17 +79,17 @@ def test_the_log_is_paged_from_the_newest_event_to_the_first(browser, client, da
         for number in range(120):
             events.append(session, at.rpartition("/")[2], "resumed", {"number": number})
 
-    told, path = [], at
+    entries, path = [], at
     while path:
         page = page_of(browser.get(path))
         log = re.search(r"Events(.*?)With curl", page.words, re.DOTALL)[1]
-        told.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
+        entries.append(re.findall(r"number (\d+?)(?=\d{4}-|\s|$)", log))
         assert ("created" in log) == (not [link for link in page.links if "before=" in link])
         assert (f"{at}#log" in page.links) == (path != at)
         path = next((at + link for link in page.links if link.startswith("?before=")), None)
 
-    assert [len(page) for page in told] == [50, 50, 20]
-    assert [int(number) for page in told for number in page] == list(range(119, -1, -1))
+    assert [len(page) for page in entries] == [50, 50, 20]
+    assert [int(number) for page in entries for number in page] == list(range(119, -1, -1))
     assert "no earlier events" in page_of(browser.get(f"{at}?before=1")).words
     page_of(browser.get(f"{at}?before=x"), 422)
 
@@ -140,7 +140,7 @@ def test_a_form_sent_by_another_site_is_refused(browser, client):
 def test_static_files_are_kept_for_good_by_their_address(browser):
     """Styles, scripts and icons are served locally, with their types, at addresses derived from content."""
     text = browser.get("/").text
-    for kind, found in (
+    for kind, match in (
         ("text/css", re.search(r'href="(/ui/static/style\.css\?v=\w+)"', text)),
         *(
             ("text/javascript", re.search(rf'src="(/ui/static/{name}\.js\?v=\w+)"', text))
@@ -148,8 +148,8 @@ def test_static_files_are_kept_for_good_by_their_address(browser):
         ),
         ("image/svg+xml", re.search(r'href="(/ui/static/mark\.svg\?v=\w+)"', text)),
     ):
-        assert found is not None
-        answer = browser.get(found[1])
+        assert match is not None
+        answer = browser.get(match[1])
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith(kind)
         assert "immutable" in answer.headers["cache-control"]
@@ -163,7 +163,7 @@ def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monk
     monkeypatch.chdir(tmp_path)
     model = fitted(client, settings, name="mine", holdout=0.2)
     at = f"/ui/models/{model['id']}"
-    shown: dict[str, object] = {}
+    namespace: dict[str, object] = {}
     form = page_of(browser.get(f"{at}/predict"))
     named = [control["name"] for control in form.controls if re.fullmatch(r"f\d+", control.get("name") or "")]
     row = "&".join(f"{name}=0" for name in named)
@@ -176,8 +176,8 @@ def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monk
         session: dict[str, Any] = {}
         exec(code.replace("'TARGET'", "'y'"), session)
         session["bart"].close()
-        shown[path] = session["answer"]
+        namespace[path] = session["answer"]
 
-    assert shown[at].verdict == model["verdict"]
-    assert shown[new].state == "queued"
-    assert shown[tabs[-1]].mean.shape == (1,)
+    assert namespace[at].verdict == model["verdict"]
+    assert namespace[new].state == "queued"
+    assert namespace[tabs[-1]].mean.shape == (1,)

@@ -21,9 +21,9 @@ def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client
     at = f"/ui/models/{model['id']}/predict"
     rows = "id,colour,size\n007,red,3\n008,blue,1000\n"
 
-    def send(wanted: str, text: str = rows, **more):
+    def send(accept: str, text: str = rows, **more):
         file = {"file": ("my rows.csv", text)}
-        return browser.post(at, data={"as": wanted} | more, files=file)
+        return browser.post(at, data={"as": accept} | more, files=file)
 
     preview = page_of(send("preview"))
     csv = send("csv", level="80")
@@ -60,11 +60,11 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     assert field["id"] == "noise"
     small = SMALL | {"num_draws": 100, "num_burnin": 200}
     sent = form.hidden | {name: str(value).lower() for name, value in small.items()}
-    made = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
+    response = browser.post("/ui/models", data=sent | {"target": "y", "features": "x", "noise": "forest"})
     run_units(settings)
 
-    page = page_of(browser.get(str(made.url)))
-    model = client.get(f"/models/{str(made.url).rpartition('/')[2]}").json()
+    page = page_of(browser.get(str(response.url)))
+    model = client.get(f"/models/{str(response.url).rpartition('/')[2]}").json()
     assert (model["state"], model["settings"]["noise"]) == ("succeeded", "forest")
     assert "forest" in page.words
     file = {"file": ("new.csv", "x\n0.2\n0.8\n")}
@@ -90,13 +90,13 @@ def test_a_prediction_says_why(browser, client, settings):
     row = {"size": 7.0, "colour": "red"}
     values = client.post(f"/models/{model['id']}/shap", json={"rows": [row]}).json()
     page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=7&f1=red"))
-    shown = page.text[page.text.index('id="why"') :]
+    section = page.text[page.text.index('id="why"') :]
     effects = dict(zip(values["features"], values["values"][0], strict=True))
     order = sorted(effects, key=lambda name: -abs(effects[name]))
-    at = [shown.index(f'<th scope="row">{name}</th>') for name in order]
+    at = [section.index(f'<th scope="row">{name}</th>') for name in order]
     assert at == sorted(at)
     for effect in effects.values():
-        assert f'<td class="num">{formatting.number(effect, 3)}</td>' in shown
+        assert f'<td class="num">{formatting.number(effect, 3)}</td>' in section
     assert "moves this prediction from" in page.words
 
 

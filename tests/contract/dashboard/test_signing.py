@@ -23,8 +23,10 @@ EVERY = tuple(keys.SCOPES)
 @pytest.fixture
 def person(team):
     """Return a browser client of a team service."""
-    with plain_http.Client(base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60) as made:
-        yield made
+    with plain_http.Client(
+        base_url=team.base_url, headers=ACCEPT, follow_redirects=True, timeout=60
+    ) as session:
+        yield session
 
 
 def sign_in(person, key, **more):
@@ -57,12 +59,12 @@ def test_the_cookie_is_a_session_no_script_and_no_other_site_can_use(person, dat
     """The cookie is HttpOnly and SameSite=Strict, differs from the key, and is stored only as a hash."""
     ann = make_key(database, "ann")
     answer = person.post("/ui/sign-in", data={"key": ann.secret}, follow_redirects=False)
-    told = answer.headers["set-cookie"]
-    token = told.split("=", 1)[1].split(";", 1)[0]
+    cookie = answer.headers["set-cookie"]
+    token = cookie.split("=", 1)[1].split(";", 1)[0]
 
     assert answer.status_code == 303
-    assert all(part in told for part in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
-    assert ann.secret not in told
+    assert all(part in cookie for part in ("HttpOnly", "SameSite=strict", "Path=/", "Max-Age=43200"))
+    assert ann.secret not in cookie
     assert ann.secret not in person.get("/").text
     with session_scope(database.engine) as session:
         (row,) = session.query(BrowserSession).all()
@@ -81,11 +83,11 @@ def test_behind_tls_the_cookie_is_secure_and_of_this_host_alone(settings, databa
     ):
         problem(person.post("/ui/sign-in", headers={"Origin": "https://evil.example", "Accept": "*/*"}), 403)
         answer = person.post("/ui/sign-in", data={"key": ann.secret}, headers={"Origin": public})
-        told = answer.headers["set-cookie"]
-        name, token = told.split(";")[0].split("=", 1)
+        cookie = answer.headers["set-cookie"]
+        name, token = cookie.split(";")[0].split("=", 1)
         assert name == "__Host-bartserve_session"
-        assert {"Secure", "HttpOnly", "Path=/"} <= set(told.split("; "))
-        assert "Domain" not in told
+        assert {"Secure", "HttpOnly", "Path=/"} <= set(cookie.split("; "))
+        assert "Domain" not in cookie
         person.cookies.clear()
         plain = person.get("/ui/datasets", headers={"Cookie": f"bartserve_session={token}"})
         assert plain.headers["location"].startswith("/ui/sign-in")
@@ -182,9 +184,9 @@ def test_a_key_has_only_so_many_sessions(database, monkeypatch):
 def test_a_session_sees_its_owners_things_and_does_what_its_key_may(person, team, database):
     """Other owners' objects are hidden; a missing scope is named."""
     ann, bob = make_key(database, "ann"), make_key(database, "bob", scopes=["read"])
-    made = team.post("/datasets", content=table().encode(), headers=CSV | bearer(ann)).json()
+    dataset = team.post("/datasets", content=table().encode(), headers=CSV | bearer(ann)).json()
     sign_in(person, bob)
-    page_of(person.get(f"/ui/datasets/{made['id']}"), 404)
+    page_of(person.get(f"/ui/datasets/{dataset['id']}"), 404)
     form = page_of(person.get("/ui/datasets")).hidden
     refused = person.post("/ui/datasets", data=form, files={"file": ("t.csv", table())})
     assert "scope train" in page_of(refused, 403).words
@@ -199,20 +201,20 @@ def test_keys_are_made_shown_once_rotated_and_revoked_by_an_admin(person, team, 
     assert "bob" not in page.words
     csrf = {"csrf": page.hidden["csrf"]}
 
-    shown = person.post("/ui/keys", data=csrf | {"name": "new", "scopes": ["read"], "days": "3"})
+    response = person.post("/ui/keys", data=csrf | {"name": "new", "scopes": ["read"], "days": "3"})
 
-    (secret,) = re.findall(r"<code>(bart_\w+)</code>", page_of(shown).text)
-    made = keys.authenticate(database.engine, secret)
-    assert made is not None
-    assert (made.owner, made.scopes) == ("ann", {"read"})
-    assert "no-store" in shown.headers["cache-control"]
+    (secret,) = re.findall(r"<code>(bart_\w+)</code>", page_of(response).text)
+    authenticated = keys.authenticate(database.engine, secret)
+    assert authenticated is not None
+    assert (authenticated.owner, authenticated.scopes) == ("ann", {"read"})
+    assert "no-store" in response.headers["cache-control"]
     assert secret not in person.get("/ui/keys").text
     page_of(person.post("/ui/keys", data=csrf | {"name": "new", "scopes": ["read"]}), 409)
     page_of(person.post("/ui/keys", data=csrf | {"name": "other"}), 422)
     page_of(person.post("/ui/keys", data=csrf | {"name": "other", "scopes": ["read"], "days": "x"}), 422)
-    rotated = page_of(person.post(f"/ui/keys/{made.id}/rotate", data=csrf))
+    rotated = page_of(person.post(f"/ui/keys/{authenticated.id}/rotate", data=csrf))
     assert secret not in rotated.words
-    page_of(person.post(f"/ui/keys/{made.id}/revoke", data=csrf))
+    page_of(person.post(f"/ui/keys/{authenticated.id}/revoke", data=csrf))
     assert keys.authenticate(database.engine, secret) is None
     page_of(person.post(f"/ui/keys/{bob.id}/revoke", data=csrf), 404)
     assert team.get("/models", headers=bearer(bob)).status_code == 200

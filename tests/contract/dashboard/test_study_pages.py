@@ -33,12 +33,12 @@ def test_features_are_selected_from_the_page(browser, client, settings):
     run_units(settings)
     done = page_of(browser.get(path))
     (newest, _) = client.get("/studies").json()["items"]
-    found = client.get(f"/studies/{newest['id']}").json()["selection"]["features"]
-    shown = done.words[done.words.index(HEADING) :]
-    for feature in found:
-        assert formatting.percent(feature["share"], 1) in shown
-        assert ", ".join(feature["selected_by"]) in shown
-    assert "Select again" in shown
+    features = client.get(f"/studies/{newest['id']}").json()["selection"]["features"]
+    words = done.words[done.words.index(HEADING) :]
+    for feature in features:
+        assert formatting.percent(feature["share"], 1) in words
+        assert ", ".join(feature["selected_by"]) in words
+    assert "Select again" in words
     assert "data-study" not in browser.get(f"/ui/studies/{newest['id']}").text
     assert page_of(browser.get("/ui/studies/std_x"), 404)
 
@@ -73,19 +73,19 @@ def test_settings_are_compared_from_the_page(browser, client, settings):
     page_of(browser.post(f"/ui/studies/{study['id']}/cancel", data=page.hidden))
     tried = [{"num_trees": 3}, {"num_trees": 7, "noise": "forest", "prior": {"k": 3.0}}]
     body = {"kind": "tuning", "candidates": tried, "folds": 2}
-    made = client.post(f"/models/{model['id']}/studies", json=body).json()["id"]
+    study_id = client.post(f"/models/{model['id']}/studies", json=body).json()["id"]
     run_units(settings)
-    found = client.get(f"/studies/{made}").json()["tuning"]
+    tuning = client.get(f"/studies/{study_id}").json()["tuning"]
     done = page_of(browser.get(path))
-    shown = done.words[done.words.index("Other settings") :]
-    for trial in found["trials"]:
-        assert in_words(trial["settings"]) in shown
-        assert formatting.fixed(trial["log_score"]) in shown
+    words = done.words[done.words.index("Other settings") :]
+    for trial in tuning["trials"]:
+        assert in_words(trial["settings"]) in words
+        assert formatting.fixed(trial["log_score"]) in words
     (form,) = (form for form in done.forms if (form["action"] or "").endswith("/fit"))
     page_of(browser.post(form["action"], data=done.hidden))
     (newest, *_) = client.get("/models").json()["items"]
     assert newest["id"] != model["id"]
-    expected = tried[found["chosen"]]
+    expected = tried[tuning["chosen"]]
     assert newest["settings"]["num_trees"] == expected["num_trees"]
     assert newest["settings"]["noise"] == expected.get("noise", "constant")
     for name in ("holdout", "seed", "num_chains", "num_burnin", "num_draws", "thin", "features"):

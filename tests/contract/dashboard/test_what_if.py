@@ -27,8 +27,8 @@ def test_a_contrast_has_the_figures_of_the_api(browser, client, settings):
     """Averages over rows, the population and groups, what must hold, and the same call in Python."""
     model = fitted(client, settings)
     page = page_of(browser.get(f"/ui/models/{model['id']}/what-if", params=SET))
-    asked = {"first": {"size": 8}, "second": {"size": 2}, "by": "colour"}
-    answer = client.post(f"/models/{model['id']}/contrast", json=asked).json()
+    body = {"first": {"size": 8}, "second": {"size": 2}, "by": "colour"}
+    answer = client.post(f"/models/{model['id']}/contrast", json=body).json()
     assert re.search(rf"These rows\s*{figures(answer['average'])}", page.words)
     assert re.search(rf"a sample of\s*{figures(answer['population'])}", page.words)
     for name, estimate in answer["groups"].items():
@@ -58,14 +58,14 @@ def test_the_form_begins_with_usual_values(browser, client, settings):
         "first": ["8", "red"],
         "second": ["2", "blue"],
     }
-    asked = {"first": {"size": 8, "colour": "red"}, "second": {"size": 2, "colour": "blue"}}
-    answer = client.post(f"/models/{model['id']}/contrast", json=asked).json()
+    body = {"first": {"size": 8, "colour": "red"}, "second": {"size": 2, "colour": "blue"}}
+    answer = client.post(f"/models/{model['id']}/contrast", json=body).json()
     page = page_of(browser.get(at, params=both))
     assert re.search(rf"These rows\s*{figures(answer['average'])}", page.words)
 
 
 @pytest.mark.parametrize(
-    ("wrong", "told"),
+    ("wrong", "message"),
     [
         ({"first": ["many"]}, "is not a number"),
         ({"by": "size"}, "same value in all rows"),
@@ -75,11 +75,11 @@ def test_the_form_begins_with_usual_values(browser, client, settings):
         ({"first": ["1e999"]}, "size"),
     ],
 )
-def test_wrong_values_are_told(browser, model_of_page, wrong, told):
+def test_wrong_values_are_told(browser, model_of_page, wrong, message):
     """Values that can't be compared are told above the table, with status 422, or 200 if they make sense."""
     answer = browser.get(f"/ui/models/{model_of_page['id']}/what-if", params=SET | wrong)
     assert answer.status_code in (200, 422)
-    assert told in page_of(answer, answer.status_code).words
+    assert message in page_of(answer, answer.status_code).words
 
 
 @pytest.fixture
@@ -103,9 +103,9 @@ def test_pairs_of_features(browser, client, settings):
     at = f"/ui/models/{model['id']}/features"
     assert "Compare all pairs" in page_of(browser.get(at)).words
     (pair,) = client.get(f"/models/{model['id']}/interactions").json()["pairs"]
-    shown = page_of(browser.get(at, params={"pairs": "true"})).words
+    words = page_of(browser.get(at, params={"pairs": "true"})).words
     strength, low, high = (
         re.escape(formatting.number(pair[name], 3))
         for name in ("strength", "strength_lower", "strength_upper")
     )
-    assert re.search(rf"{' and '.join(pair['features'])}\s*{strength}\s*{low} to {high}", shown)
+    assert re.search(rf"{' and '.join(pair['features'])}\s*{strength}\s*{low} to {high}", words)

@@ -30,9 +30,9 @@ def test_many_blocks_are_read_in_order(database):
     )
     dataset = save_dataset(database.engine, table)
     with session_scope(database.engine, read_only=True) as session:
-        found = datasets.read(session, dataset.id)
+        stored = datasets.read(session, dataset.id)
 
-    assert table.equals(found.combine_chunks())
+    assert table.equals(stored.combine_chunks())
 
 
 def test_only_asked_columns_are_read(database):
@@ -106,18 +106,18 @@ def test_owners_see_only_their_own(database):
 
 def test_pages_are_stable_under_inserts(database):
     """Paging gives each dataset once, newest first, also when others are inserted meanwhile."""
-    made = [save_dataset(database.engine).id for _ in range(5)]
-    found, after = [], None
+    ids = [save_dataset(database.engine).id for _ in range(5)]
+    listed, after = [], None
     while True:
         with session_scope(database.engine, read_only=True) as session:
             page = datasets.list_page(session, OWNER, 2, after)
         if not page:
             break
-        found += [dataset.id for dataset in page]
+        listed += [dataset.id for dataset in page]
         after = (page[-1].created_at, page[-1].id)
         save_dataset(database.engine)
 
-    assert made[::-1] == found
+    assert ids[::-1] == listed
 
 
 def test_a_dataset_in_use_stays(database):

@@ -63,9 +63,9 @@ def test_values_of_present_rows_come_back(database):
         reports.remove(session, model_id, ["a"])
     add(database.engine, model_id, [outcome(4, "a", week=12)])
     with session_scope(database.engine, read_only=True) as session:
-        found = [table.column("y").to_pylist() for table in reports.tables(session, model_id)]
+        values = [table.column("y").to_pylist() for table in reports.tables(session, model_id)]
         late = [table.column("y").to_pylist() for table in reports.tables(session, model_id, 11)]
-    assert (found, late) == ([[1.0, 2.0], [0.0]], [[1.0], [0.0]])
+    assert (values, late) == ([[1.0, 2.0], [0.0]], [[1.0], [0.0]])
     with session_scope(database.engine) as session:
         session.execute(update(OutcomeReport).values(data=b"rubbish"))
     with pytest.raises(CorruptBlockError), session_scope(database.engine, read_only=True) as session:
@@ -78,9 +78,9 @@ def test_scores_are_the_newest_of_these_draws(database):
     add(database.engine, model_id, [outcome(i, week=i) for i in range(5)])
     add(database.engine, model_id, [outcome(50)], draws=20)
     with session_scope(database.engine, read_only=True) as session:
-        found = reports.newest_scores(session, model_id, 40, 1, 3)
-    assert found.scores == [0.04, 0.03, 0.02]
-    assert (found.first, found.last) == (START + timedelta(hours=2), START + timedelta(hours=4))
+        scores = reports.newest_scores(session, model_id, 40, 1, 3)
+    assert scores.scores == [0.04, 0.03, 0.02]
+    assert (scores.first, scores.last) == (START + timedelta(hours=2), START + timedelta(hours=4))
 
 
 def test_the_watch_has_eras_and_verdicts(database):

@@ -38,19 +38,19 @@ def test_nothing_is_claimed_twice(database):
         create_model(database.engine)
 
     def take_all(number):
-        taken = []
+        units = []
         while (claimed := claim(database.engine, f"w{number}")) is not None:
-            taken.append(claimed.unit_id)
-        return taken
+            units.append(claimed.unit_id)
+        return units
 
-    taken = [unit for part in together(take_all) for unit in part]
-    assert 40 == len(taken) == len(set(taken))
+    unit_ids = [unit for part in together(take_all) for unit in part]
+    assert 40 == len(unit_ids) == len(set(unit_ids))
 
 
 def test_exactly_one_finish_unit(database):
     """Exactly one finish unit exists however the last chains of a model end together."""
-    made = [create_model(database.engine, num_chains=THREADS) for _ in range(5)]
-    for model in made:
+    models = [create_model(database.engine, num_chains=THREADS) for _ in range(5)]
+    for model in models:
         claims = [claim(database.engine) for _ in range(THREADS)]
         assert {model.id} == {each.model_id for each in claims}
 
@@ -62,7 +62,7 @@ def test_exactly_one_finish_unit(database):
         finishing = claim(database.engine)
         assert ("finish", model.id) == (finishing.kind, finishing.model_id)
     with session_scope(database.engine, read_only=True) as session:
-        assert len(made) == session.scalar(
+        assert len(models) == session.scalar(
             select(func.count()).select_from(Unit).where(Unit.kind == "finish")
         )
 
@@ -93,11 +93,11 @@ def test_one_heir_of_an_expired_lease(database):
 
 def test_cancel_delete_and_work_at_once_do_not_deadlock(database):
     """Slices, finishes, cancels and deletes of the same models interleave without deadlock."""
-    made = [create_model(database.engine, num_chains=4) for _ in range(4)]
+    ids = [create_model(database.engine, num_chains=4) for _ in range(4)]
 
     def work(number):
         for turn in range(6):
-            model = made[(number + turn) % len(made)]
+            model = ids[(number + turn) % len(ids)]
             if number == 0:
                 with session_scope(database.engine) as session:
                     models.cancel(session, OWNER, model.id)

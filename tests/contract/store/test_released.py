@@ -41,9 +41,9 @@ def _copy(source: sqlite3.Connection, url: str, revision: str) -> None:
     with engine.connect() as connection:
         command.upgrade(schema.config(connection), revision)
         connection.rollback()
-        found = MetaData()
-        found.reflect(connection)
-        for table in found.sorted_tables:
+        tables = MetaData()
+        tables.reflect(connection)
+        for table in tables.sorted_tables:
             if table.name == "alembic_version":
                 continue
             names = [column.name for column in table.columns]
@@ -80,30 +80,30 @@ def test_every_revision_is_stored():
 def test_a_model_of_every_revision_answers(empty_database_url, revision):
     """After the upgrade model and dataset exist, with the recorded verdict and predictions."""
     warm("prediction")
-    told = json.loads((STORED / f"{revision}.json").read_text())
+    stored = json.loads((STORED / f"{revision}.json").read_text())
     loaded(empty_database_url, revision)
     schema.migrate(empty_database_url)
     engine = make_engine(empty_database_url)
     predictor = Predictor(engine, 1 << 26, 1000)
-    asked = told["asked"]
-    request = PredictRequest(rows=asked["rows"], levels=asked["level"], interval=asked["interval"])
-    answer = predictor.predict(OWNER, told["model"]["name"], request).to_json()
+    body = stored["asked"]
+    request = PredictRequest(rows=body["rows"], levels=body["level"], interval=body["interval"])
+    answer = predictor.predict(OWNER, stored["model"]["name"], request).to_json()
     with session_scope(engine, read_only=True) as session:
-        shown = models.view(session, OWNER, told["model"]["id"])
+        view = models.view(session, OWNER, stored["model"]["id"])
         listed = models.list_page(session, OWNER, 10, None).items
-        rows = datasets.preview(session, OWNER, told["dataset_id"], 40)
-        num_rows = session.get_one(Dataset, told["dataset_id"]).num_rows
+        rows = datasets.preview(session, OWNER, stored["dataset_id"], 40)
+        num_rows = session.get_one(Dataset, stored["dataset_id"]).num_rows
 
     assert schema.at_head(engine)
-    ends, recorded = answer.pop("intervals"), told["answer"].pop("intervals")
-    assert told["answer"] == {name: answer[name] for name in told["answer"]}
+    ends, recorded = answer.pop("intervals"), stored["answer"].pop("intervals")
+    assert stored["answer"] == {name: answer[name] for name in stored["answer"]}
     for interval, before in zip(ends, recorded, strict=True):
         # found by iteration, which may stop elsewhere in the last digits
         assert interval == {name: pytest.approx(before[name], rel=1e-12) for name in before}
-    assert told["model"] == {name: getattr(shown, name) for name in told["model"]}
-    assert [told["model"]["id"]] == [model.id for model in listed]
+    assert stored["model"] == {name: getattr(view, name) for name in stored["model"]}
+    assert [stored["model"]["id"]] == [model.id for model in listed]
     assert (num_rows, len(rows)) == (40, 40)
-    if told["prediction"] is not None:
-        result = json.loads(b"".join(results.Result(engine, OWNER, told["prediction"]["id"]).as_json()))
-        assert result["mean"] == told["prediction"]["mean"]
+    if stored["prediction"] is not None:
+        result = json.loads(b"".join(results.Result(engine, OWNER, stored["prediction"]["id"]).as_json()))
+        assert result["mean"] == stored["prediction"]["mean"]
     engine.dispose()

@@ -38,15 +38,15 @@ def fill(engine):
         with session_scope(engine) as session:
             units.commit_slice(session, claimed, a_slice(num_draws=5 * BLOCKS, blocks=blocks))
     with session_scope(engine) as session:
-        made = predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
+        prediction = predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
         for seq in range(PREDICTED):
-            predictions.write_block(session, made.id, seq, 1, b"figures")
+            predictions.write_block(session, prediction.id, seq, 1, b"figures")
         study = studies.create(
             session, owner=OWNER, model_id=model.id, kind="selection", request={}, fits=[1]
         )
-    assert claim(engine).prediction_id == made.id
+    assert claim(engine).prediction_id == prediction.id
     assert claim(engine).study_id == study.id  # all units are in work
-    return dataset.id, model.id, made.id
+    return dataset.id, model.id, prediction.id
 
 
 def rows(engine):
@@ -86,7 +86,7 @@ def test_what_is_deleted_is_gone_at_once(database):
         assert predictions.get(session, OWNER, prediction_id) is None
         assert datasets.get(session, OWNER, dataset_id) is None
         lists = (models.list_page, predictions.list_page, studies.list_page, datasets.list_page)
-        assert [found(session, OWNER, 10) for found in lists] == [[], [], [], []]
+        assert [listed(session, OWNER, 10) for listed in lists] == [[], [], [], []]
         assert snapshot(session).models == {}
         assert claims.count_claimable(session, 10) == 0
         with pytest.raises(ModelGoneError):

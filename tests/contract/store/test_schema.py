@@ -73,10 +73,10 @@ def test_downgrade_and_upgrade(own_database):
 
 def test_a_database_without_an_encoding_is_one_like_others(postgres_server):
     """A Postgres database with SQL_ASCII is migrated and restores texts exactly."""
-    made = make_url(postgres_server.create())
-    postgres_server.drop(str(made))
-    postgres_server.execute(f"CREATE DATABASE {made.database} ENCODING 'SQL_ASCII' TEMPLATE template0")
-    url = made.render_as_string(hide_password=False)
+    address = make_url(postgres_server.create())
+    postgres_server.drop(str(address))
+    postgres_server.execute(f"CREATE DATABASE {address.database} ENCODING 'SQL_ASCII' TEMPLATE template0")
+    url = address.render_as_string(hide_password=False)
     schema.migrate(url)
     engine = make_engine(url)
 
@@ -113,14 +113,14 @@ def test_sqlite_is_durable_and_checks_foreign_keys(tmp_path):
     """SQLite is set to commit durably and to enforce foreign keys."""
     engine = make_engine(f"sqlite:///{tmp_path / 'a.db'}")
     with engine.connect() as connection:
-        found = {
+        pragmas = {
             name: connection.exec_driver_sql(f"PRAGMA {name}").scalar()
             for name in ("journal_mode", "synchronous", "foreign_keys", "busy_timeout")
         }
     engine.dispose()
 
     full = 2
-    assert {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1, "busy_timeout": 20_000} == found
+    assert {"journal_mode": "wal", "synchronous": full, "foreign_keys": 1, "busy_timeout": 20_000} == pragmas
     assert sqlite3.sqlite_version_info >= (3, 35)  # UPDATE ... RETURNING, upserts
 
 
@@ -142,8 +142,14 @@ def test_an_owners_audit_is_read_by_an_index(own_database):
     with session_scope(engine) as session:
         for number in range(3000):
             owner = "few" if number < 30 else "many"
-            told = {"who": "k", "owner": owner, "action": "model.created", "subject": "m", "request_id": None}
-            audit.append(session, AuditEntry(id=f"{number:05}", created_at=moment, **told))
+            audit_entry = {
+                "who": "k",
+                "owner": owner,
+                "action": "model.created",
+                "subject": "m",
+                "request_id": None,
+            }
+            audit.append(session, AuditEntry(id=f"{number:05}", created_at=moment, **audit_entry))
     with engine.begin() as connection:
         connection.execute(text("ANALYZE"))
 
@@ -156,9 +162,9 @@ def test_an_owners_audit_is_read_by_an_index(own_database):
         rest = audit.list_page(session, "few", 50, (page[-1].created_at, page[-1].id))
     event.remove(engine, "before_cursor_execute", keep)
     explain = "EXPLAIN QUERY PLAN " if own_database.dialect == "sqlite" else "EXPLAIN "
-    asked = [(statement, values) for statement, values in statements if "audit_entries" in statement]
+    selects = [(statement, values) for statement, values in statements if "audit_entries" in statement]
     with engine.connect() as connection:
-        plans = [str(connection.exec_driver_sql(explain + sql, values).all()) for sql, values in asked]
+        plans = [str(connection.exec_driver_sql(explain + sql, values).all()) for sql, values in selects]
 
     assert [entry.id for entry in (*page, *rest)] == [f"{number:05}" for number in reversed(range(30))]
     assert len(plans) == 2

@@ -36,8 +36,8 @@ def models_of(engine, *owners, num_chains=4):
 
 def test_the_owner_with_the_fewest_running_units_is_served(database):
     """Claims alternate between owners whatever the length of their queues; per owner the oldest is first."""
-    made = models_of(database.engine, ANN, ANN, BOB)
-    owners = {made[ANN]: ANN, made[BOB]: BOB}
+    models = models_of(database.engine, ANN, ANN, BOB)
+    owners = {models[ANN]: ANN, models[BOB]: BOB}
     claims = [claim(database.engine) for _ in range(8)]
 
     assert [owners.get(each.model_id, ANN) for each in claims] == [ANN, BOB] * 4
@@ -55,10 +55,10 @@ def test_a_lone_owner_has_everything(database):
 
 def test_a_chain_yields_to_an_owner_who_has_nothing(database):
     """On one slot a chain yields when its turn is over, the other owner is served, then the first again."""
-    made = models_of(database.engine, ANN, num_chains=3)
+    models = models_of(database.engine, ANN, num_chains=3)
     of_ann = claim(database.engine)
     assert commit(database.engine, of_ann) is Directive.CONTINUE
-    made |= models_of(database.engine, BOB, num_chains=3)
+    models |= models_of(database.engine, BOB, num_chains=3)
     assert commit(database.engine, of_ann, gives_way=False) is Directive.CONTINUE
     served = [of_ann.model_id]
     claimed = of_ann
@@ -68,7 +68,7 @@ def test_a_chain_yields_to_an_owner_who_has_nothing(database):
         claimed = claim(database.engine)
         served.append(claimed.model_id)
 
-    assert served == [made[ANN], made[BOB]] * 3
+    assert served == [models[ANN], models[BOB]] * 3
 
 
 def test_no_more_chains_give_way_than_units_wait(database):
@@ -76,15 +76,19 @@ def test_no_more_chains_give_way_than_units_wait(database):
     models_of(database.engine, ANN)
     claims = [claim(database.engine) for _ in range(4)]
     models_of(database.engine, BOB, num_chains=1)
-    told = [commit(database.engine, each) for each in claims]
-    assert sorted(each.value for each in told) == ["continue"] * 3 + ["give_way"]
-    release(database.engine, claims[told.index(Directive.GIVE_WAY)])
+    directives = [commit(database.engine, each) for each in claims]
+    assert sorted(each.value for each in directives) == ["continue"] * 3 + ["give_way"]
+    release(database.engine, claims[directives.index(Directive.GIVE_WAY)])
     of_bob = claim(database.engine)
     models_of(database.engine, BOB, num_chains=8)
-    told = [
-        commit(database.engine, each) for each in claims if told[claims.index(each)] is Directive.CONTINUE
+    directives = [
+        commit(database.engine, each)
+        for each in claims
+        if directives[claims.index(each)] is Directive.CONTINUE
     ]
-    assert told.count(Directive.GIVE_WAY) == 3  # three run against one of the other: a difference of two
+    assert (
+        directives.count(Directive.GIVE_WAY) == 3
+    )  # three run against one of the other: a difference of two
     assert commit(database.engine, of_bob) is Directive.CONTINUE
 
 
@@ -98,20 +102,20 @@ def test_equal_shares_stay(database):
 
 def test_a_stream_of_small_models_starves_nobody(database):
     """On one slot an owner with endless short chains and another owner alternate."""
-    made = models_of(database.engine, ANN, num_chains=2)
+    models = models_of(database.engine, ANN, num_chains=2)
     running = claim(database.engine)
     for _ in range(3):
         models_of(database.engine, BOB, num_chains=8)
     owners = []
     for _ in range(6):
-        if running.model_id == made[ANN]:
+        if running.model_id == models[ANN]:
             assert commit(database.engine, running) is Directive.GIVE_WAY
             release(database.engine, running)
         else:
             with session_scope(database.engine) as session:
                 units.finish_chain(session, running, a_slice())
         running = claim(database.engine)
-        owners.append(ANN if running.model_id == made[ANN] else BOB)
+        owners.append(ANN if running.model_id == models[ANN] else BOB)
 
     assert owners == [BOB, ANN] * 3
 
@@ -119,9 +123,9 @@ def test_a_stream_of_small_models_starves_nobody(database):
 @pytest.mark.parametrize("kind", [FINISH, PREDICTION])
 def test_short_units_have_a_place_of_their_own(database, kind):
     """A process that may take nothing long claims finishes and predictions, and counts only these."""
-    made = models_of(database.engine, ANN)
+    models = models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
-        studies.create(session, owner=ANN, model_id=made[ANN], kind="selection", request={}, fits=[1, 1])
+        studies.create(session, owner=ANN, model_id=models[ANN], kind="selection", request={}, fits=[1, 1])
         assert claims.count_claimable(session, 9, slots=0) == 0
         assert claims.count_claimable(session, 9, slots=3) == 3
         assert claims.count_claimable(session, 9) == 6
@@ -136,17 +140,17 @@ def test_short_units_have_a_place_of_their_own(database, kind):
             predictions.create(session, owner=BOB, model_id=other.id, dataset=dataset, request={})
     with session_scope(database.engine) as session:
         assert claims.count_claimable(session, 9, slots=0) == 1
-        found = claims.claim(session, "w", 60.0, long=False)
-        assert (found.kind, found.model_id) == (kind, other.id)
+        claimed = claims.claim(session, "w", 60.0, long=False)
+        assert (claimed.kind, claimed.model_id) == (kind, other.id)
         assert claims.claim(session, "w", 60.0).kind == CHAIN
 
 
 def test_beside_studies_a_chain_of_an_owner_with_nothing_running_has_a_place(database):
     """Beside studies in every slot, one chain of an owner with nothing running may be claimed."""
-    made = models_of(database.engine, ANN)
+    models = models_of(database.engine, ANN)
     with session_scope(database.engine) as session:
-        session.execute(update(Unit).where(Unit.model_id == made[ANN]).values(state="done"))
-        studies.create(session, owner=ANN, model_id=made[ANN], kind="selection", request={}, fits=[1, 1])
+        session.execute(update(Unit).where(Unit.model_id == models[ANN]).values(state="done"))
+        studies.create(session, owner=ANN, model_id=models[ANN], kind="selection", request={}, fits=[1, 1])
     assert claim(database.engine).kind == STUDY
     with session_scope(database.engine) as session:
         assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
@@ -156,8 +160,8 @@ def test_beside_studies_a_chain_of_an_owner_with_nothing_running_has_a_place(dat
         studies.create(session, owner=BOB, model_id=of_bob, kind="selection", request={}, fits=[1])
         assert claims.count_claimable(session, 9, slots=0) == 0
         assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 1
-        found = claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,))
-        assert (found.kind, found.model_id) == (CHAIN, of_bob)
+        claimed = claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,))
+        assert (claimed.kind, claimed.model_id) == (CHAIN, of_bob)
         assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
         assert claims.claim(session, "w", 60.0, long=False, beside=(CHAIN,)) is None
     of_eve = models_of(database.engine, EVE)[EVE]
@@ -166,8 +170,8 @@ def test_beside_studies_a_chain_of_an_owner_with_nothing_running_has_a_place(dat
         studies.create(session, owner=EVE, model_id=of_eve, kind="selection", request={}, fits=[1, 1])
         assert claims.count_claimable(session, 9, slots=0, beside=(CHAIN,)) == 0
         assert claims.count_claimable(session, 9, slots=0, beside=LONG_KINDS) == 1
-        found = claims.claim(session, "w", 60.0, long=False, beside=LONG_KINDS)
-        assert (found.kind, found.model_id) == (STUDY, of_eve)
+        claimed = claims.claim(session, "w", 60.0, long=False, beside=LONG_KINDS)
+        assert (claimed.kind, claimed.model_id) == (STUDY, of_eve)
         assert claims.claim(session, "w", 60.0, long=False, beside=LONG_KINDS) is None
 
 
@@ -190,10 +194,10 @@ def test_places_beside_studies():
 
 def test_studies_and_chains_of_two_owners_alternate(database):
     """On one slot a chain yields to another owner's study, and goes on after one unit of it."""
-    made = models_of(database.engine, ANN, BOB, num_chains=1)
+    models = models_of(database.engine, ANN, BOB, num_chains=1)
     with session_scope(database.engine) as session:
-        session.execute(update(Unit).where(Unit.model_id == made[BOB]).values(state="done"))
-        studies.create(session, owner=BOB, model_id=made[BOB], kind="selection", request={}, fits=[1, 1])
+        session.execute(update(Unit).where(Unit.model_id == models[BOB]).values(state="done"))
+        studies.create(session, owner=BOB, model_id=models[BOB], kind="selection", request={}, fits=[1, 1])
     running, kinds = claim(database.engine), []
     for _ in range(4):
         kinds.append(running.kind)

@@ -20,10 +20,10 @@ def create(engine, fits=(2, 3), model_id=None):
         model_id = create_model(engine, num_chains=1).id
         claim(engine)
     with session_scope(engine) as session:
-        made = studies.create(
+        study = studies.create(
             session, owner=OWNER, model_id=model_id, kind="selection", request={"seed": 1}, fits=fits
         )
-    return made.id, model_id
+    return study.id, model_id
 
 
 def shown(engine, study_id):

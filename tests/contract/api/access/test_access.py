@@ -54,10 +54,10 @@ def test_a_service_without_keys_lets_nobody_in(team):
 def anns(team, database):
     """Ann's key, and the ids of her dataset, model and predictions."""
     ann = bearer(make_key(database, "ann"))
-    made = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
-    body = {"dataset_id": made["id"], "target": "y", "name": "mine"}
+    dataset = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "name": "mine"}
     model = team.post("/models", json=body, headers=ann).json()
-    return ann, {"dataset_id": made["id"], "model_id": model["id"]}
+    return ann, {"dataset_id": dataset["id"], "model_id": model["id"]}
 
 
 @pytest.mark.both_databases
@@ -68,8 +68,8 @@ def test_objects_of_other_owners_are_404_on_every_route(team, database, anns):
     named = [route for route in guarded_routes() if set(fields(route[1])) & set(ids)]
     assert len(named) > 15
     for method, path in named:
-        asked = [address(path, **ids), *([address(path, **ids | {"model_id": "mine"})])]
-        for target in asked:
+        addresses = [address(path, **ids), *([address(path, **ids | {"model_id": "mine"})])]
+        for target in addresses:
             sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
             response = team.request(method, target, headers=bob, **sent)
             assert response.status_code == 404, (method, target, response.text)
@@ -93,8 +93,8 @@ def test_keys_of_one_owner_share_and_others_see_nothing(team, database, anns):
         assert team.get(path, headers=bob).json()["items"] == []
     for path in lists:
         if path != "/audit":
-            told = team.get(path, headers=bob).text
-            assert not any(of_ann in told for of_ann in ids.values()), path
+            body = team.get(path, headers=bob).text
+            assert not any(of_ann in body for of_ann in ids.values()), path
     for path in ("/datasets", "/models"):
         assert len(team.get(path, headers=again).json()["items"]) == 1
 

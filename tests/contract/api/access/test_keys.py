@@ -91,25 +91,25 @@ def test_every_route_asks_for_its_scope(team, database):
             let_in |= {scope} if response.status_code != 403 else set()
         assert let_in == wanted(method, path), (method, path)
         if operation := documented.get(path, {}).get(method.lower()):
-            told = {scope for way in operation["security"] for scope in way.get("key", [])}
-            assert told | {keys.ADMIN} == let_in, (method, path)
-    for scope, told in keys.SCOPES.items():
-        assert f"`{scope}`: {told}" in str(team.get("/openapi.json", headers=held["read"]).json())
+            scopes = {scope for way in operation["security"] for scope in way.get("key", [])}
+            assert scopes | {keys.ADMIN} == let_in, (method, path)
+    for scope, description in keys.SCOPES.items():
+        assert f"`{scope}`: {description}" in str(team.get("/openapi.json", headers=held["read"]).json())
 
 
 def test_a_key_is_shown_once_and_only_its_hash_is_kept(database):
     """The stored row contains no part of the secret; prefix and checksum let scanners recognise a key."""
-    made = make_key(database, "ann", owner="team")
+    key = make_key(database, "ann", owner="team")
     with session_scope(database.engine) as session:
         (row,) = keys.list_keys(session)
-    secret = made.secret.rsplit("_", 1)[1]
+    secret = key.secret.rsplit("_", 1)[1]
 
-    assert made.secret == f"bart_{made.id}_{secret}"
+    assert key.secret == f"bart_{key.id}_{secret}"
     assert len(secret) == 38
     assert not any(secret[:8] in str(value) for value in vars(row).values())
-    found = keys.authenticate(database.engine, made.secret)
-    assert found == keys.Key(made.id, "ann", "team", frozenset(keys.USUAL))
-    assert found == keys.recall(database.engine, made.id)
+    authenticated = keys.authenticate(database.engine, key.secret)
+    assert authenticated == keys.Key(key.id, "ann", "team", frozenset(keys.USUAL))
+    assert authenticated == keys.recall(database.engine, key.id)
 
 
 @contextlib.contextmanager
@@ -127,30 +127,28 @@ def statements(engine):
 
 def test_a_mistyped_key_costs_the_database_nothing(database):
     """A wrong character anywhere in a key is detected without a query."""
-    made = make_key(database, "ann")
+    key = make_key(database, "ann")
     with statements(database.engine) as sent:
-        for at in range(len(made.secret)):
-            other = "x" if made.secret[at] != "x" else "y"
-            assert (
-                keys.authenticate(database.engine, made.secret[:at] + other + made.secret[at + 1 :]) is None
-            )
+        for at in range(len(key.secret)):
+            other = "x" if key.secret[at] != "x" else "y"
+            assert keys.authenticate(database.engine, key.secret[:at] + other + key.secret[at + 1 :]) is None
         assert keys.authenticate(database.engine, "") is None
     assert sent == []
 
 
 def test_last_used_is_coarse(database):
     """The first use is stored, later ones only after an hour."""
-    made = make_key(database, "ann")
-    keys.authenticate(database.engine, made.secret)
+    key = make_key(database, "ann")
+    keys.authenticate(database.engine, key.secret)
     with statements(database.engine) as sent:
-        keys.authenticate(database.engine, made.secret)
+        keys.authenticate(database.engine, key.secret)
     assert not any(statement.startswith("UPDATE") for statement in sent)
     long_ago = utc_now() - timedelta(hours=2)
     with session_scope(database.engine) as session:
-        store.get(session, made.id).last_used_at = long_ago
-    keys.authenticate(database.engine, made.secret)
+        store.get(session, key.id).last_used_at = long_ago
+    keys.authenticate(database.engine, key.secret)
     with session_scope(database.engine) as session:
-        assert store.get(session, made.id).last_used_at > long_ago + timedelta(hours=1)
+        assert store.get(session, key.id).last_used_at > long_ago + timedelta(hours=1)
 
 
 def test_rotation_overlaps(database):
@@ -253,8 +251,8 @@ def test_the_command_line_needs_only_the_database(database, settings, run):
     assert first.exit_code == 0, first.stderr
     secret = first.stdout.strip()
     with (
-        serving(settings.model_copy(update={"host": "0.0.0.0"})) as found,
-        plain_http.Client(base_url=found, timeout=30) as client,
+        serving(settings.model_copy(update={"host": "0.0.0.0"})) as address,
+        plain_http.Client(base_url=address, timeout=30) as client,
     ):
 
         def status(key: str) -> int:
@@ -284,11 +282,11 @@ def test_the_command_line_without_tables_says_so(tmp_path, run):
 
 def test_keys_of_the_last_version_stay_in_force(database):
     """A key from before keys had owners keeps its objects and rights."""
-    made = make_key(database, "ann")
+    key = make_key(database, "ann")
     with database.engine.connect() as connection:
         command.downgrade(schema.config(connection), "0005")
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE api_keys SET scopes = '[]'"))
     schema.migrate(database.url)
-    found = keys.authenticate(database.engine, made.secret)
-    assert (found.owner, found.scopes) == ("ann", frozenset(keys.USUAL))
+    authenticated = keys.authenticate(database.engine, key.secret)
+    assert (authenticated.owner, authenticated.scopes) == ("ann", frozenset(keys.USUAL))

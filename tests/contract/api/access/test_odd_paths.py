@@ -69,10 +69,10 @@ class Raw:
 def things(team, database):
     """Return a dataset and a model of the requesting keys' owner."""
     mine = bearer(make_key(database, "mine", owner="ann"))
-    made = team.post("/datasets", content=table().encode(), headers=CSV | mine).json()
-    fit = {"dataset_id": made["id"], "target": "y", "name": "cars"}
+    dataset = team.post("/datasets", content=table().encode(), headers=CSV | mine).json()
+    fit = {"dataset_id": dataset["id"], "target": "y", "name": "cars"}
     model = team.post("/models", json=fit, headers=mine).json()
-    return {"dataset_id": made["id"], "model_id": model["id"]}
+    return {"dataset_id": dataset["id"], "model_id": model["id"]}
 
 
 @only("sqlite")
@@ -80,7 +80,7 @@ def things(team, database):
 def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
     """Every route under some thirty spellings refuses every key without its scope, and no key."""
     held = {scope: bearer(make_key(database, scope, owner="ann", scopes=[scope])) for scope in keys.SCOPES}
-    asked = 0
+    requests = 0
     with Raw(team.base_url.host, team.base_url.port) as raw:
         needs = list_needs(create_app(Settings(database_url="sqlite:///never-opened")))
         for number, (method, path, asked_for) in enumerate(needs):
@@ -102,8 +102,8 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
                 for spelling in some:
                     status = raw.status(method, spelling, headers | kind, body)
                     assert status in REFUSED, (method, spelling, status)
-                    asked += 1
-    assert asked > (1500 if every else 300)
+                    requests += 1
+    assert requests > (1500 if every else 300)
     everyone = bearer(make_key(database, "boss", owner="ann", scopes=[keys.ADMIN]))
     assert team.get(f"/models/{things['model_id']}", headers=everyone).status_code == 200
 

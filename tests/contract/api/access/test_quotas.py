@@ -53,13 +53,13 @@ def test_stored_bytes(settings, database):
     """An upload or fit beyond the quota is refused; deleting makes room; other owners are unaffected."""
     with limited(settings, database, quota_stored_bytes=20_000) as (ann, bob):
         first = post_csv(ann, table(300)).json()
-        told = ""
+        outcome = ""
         for _ in range(20):
             if (response := post_csv(ann, table(300))).status_code != 201:
-                told = refused(response)
+                outcome = refused(response)
                 break
-        assert "delete what you don't need" in told
-        assert "19.5 KiB" in told
+        assert "delete what you don't need" in outcome
+        assert "19.5 KiB" in outcome
         assert post_csv(bob, table(300)).status_code == 201
         refused(fit(ann, first["id"], num_trees=200, num_draws=1000))
         for item in ann.get("/datasets").json()["items"][1:]:
@@ -72,12 +72,12 @@ def test_stored_bytes(settings, database):
 def test_draws_count_as_stored(settings, database):
     """The draws of a finished model count as stored bytes until it is deleted."""
     with limited(settings, database, quota_stored_bytes=14_000) as (ann, _):
-        made = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()
+        model = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()
         run_units(settings)
-        assert ann.get(f"/models/{made['id']}").json()["state"] == "succeeded"
+        assert ann.get(f"/models/{model['id']}").json()["state"] == "succeeded"
         statuses = [post_csv(ann, table(60)).status_code for _ in range(8)]
         assert statuses[-1] == 429
-        assert ann.delete(f"/models/{made['id']}").status_code == 204
+        assert ann.delete(f"/models/{model['id']}").status_code == 204
         assert post_csv(ann, table(60)).status_code == 201
 
 
@@ -124,14 +124,14 @@ def test_studies_count_as_stored(settings, database):
         model = fit(ann, post_csv(ann, table()).json()["id"], num_trees=5).json()["id"]
         run_units(settings)
         refused(ann.post(f"/models/{model}/studies", json={"permutations": 1000}))
-        made = ann.post(f"/models/{model}/studies", json={"permutations": 20}).json()["id"]
+        study = ann.post(f"/models/{model}/studies", json={"permutations": 20}).json()["id"]
         with session_scope(database.engine, read_only=True) as session:
             before = stored_bytes(session, "ann")
         run_units(settings)
-        assert ann.get(f"/studies/{made}").json()["state"] == "succeeded"
+        assert ann.get(f"/studies/{study}").json()["state"] == "succeeded"
         with session_scope(database.engine, read_only=True) as session:
             assert stored_bytes(session, "ann") > before + 20 * 2 * 8
-        ann.delete(f"/studies/{made}")
+        ann.delete(f"/studies/{study}")
         with session_scope(database.engine, read_only=True) as session:
             assert stored_bytes(session, "ann") == before
 
@@ -259,11 +259,11 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             assert line["action"] == action
             assert (line["who"], line["owner"]) == (ann_id, "ann")
             assert line["request_id"] == response.headers["x-request-id"]
-            made = response.json() if response.content else {}
-            assert line["subject"] == (subject or made["id"])
+            created = response.json() if response.content else {}
+            assert line["subject"] == (subject or created["id"])
             assert json.loads(caplog.records[-1].getMessage()) == line
             done.add((method, path))
-            return made
+            return created
 
         dataset = model = prediction = study = ""
         with session_scope(database.engine) as session:
@@ -312,8 +312,8 @@ def test_every_change_leaves_a_line(settings, database, caplog):
     changing = {route for route in routes if route[0] not in {"GET", "HEAD"} and route[1] not in COMPUTES}
     assert changing == done, "routes that change something leave a line: show it here"
     with session_scope(database.engine) as session:
-        made = session.query(AuditEntry).filter_by(action="key.created").all()
-    assert {(line.owner, line.who) for line in made} == {(n, "command line") for n in ("ann", "bob")}
+        entries = session.query(AuditEntry).filter_by(action="key.created").all()
+    assert {(line.owner, line.who) for line in entries} == {(n, "command line") for n in ("ann", "bob")}
 
 
 @only("sqlite")

@@ -77,9 +77,9 @@ def test_others_are_served_meanwhile(client):
 def test_long_texts_are_not_shown_whole(client):
     """Levels of a hundred thousand characters are abbreviated in lists and previews."""
     long = "x" * 100_000
-    made = post_csv(client, f"a,b\n1,{long}\n2,{long}y\n3,z\n").json()
+    dataset = post_csv(client, f"a,b\n1,{long}\n2,{long}y\n3,z\n").json()
 
-    assert [column["levels"] for column in made["columns"]] == [[], []]
-    assert "too long" in made["columns"][1]["note"]
-    rows = client.get(f"/datasets/{made['id']}/preview").json()["rows"]
+    assert [column["levels"] for column in dataset["columns"]] == [[], []]
+    assert "too long" in dataset["columns"][1]["note"]
+    rows = client.get(f"/datasets/{dataset['id']}/preview").json()["rows"]
     assert max(len(row["b"]) for row in rows) < 2000

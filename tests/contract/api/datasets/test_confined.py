@@ -114,9 +114,9 @@ def run(content: bytes, limits: ReaderLimits, using: Readers = readers) -> dict:
     with tempfile.TemporaryFile() as file:
         file.write(content)
         task = {"options": Options().to_json(), "block_rows": 1000}
-        found, out = using.run("dataset", file, limits, task)
+        figures, out = using.run("dataset", file, limits, task)
         out.close()
-        return found
+        return figures
 
 
 def test_a_reader_that_takes_too_much_memory_is_refused():
@@ -189,10 +189,10 @@ def test_gzip_by_its_header_or_by_its_first_bytes(client):
         (packed, {"Content-Type": "application/gzip"}),
         (packed, {"Content-Type": "application/octet-stream"}),
     ]:
-        made = client.post("/datasets", content=content, headers=headers)
-        assert made.status_code == 201, made.text
-        assert made.json()["columns"] == plain["columns"]
-        assert made.json()["read_as"]["compression"] == "gzip"
+        response = client.post("/datasets", content=content, headers=headers)
+        assert response.status_code == 201, response.text
+        assert response.json()["columns"] == plain["columns"]
+        assert response.json()["read_as"]["compression"] == "gzip"
     form = client.post("/datasets", files={"file": ("cars.csv.gz", packed)})
     assert form.json()["columns"] == plain["columns"]
     body = problem(client.post("/datasets", content=packed, headers={**CSV, "Content-Encoding": "br"}), 415)
@@ -230,14 +230,14 @@ def test_columnar_files_become_datasets(client, case):
     """Parquet and Arrow files and streams may hold integers, narrow floats, categories, dates, booleans."""
     content, headers = columnar()[case]
 
-    made = client.post("/datasets", content=content, headers=headers)
+    response = client.post("/datasets", content=content, headers=headers)
 
-    assert made.status_code == 201, made.text
-    assert [column["kind"] for column in made.json()["columns"]] == [
+    assert response.status_code == 201, response.text
+    assert [column["kind"] for column in response.json()["columns"]] == [
         *("number", "number", "category", "date", "boolean")
     ]
-    assert [column["missing"] for column in made.json()["columns"]] == [1, 1, 1, 1, 1]
-    rows = client.get(f"{made.headers['location']}/preview").json()["rows"]
+    assert [column["missing"] for column in response.json()["columns"]] == [1, 1, 1, 1, 1]
+    rows = client.get(f"{response.headers['location']}/preview").json()["rows"]
     assert rows[0] == {"n": 1.0, "x": 0.5, "town": "a", "day": "2026-01-31", "ok": True}
     assert rows[2]["day"] == "9999-12-31"
 
@@ -262,21 +262,21 @@ def test_columnar_files_that_cannot_be_used_are_refused_with_their_place(client)
 def test_dialect_and_kinds_can_be_given(client):
     """Dialect, spellings of missing values and kinds of columns can be given; typos are refused."""
     text = "zip;ja;preis;tag\n02134;ja;1.234;1/2/2026\n-9;nein;2;3/4/2026\n"
-    said = {
+    options = {
         "separator": "semicolon",
         "decimal": "comma",
         "dates": "day-first",
         "missing": "-9",
         "kind": ["zip:category", "ja:text"],
     }
-    said["encoding"] = "utf-16"
-    made = client.post("/datasets", content=text.encode("utf-16"), headers=CSV, params=said)
+    options["encoding"] = "utf-16"
+    response = client.post("/datasets", content=text.encode("utf-16"), headers=CSV, params=options)
 
-    assert made.status_code == 201, made.text
-    rows = client.get(f"{made.headers['location']}/preview").json()["rows"]
+    assert response.status_code == 201, response.text
+    rows = client.get(f"{response.headers['location']}/preview").json()["rows"]
     assert rows[0] == {"zip": "02134", "ja": "ja", "preis": 1234.0, "tag": "2026-02-01"}
     assert rows[1] == {"zip": None, "ja": "nein", "preis": 2.0, "tag": "2026-04-03"}
-    summary = made.json()["read_as"]["summary"]
+    summary = response.json()["read_as"]["summary"]
     assert summary.startswith("read as: semicolons, UTF-16, decimal commas, 4 columns")
     for wrong, field in [
         ({"separator": "dot"}, "separator"),

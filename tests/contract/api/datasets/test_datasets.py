@@ -24,27 +24,27 @@ def test_a_file_becomes_a_dataset_with_its_schema(client):
     response = client.post("/datasets", content=CARS.read_bytes(), headers=CSV, params={"name": "cars"})
 
     assert response.status_code == 201
-    made = response.json()
-    assert response.headers["location"] == f"/datasets/{made['id']}"
-    assert (made["name"], made["num_rows"]) == ("cars", 397)
-    columns = {column["name"]: column for column in made["columns"]}
+    dataset = response.json()
+    assert response.headers["location"] == f"/datasets/{dataset['id']}"
+    assert (dataset["name"], dataset["num_rows"]) == ("cars", 397)
+    columns = {column["name"]: column for column in dataset["columns"]}
     assert (columns["horsepower"]["kind"], columns["horsepower"]["missing"]) == ("number", 5)
     assert (columns["mpg"]["min"], columns["mpg"]["max"]) == (9.0, 46.6)
     assert (columns["name"]["kind"], columns["name"]["distinct"]) == ("text", 304)
-    assert any("name is text with 304 levels" in warning for warning in made["warnings"])
-    assert client.get(response.headers["location"]).json() == made
+    assert any("name is text with 304 levels" in warning for warning in dataset["warnings"])
+    assert client.get(response.headers["location"]).json() == dataset
 
 
 @only("sqlite")
 def test_read_as_has_the_names_of_the_parameters(client):
     """`read_as` uses the names and values of the request parameters, and is stored."""
-    made = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n").json()
-    found = client.get(f"/datasets/{made['id']}").json()
-    said = {name: made["read_as"][name] for name in ("separator", "quoting", "decimal")}
-    assert said == {"separator": "semicolon", "quoting": "single", "decimal": "comma"}
-    assert found["read_as"] == made["read_as"]
-    again = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n", **said).json()
-    assert again["columns"] == made["columns"]
+    dataset = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n").json()
+    stored = client.get(f"/datasets/{dataset['id']}").json()
+    options = {name: dataset["read_as"][name] for name in ("separator", "quoting", "decimal")}
+    assert options == {"separator": "semicolon", "quoting": "single", "decimal": "comma"}
+    assert stored["read_as"] == dataset["read_as"]
+    again = post_csv(client, "a;b\n'1,5';'x;y'\n'2';'z'\n", **options).json()
+    assert again["columns"] == dataset["columns"]
 
 
 def test_multipart_gives_the_same_table(client):
@@ -64,11 +64,11 @@ def test_separators_are_found(client, separator):
     """Comma, semicolon, tab and bar are detected, with quoted separators and line breaks, BOM and CRLF."""
     text = 'a,b,c\r\n1,"x,1",2026-01-31\r\n2.5,"two\nlines ""quoted""",2026-02-01\r\n'.replace(",", separator)
 
-    made = post_csv(client, b"\xef\xbb\xbf" + text.encode())
+    response = post_csv(client, b"\xef\xbb\xbf" + text.encode())
 
-    assert made.status_code == 201, made.text
-    assert [column["kind"] for column in made.json()["columns"]] == ["number", "category", "date"]
-    rows = client.get(f"/datasets/{made.json()['id']}/preview").json()["rows"]
+    assert response.status_code == 201, response.text
+    assert [column["kind"] for column in response.json()["columns"]] == ["number", "category", "date"]
+    rows = client.get(f"/datasets/{response.json()['id']}/preview").json()["rows"]
     assert rows == [
         {"a": 1.0, "b": f"x{separator}1", "c": "2026-01-31"},
         {"a": 2.5, "b": 'two\nlines "quoted"', "c": "2026-02-01"},
@@ -93,10 +93,10 @@ def test_numbers_in_every_spelling(client):
     """Signs, omitted digits before or after the point, exponents and surrounding blanks are accepted."""
     text = "x,y\n1,+1\n-2., .5 \n1e3,-1E-2\n0012,7\n"
 
-    made = post_csv(client, text).json()
+    dataset = post_csv(client, text).json()
 
-    assert [column["kind"] for column in made["columns"]] == ["number", "number"]
-    rows = client.get(f"/datasets/{made['id']}/preview").json()["rows"]
+    assert [column["kind"] for column in dataset["columns"]] == ["number", "number"]
+    rows = client.get(f"/datasets/{dataset['id']}/preview").json()["rows"]
     assert rows == [{"x": 1, "y": 1}, {"x": -2, "y": 0.5}, {"x": 1000, "y": -0.01}, {"x": 12, "y": 7}]
 
 
@@ -141,12 +141,12 @@ BAD = {
 @only("sqlite")
 def test_what_is_no_table_is_refused_with_its_place(client, case):
     """An unusable file is a 422 with advice, and with column and row where known."""
-    content, where, told = BAD[case]
+    content, where, message = BAD[case]
 
     body = problem(post_csv(client, content), 422, "unusable-data")
 
     assert where == places(body)
-    assert re.search(told, " ".join([body["detail"], *(entry["detail"] for entry in body["errors"])]))
+    assert re.search(message, " ".join([body["detail"], *(entry["detail"] for entry in body["errors"])]))
     assert client.get("/datasets").json()["items"] == []
 
 
@@ -248,13 +248,13 @@ def test_names_are_checked(client, query):
 
 def test_training_reads_only_the_columns_it_needs(client, settings, database):
     """A fit doesn't read other columns: their damaged blocks go unnoticed."""
-    made = post_csv(client, table(60)).json()
-    fit = {"dataset_id": made["id"], "target": "y", "features": ["size"], **SMALL}
+    dataset = post_csv(client, table(60)).json()
+    fit = {"dataset_id": dataset["id"], "target": "y", "features": ["size"], **SMALL}
     model = client.post("/models", json=fit).headers["location"]
     with session_scope(database.engine) as session:
         needed = {"y", "size"}
-        others = [place for place, column in enumerate(made["columns"]) if column["name"] not in needed]
-        which = (DatasetBlock.dataset_id == made["id"], DatasetBlock.column_index.in_(others))
+        others = [place for place, column in enumerate(dataset["columns"]) if column["name"] not in needed]
+        which = (DatasetBlock.dataset_id == dataset["id"], DatasetBlock.column_index.in_(others))
         session.execute(update(DatasetBlock).where(*which).values(data=b"damaged"))
 
     run_units(settings)
@@ -265,17 +265,17 @@ def test_training_reads_only_the_columns_it_needs(client, settings, database):
 
 def test_the_stored_bytes_are_the_same_on_every_database(client, database):
     """Stored blocks have equal bytes on both databases."""
-    made = post_csv(client, table(60)).json()
+    dataset = post_csv(client, table(60)).json()
     with session_scope(database.engine, read_only=True) as session:
         kept = session.scalars(
             select(DatasetBlock.checksum)
-            .where(DatasetBlock.dataset_id == made["id"])
+            .where(DatasetBlock.dataset_id == dataset["id"])
             .order_by(DatasetBlock.column_index, DatasetBlock.seq)
         )
-        names = [column["name"] for column in made["columns"]]
-        assert column_codec.digest(names, kept) == session.get(Dataset, made["id"]).sha256
+        names = [column["name"] for column in dataset["columns"]]
+        assert column_codec.digest(names, kept) == session.get(Dataset, dataset["id"]).sha256
     again = pacsv.read_csv(io.BytesIO(table(60).encode()))
-    assert datasets.encode(again).num_bytes == made["num_bytes"]
+    assert datasets.encode(again).num_bytes == dataset["num_bytes"]
 
 
 RENTS = "rent;area;age;city\n" + "".join(

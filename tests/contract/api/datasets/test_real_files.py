@@ -61,7 +61,7 @@ class Origin:
     make: Callable[[], bytes]
     rows: Callable[[bytes], bytes]
     target: str
-    told: dict[str, Any]
+    read_as: dict[str, Any]
     kind: str = TEXT
     query: dict[str, Any] = field(default_factory=dict)
     more: dict[str, Any] = field(default_factory=dict)
@@ -162,10 +162,10 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
     content = origin.make()
     headers = {"Content-Type": origin.kind}
 
-    made = client.post("/datasets", content=content, headers=headers, params=origin.query, timeout=120)
-    assert made.status_code == 201, made.text
-    assert origin.told.items() <= made.json()["read_as"].items()
-    fit = client.post("/models", json={"dataset_id": made.json()["id"], "target": origin.target, **SMALL})
+    response = client.post("/datasets", content=content, headers=headers, params=origin.query, timeout=120)
+    assert response.status_code == 201, response.text
+    assert origin.read_as.items() <= response.json()["read_as"].items()
+    fit = client.post("/models", json={"dataset_id": response.json()["id"], "target": origin.target, **SMALL})
     if "target_rows" in origin.more:
         # The index has no value in some rows: the refusal names them, and its advice is followed.
         body = problem(fit, 422, "unusable-data")
@@ -185,10 +185,10 @@ def test_a_real_file_is_uploaded_trained_on_and_predicted_from(client, settings,
     )
 
     assert answer.status_code == 200, answer.text
-    found = {column["name"]: column for column in made.json()["columns"]}[origin.target]
-    spread = found["max"] - found["min"]
+    target = {column["name"]: column for column in response.json()["columns"]}[origin.target]
+    spread = target["max"] - target["min"]
     assert len(answer.json()["mean"]) >= 4
-    assert all(found["min"] - spread < mean < found["max"] + spread for mean in answer.json()["mean"])
+    assert all(target["min"] - spread < mean < target["max"] + spread for mean in answer.json()["mean"])
 
 
 EXPECTED = {
@@ -207,9 +207,13 @@ def test_guesses_about_a_file_are_reported(client, name):
     """Guesses about counts, two-digit years, an index or an encoding are reported in warnings."""
     origin = ORIGINS[name]
 
-    made = client.post("/datasets", content=origin.make(), headers={"Content-Type": origin.kind}, timeout=120)
+    response = client.post(
+        "/datasets", content=origin.make(), headers={"Content-Type": origin.kind}, timeout=120
+    )
 
-    assert any(EXPECTED[name] in warning for warning in made.json()["warnings"]), made.json()["warnings"]
+    assert any(EXPECTED[name] in warning for warning in response.json()["warnings"]), response.json()[
+        "warnings"
+    ]
 
 
 @only("sqlite")

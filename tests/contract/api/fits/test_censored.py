@@ -23,8 +23,8 @@ def times(rows: int = 160) -> str:
 
 def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     """A fit of times: predictions of uncensored times, scores, pages, batch predictions, file, more draws."""
-    told = {"target": "time", "event": "seen", "features": ["x"]}
-    model = fitted(client, settings, text=times(), holdout=0.3, **told)
+    roles = {"target": "time", "event": "seen", "features": ["x"]}
+    model = fitted(client, settings, text=times(), holdout=0.3, **roles)
     assert model["settings"]["event"] == "seen"
     assert set(model["holdout"]) >= {
         "censored",
@@ -34,8 +34,8 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
         "coverage",
     }
     path = f"/models/{model['id']}"
-    said = client.post(f"{path}/predict", json={"columns": {"x": [0.1, 0.9]}}).json()
-    assert said["mean"][1] > 1.4 * said["mean"][0]
+    answer = client.post(f"{path}/predict", json={"columns": {"x": [0.1, 0.9]}}).json()
+    assert answer["mean"][1] > 1.4 * answer["mean"][0]
     curves = client.post(f"{path}/survival", json={"columns": {"x": [0.1, 0.9]}, "times": [1, 2, 4]}).json()
     assert curves["survival"][0][1] < curves["survival"][1][1]
     assert curves["lower"][0][1] < curves["survival"][0][1] < curves["upper"][0][1]
@@ -61,7 +61,7 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     again = load(tmp_path / "model.bart")
-    assert again.predict({"x": [0.1]}).mean[0] == pytest.approx(said["mean"][0])
+    assert again.predict({"x": [0.1]}).mean[0] == pytest.approx(answer["mean"][0])
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
@@ -85,8 +85,8 @@ def test_limits_go_with_missing_targets(client, settings):
     )
     assert model["warnings"] == []
     path = f"/models/{model['id']}"
-    said = client.post(f"{path}/predict", json={"columns": {"x": [0.05, 0.95]}}).json()
-    assert said["mean"][0] < 0.25 < 0.8 < said["mean"][1]
+    answer = client.post(f"{path}/predict", json={"columns": {"x": [0.05, 0.95]}}).json()
+    assert answer["mean"][0] < 0.25 < 0.8 < answer["mean"][1]
 
 
 def test_what_cannot_be_censored_is_refused_before_the_202(client):

@@ -71,11 +71,11 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
     model = fitted(client, settings, text=kinds(), family="auto", holdout=0.2)
     assert model["settings"]["family"] == "categorical"
     assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
-    said = ask(client, model, level=0.8, rhat=True, mcse=True, samples=3)
-    assert said["classes"] == [*KINDS]
-    mean = np.array(said["mean"])
+    answer = ask(client, model, level=0.8, rhat=True, mcse=True, samples=3)
+    assert answer["classes"] == [*KINDS]
+    mean = np.array(answer["mean"])
     np.testing.assert_allclose(mean.sum(axis=1), 1)
-    (interval,) = said["intervals"]
+    (interval,) = answer["intervals"]
     assert np.all((np.array(interval["lower"]) <= mean) & (mean <= np.array(interval["upper"])))
     path = f"/models/{model['id']}"
     held = client.get(f"{path}/holdout").json()
@@ -89,17 +89,17 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
-    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == said["mean"]
+    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text
-    assert ask(client, back.json())["mean"] == said["mean"]
+    assert ask(client, back.json())["mean"] == answer["mean"]
     more = client.post(f"{path}/extend", json={"num_draws": 10})
     assert more.status_code == 202, more.text
     run_units(settings)
     longer = client.get(path).json()
     assert longer["state"] == "succeeded"
     assert longer["draws"] == 50
-    assert ask(client, longer, draws=40)["mean"] == said["mean"]
+    assert ask(client, longer, draws=40)["mean"] == answer["mean"]
 
 
 def test_what_classes_of_a_sum_of_trees_cannot_use_is_refused(client):

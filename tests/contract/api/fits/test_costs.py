@@ -29,12 +29,14 @@ def test_too_many_draws_for_a_worker(client):
     """The 422 gives needed memory, available memory and formula; no model is created."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
 
-    told = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")["detail"]
+    detail = problem(client.post("/models", json=body | {"num_draws": 100_000}), 422, "fit-too-large")[
+        "detail"
+    ]
 
-    assert FORMULA in told
-    assert "of a worker that has 500 MiB" in told
-    assert "30 rows, 34 columns" in told
-    assert "8 chains of 100000 draws" in told
+    assert FORMULA in detail
+    assert "of a worker that has 500 MiB" in detail
+    assert "30 rows, 34 columns" in detail
+    assert "8 chains of 100000 draws" in detail
     assert client.get("/models").json()["items"] == []
     assert client.post("/models", json=body | SMALL).status_code == 202
 
@@ -191,9 +193,9 @@ def test_levels_count_as_columns(client, settings):
     dataset = post_csv(client, "\n".join(lines)).json()["id"]
     with serving(settings.model_copy(update={"fit_memory_bytes": 1})) as address:
         body = {"dataset_id": dataset, "target": "y"}
-        told = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")["detail"]
+        detail = problem(client.post(f"{address}/models", json=body), 422, "fit-too-large")["detail"]
 
-    assert "200 rows, 41 columns" in told
+    assert "200 rows, 41 columns" in detail
 
 
 def test_a_fit_is_estimated_before_it_starts(client, database, settings):
@@ -218,9 +220,9 @@ def test_a_fit_is_estimated_before_it_starts(client, database, settings):
     beating = client.post("/models/estimate", json=body).json()
     assert beating["slots"] == 4
     assert beating["seconds"] < plain["seconds"]
-    made = client.post("/models", json=body).json()
-    assert made["settings"] == plain["settings"]
-    assert made["warnings"] == plain["warnings"]
+    model = client.post("/models", json=body).json()
+    assert model["settings"] == plain["settings"]
+    assert model["warnings"] == plain["warnings"]
 
 
 @only("sqlite")
@@ -232,7 +234,7 @@ def test_a_fit_of_weeks_is_refused(client, settings):
     roomy = {"fit_memory_bytes": 2**40}
 
     with serving(settings.model_copy(update=roomy)) as address:
-        told = problem(client.post(f"{address}/models", json=weeks), 422, "fit-too-long")["detail"]
+        detail = problem(client.post(f"{address}/models", json=weeks), 422, "fit-too-long")["detail"]
         estimated = client.post(f"{address}/models/estimate", json=weeks).json()
         short = client.post(f"{address}/models/estimate", json=body).json()
         assert client.get(f"{address}/models").json()["items"] == []
@@ -241,8 +243,8 @@ def test_a_fit_of_weeks_is_refused(client, settings):
     with serving(settings.model_copy(update=roomy | {"fit_seconds": 0})) as address:
         unbounded = client.post(f"{address}/models/estimate", json=weeks).json()
 
-    assert "BARTSERVE_FIT_SECONDS" in told
-    assert "days" in told
+    assert "BARTSERVE_FIT_SECONDS" in detail
+    assert "days" in detail
     assert estimated["fits"] is False
     assert estimated["seconds_limit"] == 2 * 86_400 < estimated["most_seconds"]
     assert short["fits"] is unbounded["fits"] is True
@@ -254,11 +256,11 @@ def test_an_estimate_refuses_what_a_fit_refuses_but_says_what_does_not_fit(clien
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
     for wrong in ({"target": "none"}, {"num_trees": 0}, {"prior": {"k": -1}}, {"extra": 1}):
         refused = problem(client.post("/models", json=body | wrong), 422)
-        told = problem(client.post("/models/estimate", json=body | wrong), 422)
-        assert (told["detail"], told["errors"]) == (refused["detail"], refused["errors"])
+        answer = problem(client.post("/models/estimate", json=body | wrong), 422)
+        assert (answer["detail"], answer["errors"]) == (refused["detail"], refused["errors"])
     problem(client.post("/models/estimate", json=body | {"dataset_id": "ds_none"}), 404)
 
-    told = client.post("/models/estimate", json=body | {"num_draws": 100_000}).json()
+    answer = client.post("/models/estimate", json=body | {"num_draws": 100_000}).json()
 
-    assert told["fits"] is False
-    assert told["memory_bytes"] > told["memory_limit_bytes"]
+    assert answer["fits"] is False
+    assert answer["memory_bytes"] > answer["memory_limit_bytes"]

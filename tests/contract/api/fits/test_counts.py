@@ -23,21 +23,21 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     assert model["settings"]["exposure"] == "days"
     assert set(model["holdout"]) >= {"deviance", "zeros", "log_score", "rmse", "linear_rmse"}
     path = f"/models/{model['id']}"
-    asked = {"columns": {"x": [0.5, 0.5], "days": [1, 4]}, "level": 0.9, "mcse": True, "rhat": True}
-    said = client.post(f"{path}/predict", json=asked).json()
-    assert said["mean"][1] == pytest.approx(4 * said["mean"][0])
-    (interval,) = said["intervals"]
+    body = {"columns": {"x": [0.5, 0.5], "days": [1, 4]}, "level": 0.9, "mcse": True, "rhat": True}
+    answer = client.post(f"{path}/predict", json=body).json()
+    assert answer["mean"][1] == pytest.approx(4 * answer["mean"][0])
+    (interval,) = answer["intervals"]
     assert interval["upper"] == [round(value) for value in interval["upper"]]
     assert interval["upper"][1] > interval["upper"][0]
-    credible = client.post(f"{path}/predict", json=asked | {"interval": "credible"}).json()
+    credible = client.post(f"{path}/predict", json=body | {"interval": "credible"}).json()
     assert credible["intervals"][0]["upper"][0] < interval["upper"][0]
     without = client.post(f"{path}/predict", json={"columns": {"x": [0.5]}}).json()
-    assert without["mean"][0] == pytest.approx(said["mean"][0])
-    assert any("exposure of 1" in told for told in without["warnings"])
+    assert without["mean"][0] == pytest.approx(answer["mean"][0])
+    assert any("exposure of 1" in warning for warning in without["warnings"])
     as_csv = {"Content-Type": "text/csv", "Accept": "text/csv"}
     csv = client.post(f"{path}/predict", content="x,days\n0.5,4\n", headers=as_csv)
     assert csv.status_code == 200, csv.text
-    assert float(csv.text.splitlines()[1].split(",")[0]) == pytest.approx(said["mean"][1])
+    assert float(csv.text.splitlines()[1].split(",")[0]) == pytest.approx(answer["mean"][1])
     missing = client.post(f"{path}/predict", json={"columns": {"x": [0.5], "days": [0]}})
     assert missing.status_code == 422
     assert "positive" in str(missing.json()["errors"])
@@ -56,7 +56,7 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     assert load(tmp_path / "model.bart").predict({"x": [0.5], "days": [4]}).mean[0] == pytest.approx(
-        said["mean"][1]
+        answer["mean"][1]
     )
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text

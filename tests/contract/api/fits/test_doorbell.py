@@ -22,9 +22,9 @@ def test_an_accepted_fit_rings_once_per_chain(settings, valkey_url):
         dataset_id = post_csv(client, table()).json()["id"]
         assert broker.llen(f"{prefix}{BELL_QUEUE}") == 0
 
-        made = client.post("/models", json={"dataset_id": dataset_id, "target": "y", "num_chains": 3})
+        response = client.post("/models", json={"dataset_id": dataset_id, "target": "y", "num_chains": 3})
 
-        assert made.status_code == 202
+        assert response.status_code == 202
         deadline = time.monotonic() + stretched(10)
         while broker.llen(f"{prefix}{BELL_QUEUE}") < 3:
             assert time.monotonic() < deadline
@@ -41,11 +41,11 @@ def test_a_broker_that_is_away_costs_nothing(settings):
         dataset_id = post_csv(client, table()).json()["id"]
         started = time.monotonic()
 
-        made = client.post("/models", json={"dataset_id": dataset_id, "target": "y"})
+        response = client.post("/models", json={"dataset_id": dataset_id, "target": "y"})
 
-        assert made.status_code == 202
+        assert response.status_code == 202
         assert time.monotonic() - started < stretched(5)
-        assert client.get(made.headers["location"]).json()["state"] == "queued"
+        assert client.get(response.headers["location"]).json()["state"] == "queued"
 
 
 @only("sqlite")

@@ -37,7 +37,7 @@ def log(client, model_id):
 def follow(client, model_id, after=None, most=None):
     """Return the events of a stream as (id, kind, data), up to its end or a given number."""
     headers = STREAM if after is None else STREAM | {"Last-Event-ID": str(after)}
-    told, fields = [], {}
+    events, fields = [], {}
     with client.stream("GET", f"/models/{model_id}/events", headers=headers) as response:
         assert response.status_code == 200
         assert response.headers["content-type"].startswith("text/event-stream")
@@ -46,15 +46,15 @@ def follow(client, model_id, after=None, most=None):
             if line:
                 fields[name] = value
             elif fields:
-                told.append((fields.get("id"), fields["event"], json.loads(fields["data"])))
+                events.append((fields.get("id"), fields["event"], json.loads(fields["data"])))
                 fields = {}
-                if len(told) == most:
+                if len(events) == most:
                     break
-    return told
+    return events
 
 
-def logged(told):
-    return [(number, kind) for number, kind, _ in told if number is not None]
+def logged(events):
+    return [(number, kind) for number, kind, _ in events if number is not None]
 
 
 def test_the_log_tells_what_happened(client, settings, database, model_id):
@@ -117,18 +117,18 @@ def test_pages_of_the_log(client, settings, model_id):
 
 def test_a_stream_tells_it_as_it_happens(client, settings, model_id):
     """A stream sends events and progress during the fit, then the final event, and ends."""
-    told = []
-    reader = threading.Thread(target=lambda: told.extend(follow(client, model_id)))
+    events = []
+    reader = threading.Thread(target=lambda: events.extend(follow(client, model_id)))
     reader.start()
     time.sleep(0.3)
     run_units(settings)
     reader.join(stretched(20))
 
     assert not reader.is_alive()
-    kinds = [kind for _, kind in logged(told)]
+    kinds = [kind for _, kind in logged(events)]
     assert kinds == ["created", "started", "chain_finished", "chain_finished", "succeeded"]
-    assert told[-1][1] == "succeeded"
-    progress = [data for number, kind, data in told if kind == "progress" and number is None]
+    assert events[-1][1] == "succeeded"
+    progress = [data for number, kind, data in events if kind == "progress" and number is None]
     assert progress[0]["state"] in {"queued", "running"}
     assert {"fraction", "chains", "draws", "eta_seconds"} <= set(progress[0])
 
@@ -148,24 +148,24 @@ def test_a_stream_goes_on_where_it_was_cut_off(client, settings, model_id):
 
 def test_a_stream_of_a_deleted_model_ends(client, database, model_id):
     """Deleting a followed model ends its stream with `deleted`."""
-    told = []
-    reader = threading.Thread(target=lambda: told.extend(follow(client, model_id)))
+    events = []
+    reader = threading.Thread(target=lambda: events.extend(follow(client, model_id)))
     reader.start()
     time.sleep(0.8)
     client.delete(f"/models/{model_id}")
     reader.join(stretched(10))
 
     assert not reader.is_alive()
-    assert told[-1] == (None, "deleted", {})
+    assert events[-1] == (None, "deleted", {})
 
 
 def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
     """Twelve streams cost as many database queries as one, and receive the same events."""
     looks, really = [], Feed._look
     monkeypatch.setattr(Feed, "_look", lambda self, after: (looks.append(after), really(self, after))[1])
-    told = [[] for _ in range(12)]
+    events = [[] for _ in range(12)]
     readers = [
-        threading.Thread(target=lambda into=into: into.extend(follow(client, model_id))) for into in told
+        threading.Thread(target=lambda into=into: into.extend(follow(client, model_id))) for into in events
     ]
     began = time.monotonic()
     for reader in readers:
@@ -176,7 +176,7 @@ def test_one_reader_feeds_all_streams(client, settings, model_id, monkeypatch):
         reader.join(stretched(20))
     seconds = time.monotonic() - began
 
-    assert {tuple(logged(told[0]))} == {tuple(logged(one)) for one in told}
+    assert {tuple(logged(events[0]))} == {tuple(logged(one)) for one in events}
     assert 2 <= len(looks) <= seconds / 0.5 + 2
     time.sleep(1.2)
     count = len(looks)
@@ -216,9 +216,9 @@ def test_an_open_stream_does_not_hold_up_the_end(settings, client, model_id):
         next(lines)
         began = time.monotonic()
         server.should_exit = True
-        told = list(lines)
+        events = list(lines)
     thread.join(60)
 
     assert not thread.is_alive()
     assert time.monotonic() - began < stretched(STOP_SECONDS)
-    assert "event: succeeded" not in told
+    assert "event: succeeded" not in events

@@ -27,14 +27,14 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     assert model["holdout"]["rmse"] < 1.2  # of outcomes with sd 2
     path = f"/models/{model['id']}"
     columns = {"x": [0.5] * 4, "sex": ["f"] * 4, "school": [101, 108, 999, None]}
-    said = client.post(f"{path}/predict", json={"columns": columns}).json()
-    assert said["mean"][0] < said["mean"][2] < said["mean"][1]
-    assert said["mean"][2] == said["mean"][3]
-    assert said["sd"][2] > 1.5 * said["sd"][0]
-    assert [flags and flags[0]["flag"] for flags in said["flags"]] == [[], [], "unseen_level", "missing"]
-    assert "that of a new one with the standard deviation" in said["groups"]
+    answer = client.post(f"{path}/predict", json={"columns": columns}).json()
+    assert answer["mean"][0] < answer["mean"][2] < answer["mean"][1]
+    assert answer["mean"][2] == answer["mean"][3]
+    assert answer["sd"][2] > 1.5 * answer["sd"][0]
+    assert [flags and flags[0]["flag"] for flags in answer["flags"]] == [[], [], "unseen_level", "missing"]
+    assert "that of a new one with the standard deviation" in answer["groups"]
     credible = client.post(f"{path}/predict", json={"columns": columns, "interval": "credible"}).json()
-    assert credible["sd"][2] < said["sd"][2]
+    assert credible["sd"][2] < answer["sd"][2]
     assert "mean over groups" in credible["groups"]
     without = client.post(f"{path}/predict", json={"columns": {"x": [0.5], "sex": ["f"]}})
     assert without.status_code == 422
@@ -43,7 +43,7 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     csv = client.post(f"{path}/predict", content="x,sex,school\n0.5,f,101.0\n0.5,f,\n", headers=as_csv)
     assert csv.status_code == 200, csv.text
     assert [float(line.split(",")[0]) for line in csv.text.splitlines()[1:]] == pytest.approx(
-        [said["mean"][0], said["mean"][3]]
+        [answer["mean"][0], answer["mean"][3]]
     )
     (table,) = client.get(f"{path}/groups", params={"level": 0.5}).json()["columns"]
     assert (table["column"], table["groups"][0]["group"], table["level"]) == ("school", "101", 0.5)
@@ -63,7 +63,7 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
-    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(said["mean"][0])
+    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(answer["mean"][0])
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text
     assert client.get(back.headers["location"]).json()["settings"]["groups"] == ["school"]
@@ -82,8 +82,8 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
     assert model["settings"]["features"] == ["x", "sex"]
     path = f"/models/{model['id']}"
     columns = {"x": [0.5, 0.0, 0.5], "sex": ["f"] * 3, "school": [999, 999, 101]}
-    said = client.post(f"{path}/predict", json={"columns": columns}).json()
-    assert said["sd"][1] > said["sd"][0] > said["sd"][2]
+    answer = client.post(f"{path}/predict", json={"columns": columns}).json()
+    assert answer["sd"][1] > answer["sd"][0] > answer["sd"][2]
     (table,) = client.get(f"{path}/groups").json()["columns"]
     (slope,) = table["slopes"]
     assert slope["feature"] == "x"
@@ -97,7 +97,7 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}
-    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(said["mean"][2])
+    assert load(tmp_path / "model.bart").predict(row).mean[0] == pytest.approx(answer["mean"][2])
     back = client.post("/models", content=data, headers={"Content-Type": "application/vnd.bartserve.model"})
     assert back.status_code == 201, back.text
     assert client.get(back.headers["location"]).json()["settings"]["slopes"] == ["x"]
@@ -112,7 +112,7 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
     """Unknown columns, features, the target, other families, methods and noise, holes: each by name."""
     dataset = post_csv(client, scores().replace(",101,", ",,", 1)).json()
     body = {"dataset_id": dataset["id"], "target": "y", "groups": ["school"]} | SMALL
-    for told, more in (
+    for message, more in (
         ("the group is missing", {}),
         ("no such column", {"groups": ["schol"]}),
         ("among the features too", {"groups": ["sex"], "features": ["x", "sex"]}),
@@ -128,8 +128,8 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
         ),
     ):
         answer = client.post("/models", json=body | more)
-        assert answer.status_code == 422, (told, answer.text)
-        assert told in str(answer.json()["errors"]), answer.json()
+        assert answer.status_code == 422, (message, answer.text)
+        assert message in str(answer.json()["errors"]), answer.json()
 
 
 def test_estimates_count_groups(client):

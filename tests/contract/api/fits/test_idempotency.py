@@ -96,9 +96,9 @@ def test_a_request_in_flight_is_a_409(client, database, body, monkeypatch):
 
         problem(second, 409, "request-in-flight")
         assert int(second.headers["retry-after"]) >= 1
-        made = first.result()
-    assert send(client, body, "k").content == made.content
-    assert made.status_code == 202
+        accepted = first.result()
+    assert send(client, body, "k").content == accepted.content
+    assert accepted.status_code == 202
     assert count(database) == 1
 
 
@@ -136,8 +136,8 @@ def test_after_a_day_a_key_is_free(client, database, body):
     send(client, body, "k")
     for hours, status in ((23.9, 422), (24.1, 202)):
         with session_scope(database.engine) as session:
-            made = utc_now() - timedelta(hours=hours)
-            session.execute(update(IdempotentAnswer).values(created_at=made))
+            created_at = utc_now() - timedelta(hours=hours)
+            session.execute(update(IdempotentAnswer).values(created_at=created_at))
         assert send(client, body | {"seed": 2}, "k").status_code == status
     assert count(database, IdempotentAnswer) == 1
 

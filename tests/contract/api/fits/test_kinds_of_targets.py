@@ -62,17 +62,17 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
     body = {"dataset_id": dataset["id"], "features": FEATURES, "stop": stop, "holdout": 0.2} | SMALL | of_fit
     estimate = client.post("/models/estimate", json=body).json()
     assert 0 < estimate["seconds"] <= estimate["most_seconds"]
-    made = client.post("/models", json=body)
-    assert made.status_code == 202, made.text
+    response = client.post("/models", json=body)
+    assert response.status_code == 202, response.text
     run_units(settings)
-    path = f"/models/{made.json()['id']}"
+    path = f"/models/{response.json()['id']}"
     model = client.get(path).json()
     assert (model["state"], model["stopped"]["draws"] >= 40) == ("succeeded", True), model["error"]
 
     more = {name: [1, 2] for name in of_fit.get("exposure", "").split()}
     more |= {name: ["s1", "s2"] for name in of_fit.get("groups", ())}
     rows = {"x": [0.1, 0.9], "z": [0.5, 0.5]} | more
-    for part, asked in (
+    for part, question in (
         ("predict", {"columns": rows}),
         ("shap", {"columns": rows}),
         ("contrast", {"first": {"x": 0.9}, "second": {"x": 0.1}, "columns": rows}),
@@ -80,19 +80,19 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
         ("accumulated-effects", {"feature": "x"}),
         ("predictions", {"dataset_id": dataset["id"]}),
     ):
-        answer = client.post(f"{path}/{part}", json=asked)
+        answer = client.post(f"{path}/{part}", json=question)
         assert answer.status_code in (200, 202), (part, answer.text)
     run_units(settings)
-    found = client.get(answer.headers["location"] + "/result", headers={"Accept": "text/csv"})
-    assert len(found.text.splitlines()) == 1 + ROWS
+    reply = client.get(answer.headers["location"] + "/result", headers={"Accept": "text/csv"})
+    assert len(reply.text.splitlines()) == 1 + ROWS
     outcome = {"time": 2.5, "count": 3, "number": 1.0, "label": "low", "answer": "yes"}[of_fit["target"]]
     seen = {"seen": 1} if "event" in of_fit else {"from": None, "to": None} if kind == "limits" else {}
     first = {name: values[0] for name, values in rows.items()} | {of_fit["target"]: outcome} | seen
     reported = client.post(f"{path}/outcomes", json={"rows": [first]})
     assert reported.status_code == 201, reported.text
     for study in ("tuning", "selection", "calibration"):
-        asked = {"kind": study} | ({"candidates": [BRIEF], "folds": 2} if study == "tuning" else {})
-        started = client.post(f"{path}/studies", json=asked)
+        question = {"kind": study} | ({"candidates": [BRIEF], "folds": 2} if study == "tuning" else {})
+        started = client.post(f"{path}/studies", json=question)
         if study in refused:
             assert (started.status_code, "censored" in started.json()["detail"]) == (409, True), study
             continue

@@ -73,10 +73,10 @@ def test_a_fitted_model_leaves_as_a_file(client, settings, tmp_path):
         f"found = posterior.predict({ROWS!r}, level=[0.5, 0.9]); posterior.save(sys.argv[1] + '.again'); "
         "print(json.dumps([found.mean.tolist(), found.sd.tolist(), posterior.summary().verdict]))"
     )
-    told = subprocess.run([sys.executable, "-c", code, file], capture_output=True, check=True, text=True)
+    process = subprocess.run([sys.executable, "-c", code, file], capture_output=True, check=True, text=True)
 
     answer = predict(client, model["id"], ROWS)
-    assert json.loads(told.stdout) == [answer["mean"], answer["sd"], model["verdict"]]
+    assert json.loads(process.stdout) == [answer["mean"], answer["sd"], model["verdict"]]
     assert (tmp_path / "model.again").read_bytes() == response.content
     assert get_file(client, "mine").content == response.content
     assert load(file).summary().to_json() == without_choice(model)
@@ -175,8 +175,8 @@ def test_damaged_or_foreign_files_are_refused(client, settings):
 def test_a_model_that_has_no_file_yet(client):
     """The file of an unfinished model is a 409, of an unknown one a 404."""
     dataset_id = post_csv(client, table()).json()["id"]
-    made = client.post("/models", json={"dataset_id": dataset_id, "target": "y", **SMALL}).json()
-    problem(get_file(client, made), 409, "model-not-finished")
+    model = client.post("/models", json={"dataset_id": dataset_id, "target": "y", **SMALL}).json()
+    problem(get_file(client, model), 409, "model-not-finished")
     problem(get_file(client, "mdl_0"), 404, "not-found")
     problem(get_file(client, "nobody"), 404, "not-found")
 
@@ -256,14 +256,16 @@ def test_no_file_makes_a_server_error(client):
         for data in (forged(good, change), raw, good[:14] + raw, good[: -len(raw) or None] + raw):
             response = post_file(client, data)
             if response.status_code == 201:
-                made = response.headers["location"]
-                assert client.get(made).status_code == 200
+                location = response.headers["location"]
+                assert client.get(location).status_code == 200
                 assert client.get("/models").status_code == 200
-                assert client.get(f"{made}/file").content == data
+                assert client.get(f"{location}/file").content == data
                 columns = response.json()["settings"]["features"]
-                answer = client.post(f"{made}/predict", json={"rows": [dict.fromkeys(columns)], "rhat": True})
+                answer = client.post(
+                    f"{location}/predict", json={"rows": [dict.fromkeys(columns)], "rhat": True}
+                )
                 assert answer.status_code in (200, 422), answer.text
-                client.delete(made)
+                client.delete(location)
             else:
                 problem(response, 422)
 
@@ -317,24 +319,24 @@ def test_no_file_is_decoded_where_others_are_served(client, monkeypatch):
 @only("sqlite")
 def test_carefully_forged_files_never_give_a_server_error(client):
     """Files changed under valid checksums are refused, or give a model that answers every request."""
-    dice, files, taken = random.Random(16), fuzz_models.seeds(), 0
+    dice, files, accepted = random.Random(16), fuzz_models.seeds(), 0
     for _ in range(40):
         response = post_file(client, fuzz_models.mutated(files, dice))
         if response.status_code != 201:
             problem(response, 422)
             continue
-        taken += 1
-        made, names = response.headers["location"], response.json()["settings"]["features"]
+        accepted += 1
+        location, names = response.headers["location"], response.json()["settings"]["features"]
         for answer in (
-            client.get(made),
-            client.get(f"{made}/file"),
-            client.get(f"{made}/diagnostics"),
-            client.get(f"{made}/variable-importance"),
-            client.post(f"{made}/predict", json={"rows": [dict.fromkeys(names)], "rhat": True}),
-            client.post(f"{made}/partial-dependence", json={"features": names[:1]}),
+            client.get(location),
+            client.get(f"{location}/file"),
+            client.get(f"{location}/diagnostics"),
+            client.get(f"{location}/variable-importance"),
+            client.post(f"{location}/predict", json={"rows": [dict.fromkeys(names)], "rhat": True}),
+            client.post(f"{location}/partial-dependence", json={"features": names[:1]}),
         ):
             assert answer.status_code in (200, 409, 422), answer.text
-    assert 0 < taken < 40
+    assert 0 < accepted < 40
 
 
 def test_many_files_at_once(client):
@@ -343,10 +345,10 @@ def test_many_files_at_once(client):
 
     files = [make_posterior(seed=seed)[0].to_bytes() for seed in range(6)]
     with ThreadPoolExecutor(6) as pool:
-        made = list(pool.map(lambda data: post_file(client, data).json()["id"], files))
+        ids = list(pool.map(lambda data: post_file(client, data).json()["id"], files))
 
-    assert len(set(made)) == 6
-    for model, data in zip(made, files, strict=True):
+    assert len(set(ids)) == 6
+    for model, data in zip(ids, files, strict=True):
         assert get_file(client, model).content == data
         np.testing.assert_array_equal(
             predict(client, model, NEW)["mean"], Posterior.from_bytes(data).predict(NEW).mean

@@ -30,11 +30,16 @@ def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
     response = fit(client, dataset_id, name="first", holdout=0.2, prior={"k": 3}, **SMALL)
 
     assert response.status_code == 202, response.text
-    made = response.json()
-    assert response.headers["location"] == f"/models/{made['id']}"
+    model = response.json()
+    assert response.headers["location"] == f"/models/{model['id']}"
     assert int(response.headers["retry-after"]) >= 1
-    assert (made["state"], made["name"], made["draws"], made["verdict"]) == ("queued", "first", 0, None)
-    settings = made["settings"]
+    assert (model["state"], model["name"], model["draws"], model["verdict"]) == (
+        "queued",
+        "first",
+        0,
+        None,
+    )
+    settings = model["settings"]
     assert SMALL.items() <= settings.items()
     assert (settings["family"], settings["method"], settings["seed"]) == ("gaussian", "bart", 0)
     assert settings["features"] == ["size", "colour"] or settings["features"] == ["size", "colour", "note"]
@@ -42,25 +47,25 @@ def test_a_fit_is_accepted_with_everything_resolved(client, dataset_id):
     assert settings["prior"]["k"] == 3
     assert settings["prior"]["alpha"] == 0.95
     assert settings["holdout"] == 0.2
-    assert made["progress"]["fraction"] == 0
+    assert model["progress"]["fraction"] == 0
     chains = [
         {"chain": c, "state": "queued", "phase": None, "iteration": 0, "iterations": 40} for c in (0, 1)
     ]
-    assert made["progress"]["chains"] == chains
-    assert client.get(response.headers["location"]).json() == made
-    assert client.get("/models").json() == {"items": [made], "next_cursor": None}
+    assert model["progress"]["chains"] == chains
+    assert client.get(response.headers["location"]).json() == model
+    assert client.get("/models").json() == {"items": [model], "next_cursor": None}
 
 
 def test_particle_gibbs_and_hyperpriors_are_settings(client):
     """Particle Gibbs and hyperpriors have the notebook's setting names and are shown resolved."""
     dataset_id = post_csv(client, table(60)).json()["id"]
 
-    asked = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
-    made = fit(client, dataset_id, **SMALL, **asked, prior={"sparse": True, "k_df": 3})
+    moves = {"moves": {"pg": 0.2, "grow": 0.4, "prune": 0.4}, "particles": 20, "start": "smc"}
+    response = fit(client, dataset_id, **SMALL, **moves, prior={"sparse": True, "k_df": 3})
 
-    assert made.status_code == 202
-    settings = made.json()["settings"]
-    assert asked.items() <= settings.items()
+    assert response.status_code == 202
+    settings = response.json()["settings"]
+    assert moves.items() <= settings.items()
     assert (settings["prior"]["sparse"], settings["prior"]["k_df"]) == (True, 3)
 
 
@@ -250,14 +255,14 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
         assert entry["column"] == where
         assert "there is no such field" in entry["detail"]
         assert near in entry["detail"]
-    told = problem(fit(client, dataset_id, numtrees=5), 422)["detail"]
-    assert told == "numtrees: there is no such field; did you mean num_trees?"
+    detail = problem(fit(client, dataset_id, numtrees=5), 422)["detail"]
+    assert detail == "numtrees: there is no such field; did you mean num_trees?"
     wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
     assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
     assert "less than 1" in wrong["detail"]
     names = ["a", "a.b", "list[a"]  # of columns: places that are kept as they are
-    found = faults_of([{"loc": ("body", "columns", name, 0), "type": "", "msg": ""} for name in names])
-    assert [fault.column for fault in found] == names
+    faults = faults_of([{"loc": ("body", "columns", name, 0), "type": "", "msg": ""} for name in names])
+    assert [fault.column for fault in faults] == names
 
 
 @only("sqlite")
@@ -295,13 +300,13 @@ BAD_JSON = {
 @only("sqlite")
 def test_json_is_read_strictly(client, case):
     """JSON that lenient parsers accept is a 422 that names the key."""
-    text, where, told = BAD_JSON[case]
+    text, where, message = BAD_JSON[case]
 
     body = problem(post_json(client, "/models", text), 422)
 
-    if told is not None:
+    if message is not None:
         assert where == places(body)
-        assert re.search(told, str(body))
+        assert re.search(message, str(body))
 
 
 @only("sqlite")
@@ -320,12 +325,12 @@ def test_a_body_must_say_that_it_is_json(client, dataset_id):
 
 def test_lists_come_in_pages(client, dataset_id, database):
     """Lists are newest first, each model as GET shows it."""
-    made = [fit(client, dataset_id, **SMALL).json() for _ in range(3)]
+    models = [fit(client, dataset_id, **SMALL).json() for _ in range(3)]
 
     first = client.get("/models", params={"limit": 2}).json()
     second = client.get("/models", params={"limit": 2, "cursor": first["next_cursor"]}).json()
 
-    assert [*first["items"], *second["items"]] == made[::-1]
+    assert [*first["items"], *second["items"]] == models[::-1]
     assert second["next_cursor"] is None
     with session_scope(database.engine) as session:
-        assert len(store.chains(session, [model["id"] for model in made])) == 3
+        assert len(store.chains(session, [model["id"] for model in models])) == 3

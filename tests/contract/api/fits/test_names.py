@@ -21,8 +21,8 @@ def calls(client) -> list[tuple[str, str]]:
 
 def told_by(answer) -> str:
     """Return the model id in the response's body, header or metadata."""
-    if told := answer.headers.get("Bartserve-Model-Id"):
-        return told
+    if model_id := answer.headers.get("Bartserve-Model-Id"):
+        return model_id
     if answer.headers["Content-Type"] == ARROW:
         return json.loads(pa.ipc.open_stream(answer.content).schema.metadata[b"bartserve"])["model_id"]
     body = answer.json()

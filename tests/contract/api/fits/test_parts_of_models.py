@@ -40,36 +40,36 @@ def as_csv():
 @pytest.mark.parametrize("part", PARTS)
 def test_fits_are_the_librarys(client, settings, part):
     """Fitted, stopped by rules, extended and stored as in the library, bit for bit; estimated dearer."""
-    asked = SHORT | PARTS[part] | {"weights": "w", "holdout": HOLDOUT, "seed": SEED}
-    made = fitted(client, settings, text=as_csv(), name="mine", **asked, stop={"max_rhat": 10.0})
+    options = SHORT | PARTS[part] | {"weights": "w", "holdout": HOLDOUT, "seed": SEED}
+    response = fitted(client, settings, text=as_csv(), name="mine", **options, stop={"max_rhat": 10.0})
     for name, value in PARTS[part].items():
-        assert made["settings"][name] == value
-    body = {"dataset_id": made["dataset_id"], "target": "y"}
-    dear = client.post("/models/estimate", json=body | asked).json()
+        assert response["settings"][name] == value
+    body = {"dataset_id": response["dataset_id"], "target": "y"}
+    dear = client.post("/models/estimate", json=body | options).json()
     plain = client.post("/models/estimate", json=body | SHORT | {"weights": "w", "holdout": HOLDOUT}).json()
     assert dear["seconds"] >= plain["seconds"]
-    assert set(made["holdout"]["intervals_verdict"]) >= {"verdict", "text"}
-    path = f"/models/{made['id']}"
+    assert set(response["holdout"]["intervals_verdict"]) >= {"verdict", "text"}
+    path = f"/models/{response['id']}"
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
 
     X, y, weights = rows()
     seen = np.setdiff1d(np.arange(80), holdout_rows(80, HOLDOUT, SEED))
-    given = {name: values[seen] for name, values in X.items()}
+    training = {name: values[seen] for name, values in X.items()}
     settings_of_fit = SHORT | PARTS[part] | {"num_draws": 25, "num_burnin": SHORT["num_burnin"]}
     expected = fit(
-        given, y[seen], weights[seen], target_name="y", seed=SEED, progress=False, **settings_of_fit
+        training, y[seen], weights[seen], target_name="y", seed=SEED, progress=False, **settings_of_fit
     )
     kept = Posterior.from_bytes(client.get(f"{path}/file").content)
     np.testing.assert_array_equal(kept.sigma, expected.sigma)
     new = {"x": [0.1, 0.9], "z": [0.5, np.nan]}
-    told = client.post(
+    answer = client.post(
         f"{path}/predict", json={"columns": {"x": [0.1, 0.9], "z": [0.5, None]}, "level": [0.9]}
     ).json()
-    said = expected.predict(new, 0.9)
-    assert told["mean"] == said.mean.tolist()
-    assert told["intervals"][0]["lower"] == said.lower.tolist()
-    assert told["intervals"][0]["upper"] == said.upper.tolist()
+    prediction = expected.predict(new, 0.9)
+    assert answer["mean"] == prediction.mean.tolist()
+    assert answer["intervals"][0]["lower"] == prediction.lower.tolist()
+    assert answer["intervals"][0]["upper"] == prediction.upper.tolist()
 
 
 @pytest.mark.parametrize(
@@ -88,15 +88,19 @@ def test_fits_are_the_librarys(client, settings, part):
 def test_refused_by_name(client, wrong, field):
     """Values that a part doesn't have, and parts that don't go together, are refused at their field."""
     dataset = post_csv(client, as_csv()).json()["id"]
-    told = problem(client.post("/models", json={"dataset_id": dataset, "target": "y"} | SHORT | wrong), 422)
-    assert field in {entry["column"] for entry in told["errors"]}, told
+    refusal = problem(
+        client.post("/models", json={"dataset_id": dataset, "target": "y"} | SHORT | wrong), 422
+    )
+    assert field in {entry["column"] for entry in refusal["errors"]}, refusal
 
 
 def test_outcomes_without_a_logarithm_are_refused(client):
     """The refusal names the target before anything is queued."""
     dataset = post_csv(client, as_csv() + "-1,.5,.5,1\n").json()["id"]
     body = {"dataset_id": dataset, "target": "y", "transform": "log"}
-    told = problem(client.post("/models", json=body), 422)
-    assert [(entry["column"], entry["code"]) for entry in told["errors"]] == [("transform", "not_applicable")]
-    assert "row 81 has -1" in told["errors"][0]["detail"]
+    refusal = problem(client.post("/models", json=body), 422)
+    assert [(entry["column"], entry["code"]) for entry in refusal["errors"]] == [
+        ("transform", "not_applicable")
+    ]
+    assert "row 81 has -1" in refusal["errors"][0]["detail"]
     assert client.get("/models").json()["items"] == []

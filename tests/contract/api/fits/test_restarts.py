@@ -54,22 +54,22 @@ def test_a_running_fit_answers(client, settings, database, model_id):
 def test_answers_that_pin_draws_stay(client, settings, database, model_id):
     """An answer with pinned draws stays equal during the fit, at its end, and after an extension."""
     claims = take_chains(database.engine, 10, 10)
-    wanted = {"level": [0.5, 0.9], "interval": "predictive", "mcse": True}
-    early = answered(client, model_id, **wanted)
+    query = {"level": [0.5, 0.9], "interval": "predictive", "mcse": True}
+    early = answered(client, model_id, **query)
     give_back(database.engine, claims)
     run_units(settings)
     assert state(client, model_id) == "succeeded"
-    whole = answered(client, model_id, **wanted)
+    whole = answered(client, model_id, **query)
     assert (early["draws"], whole["draws"]) == (10, 40)
     client.post(f"/models/{model_id}/extend", json={"num_draws": 20})
-    assert answered(client, model_id, **wanted) == whole  # the new draws don't exist yet
+    assert answered(client, model_id, **query) == whole  # the new draws don't exist yet
     run_units(settings)
-    extended = answered(client, model_id, **wanted)
+    extended = answered(client, model_id, **query)
 
     assert extended["draws"] == 60
     assert extended["mean"] != whole["mean"]
-    assert answered(client, model_id, draws=10, **wanted) == early
-    assert answered(client, model_id, draws=40, **wanted) == whole
+    assert answered(client, model_id, draws=10, **query) == early
+    assert answered(client, model_id, draws=40, **query) == whole
 
 
 def test_a_cancelled_model_answers_and_is_retried(client, settings, database, model_id):

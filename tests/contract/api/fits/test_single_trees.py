@@ -23,12 +23,12 @@ def test_numbers(client, settings, method):
     assert model["settings"]["num_trees"] == 1
     assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
 
-    said = ask(client, model, interval="predictive", level=[0.5, 0.9], mcse=True, rhat=True, samples=3)
+    answer = ask(client, model, interval="predictive", level=[0.5, 0.9], mcse=True, rhat=True, samples=3)
 
-    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
-    width = np.subtract(said["intervals"][1]["upper"], said["intervals"][1]["lower"])
+    assert answer["mean"] == pytest.approx([1, 4], abs=0.6)
+    width = np.subtract(answer["intervals"][1]["upper"], answer["intervals"][1]["lower"])
     assert (width[1] > 3 * width[0]) == (method == "bcart-mean-variance")
-    assert len(said["samples"][0]) == 3
+    assert len(answer["samples"][0]) == 3
     for path in ("variable-importance", "draws", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
@@ -54,12 +54,12 @@ def test_extended_and_moved(client, settings, tmp_path):
     assert client.get(f"/models/{model['id']}").json()["draws"] == 80
     data = client.get(f"/models/{model['id']}/file").content
     (tmp_path / "model.bart").write_bytes(data)
-    said = ask(client, model, draws=80)
-    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == said["mean"]
+    answer = ask(client, model, draws=80)
+    assert load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}).mean.tolist() == answer["mean"]
     media = {"Content-Type": "application/vnd.bartserve.model"}
     back = client.post("/models", content=data, headers=media)
     assert back.status_code == 201, back.text
-    assert ask(client, back.json())["mean"] == said["mean"]
+    assert ask(client, back.json())["mean"] == answer["mean"]
 
 
 def test_classes(client, settings):
@@ -71,8 +71,8 @@ def test_classes(client, settings):
     held = client.get(f"/models/{model['id']}/holdout").json()
     rows = held["rows"]
     lines = [line.split(",") for line in kinds().splitlines()[1:]]
-    asked = {"columns": {"x": [float(lines[i - 1][0]) for i in rows["row"]]}}
-    predicted = np.array(client.post(f"/models/{model['id']}/predict", json=asked).json()["mean"])
+    new_rows = {"columns": {"x": [float(lines[i - 1][0]) for i in rows["row"]]}}
+    predicted = np.array(client.post(f"/models/{model['id']}/predict", json=new_rows).json()["mean"])
     own = [KINDS.index(lines[i - 1][1]) for i in rows["row"]]
     assert rows["actual"] == own
     assert rows["mean"] == predicted[np.arange(24), own].tolist()
@@ -86,18 +86,18 @@ def test_classes(client, settings):
     page = client.get(f"/ui/models/{model['id']}").text
     assert "Probability of the actual class" in page
 
-    said = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)
+    answer = ask(client, model, quantiles=[0.5], mcse=True, rhat=True, samples=2)
 
-    assert said["classes"] == [*KINDS]
-    mean = np.array(said["mean"])
+    assert answer["classes"] == [*KINDS]
+    mean = np.array(answer["mean"])
     assert mean.shape == (2, 3)
     np.testing.assert_allclose(mean.sum(axis=1), 1)
     assert mean[0].argmax() == 0
     assert mean[1].argmax() == 2
-    (interval,) = said["intervals"]
+    (interval,) = answer["intervals"]
     assert np.all(np.array(interval["lower"]) <= mean)
     assert np.all(mean <= np.array(interval["upper"]))
-    assert np.shape(said["samples"]) == (2, 3, 2)
+    assert np.shape(answer["samples"]) == (2, 3, 2)
     path = f"/models/{model['id']}/predict"
     body = {"columns": {"x": [0.1, 0.9]}}
     table = client.post(path, json=body, headers={"Accept": "text/csv"}).text
@@ -125,13 +125,13 @@ def test_classes(client, settings):
 def test_classes_of_a_dataset(client, settings):
     """Background predictions have JSON [row][class], and one Arrow column per class."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
-    made = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
-    assert made.status_code == 202, made.text
+    response = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert response.status_code == 202, response.text
     run_units(settings)
-    result = f"/predictions/{made.json()['id']}/result"
-    shown = client.get(result)
-    assert shown.status_code == 200, shown.text
-    mean = np.array(shown.json()["mean"])
+    result = f"/predictions/{response.json()['id']}/result"
+    reply = client.get(result)
+    assert reply.status_code == 200, reply.text
+    mean = np.array(reply.json()["mean"])
     assert mean.shape == (120, 3)
     arrow = client.get(result, headers={"Accept": "application/vnd.apache.arrow.stream"}).content
     table = pa.ipc.open_stream(io.BytesIO(arrow)).read_all()
@@ -192,10 +192,10 @@ def test_weighted_particles(client, settings):
     weights = model["diagnostics"]["weights"]
     assert len(weights["log_evidence_runs"]) == 4
     assert weights["ess"] > 20
-    said = ask(client, model, interval="predictive", rhat=True, mcse=True, samples=5)
-    assert 0 < said["mcse"]["mean"][0] < 0.5
-    assert 0 < said["mcse"]["intervals"][0]["lower"][0] < 0.5
-    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
+    answer = ask(client, model, interval="predictive", rhat=True, mcse=True, samples=5)
+    assert 0 < answer["mcse"]["mean"][0] < 0.5
+    assert 0 < answer["mcse"]["intervals"][0]["lower"][0] < 0.5
+    assert answer["mean"] == pytest.approx([1, 4], abs=0.6)
     for path in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     page = client.get(f"/ui/models/{model['id']}/chains")

@@ -23,11 +23,11 @@ METHODS = {
 )
 def test_numbers(client, settings, method, tmp_path):
     """A step is found, judged and scored; every view responds; its file gives equal answers elsewhere."""
-    asked = {**SHORT, **METHODS[method]}
-    model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **asked)
+    body = {**SHORT, **METHODS[method]}
+    model = fitted(client, settings, text=numbers(), method=method, holdout=0.2, **body)
     assert model["holdout"]["rmse"] < model["holdout"]["linear_rmse"]
-    said = ask(client, model, interval="predictive", level=[0.5, 0.9])
-    assert said["mean"] == pytest.approx([1, 4], abs=0.6)
+    answer = ask(client, model, interval="predictive", level=[0.5, 0.9])
+    assert answer["mean"] == pytest.approx([1, 4], abs=0.6)
     for path in ("variable-importance", "draws", "diagnostics", "card"):
         assert client.get(f"/models/{model['id']}/{path}").status_code == 200
     shapes = model["diagnostics"]["topologies"]
@@ -37,20 +37,22 @@ def test_numbers(client, settings, method, tmp_path):
     data = client.get(f"/models/{model['id']}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     there = load(tmp_path / "model.bart").predict({"x": [0.1, 0.9]}, level=[0.5, 0.9], interval="predictive")
-    assert there.mean.tolist() == said["mean"]
-    taken = client.post("/models", content=data, headers={"content-type": "application/vnd.bartserve.model"})
-    assert taken.status_code == 201, taken.text
-    assert ask(client, taken.json(), interval="predictive", level=[0.5, 0.9])["mean"] == said["mean"]
+    assert there.mean.tolist() == answer["mean"]
+    response = client.post(
+        "/models", content=data, headers={"content-type": "application/vnd.bartserve.model"}
+    )
+    assert response.status_code == 201, response.text
+    assert ask(client, response.json(), interval="predictive", level=[0.5, 0.9])["mean"] == answer["mean"]
 
 
 def test_classes(client, settings):
     """Three classes have a probability each."""
-    asked = {**SHORT, **METHODS["rjhmc-dfi"]}
-    model = fitted(client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", **asked)
-    said = ask(client, model)
-    assert sum(said["mean"][0]) == pytest.approx(1)
-    assert said["mean"][0][0] > 0.6
-    assert said["mean"][1][2] > 0.6
+    body = {**SHORT, **METHODS["rjhmc-dfi"]}
+    model = fitted(client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", **body)
+    answer = ask(client, model)
+    assert sum(answer["mean"][0]) == pytest.approx(1)
+    assert answer["mean"][0][0] > 0.6
+    assert answer["mean"][1][2] > 0.6
 
 
 def columns_of(text):
@@ -65,12 +67,12 @@ def test_a_fit_is_that_of_a_notebook(client, settings):
     X, y = columns_of(numbers())
     posterior = fit(X, np.array(y, float), method="rjhmc-dfi", seed=3, progress=False, **SOFT)
 
-    said = ask(client, model, interval="predictive", mcse=True, rhat=True, samples=3)
+    answer = ask(client, model, interval="predictive", mcse=True, rhat=True, samples=3)
 
     expected = posterior.predict({"x": [0.1, 0.9]}, interval="predictive")
-    assert said["mean"] == expected.mean.tolist()
-    assert said["intervals"][0]["lower"] == expected.lower.tolist()
-    assert len(said["samples"][0]) == 3
+    assert answer["mean"] == expected.mean.tolist()
+    assert answer["intervals"][0]["lower"] == expected.lower.tolist()
+    assert len(answer["samples"][0]) == 3
     shapes = client.get(f"/models/{model['id']}/diagnostics").json()["topologies"]
     assert shapes == model["diagnostics"]["topologies"]
     assert [shape["topology"] for shape in shapes] == [each["topology"] for each in posterior.topologies()]
@@ -91,8 +93,8 @@ def test_extended(client, settings):
     assert client.get(f"/models/{model['id']}").json()["draws"] == 30
     X, y = columns_of(numbers())
     longer = fit(X, np.array(y, float), method="rjhmc-df", progress=False, **SOFT | {"num_draws": 30})
-    said = ask(client, model, draws=30)
-    assert said["mean"] == longer.predict({"x": [0.1, 0.9]}).mean.tolist()
+    answer = ask(client, model, draws=30)
+    assert answer["mean"] == longer.predict({"x": [0.1, 0.9]}).mean.tolist()
 
 
 def test_pictures_and_whole_datasets_of_classes(client, settings):
@@ -101,29 +103,29 @@ def test_pictures_and_whole_datasets_of_classes(client, settings):
         client, settings, text=kinds(), method="rjhmc-dfi", family="categorical", holdout=0.2, **SOFT
     )
     assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
-    said = ask(client, model, rhat=True)
-    assert said["classes"] == [*KINDS]
-    assert np.argmax(said["mean"], axis=1).tolist() == [0, 2]
+    answer = ask(client, model, rhat=True)
+    assert answer["classes"] == [*KINDS]
+    assert np.argmax(answer["mean"], axis=1).tolist() == [0, 2]
     for name in ("held-out", "calibration", "agreement"):
         assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
-    made = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
-    assert made.status_code == 202, made.text
+    response = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]})
+    assert response.status_code == 202, response.text
     run_units(settings)
-    shown = client.get(f"/predictions/{made.json()['id']}/result").json()
-    assert np.shape(shown["mean"]) == (120, 3)
+    result = client.get(f"/predictions/{response.json()['id']}/result").json()
+    assert np.shape(result["mean"]) == (120, 3)
 
 
 def test_a_chain_continues_where_another_worker_left_it(client, database, settings):
     """A chain left by a worker, in burn-in or later, continues to the draws of an uninterrupted one."""
     whole = fitted(client, settings, text=numbers(60), method="rjhmc-df", **SOFT)
     body = {"dataset_id": whole["dataset_id"], "target": "y", "method": "rjhmc-df"} | SOFT
-    made = client.post("/models", json=body)
-    assert made.status_code == 202, made.text
+    response = client.post("/models", json=body)
+    assert response.status_code == 202, response.text
 
     give_back(database.engine, take_chains(database.engine, 7, 0))
     run_units(settings)
 
-    again = client.get(made.headers["location"]).json()
+    again = client.get(response.headers["location"]).json()
     assert again["state"] == "succeeded"
     assert again["diagnostics"] == whole["diagnostics"]
     assert ask(client, again)["mean"] == ask(client, whole)["mean"]

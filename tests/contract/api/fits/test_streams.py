@@ -31,15 +31,15 @@ def quick_looks(monkeypatch):
 @pytest.fixture
 def person(team):
     """Return a browser client of a team service."""
-    with plain_http.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as made:
-        yield made
+    with plain_http.Client(base_url=team.base_url, headers={"Accept": "text/html"}, timeout=60) as session:
+        yield session
 
 
 def queued(client, headers, count):
     """Return ids of queued models that no worker fits."""
     dataset = client.post("/datasets", content=table(60).encode(), headers=CSV | headers).json()["id"]
-    asked = {"dataset_id": dataset, "target": "y"} | SMALL
-    return [client.post("/models", json=asked, headers=headers).json()["id"] for _ in range(count)]
+    body = {"dataset_id": dataset, "target": "y"} | SMALL
+    return [client.post("/models", json=body, headers=headers).json()["id"] for _ in range(count)]
 
 
 @contextlib.contextmanager
@@ -74,9 +74,9 @@ def test_streams_end_with_their_key(team, database, way):
             else:
                 store.get(session, end.id).expires_at = utc_now() - timedelta(seconds=1)
         began = time.monotonic()
-        told = [*ending, *ending_too]
+        reasons = [*ending, *ending_too]
         assert time.monotonic() - began < stretched(SOON)
-        assert not {"event: cancelled", "event: end"} & set(told)
+        assert not {"event: cancelled", "event: end"} & set(reasons)
         team.post(f"/models/{model_id}/cancel", headers=bearer(ann))
         assert "event: cancelled" in going_on
 
@@ -108,8 +108,8 @@ def test_streams_of_one_owner_leave_room_for_others(settings, database):
         refused = problem(client.get(f"/ui/events?models={','.join(ids)}", headers=ann), 429, "quota")
         assert "9 models" in refused["detail"]
         with following(client, eight, ann), following(client, eight, ann):
-            told = problem(client.get(f"/models/{ids[0]}/events", headers=ann | STREAM), 429, "quota")
-            assert "2 event streams" in told["detail"]
+            refusal = problem(client.get(f"/models/{ids[0]}/events", headers=ann | STREAM), 429, "quota")
+            assert "2 event streams" in refusal["detail"]
             problem(client.get(eight, headers=ann), 429, "quota")
             with following(client, f"/models/{bobs[0]}/events", bob):
                 assert client.get(f"/models/{ids[0]}/events", headers=ann).status_code == 200

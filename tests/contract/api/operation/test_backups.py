@@ -105,7 +105,7 @@ class OfPostgres(Backup):
 
 def test_a_restored_service_predicts_the_same_and_continues(client, settings, database, restored):
     """A restored model predicts the same bytes; an unfinished fit ends as the original does."""
-    asked = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}
+    body = {"rows": [{"size": 3.0, "colour": "red"}], "interval": "predictive", "level": [0.5, 0.9]}
     done = fitted(client, settings)["id"]
     dataset = post_csv(client, table(60)).json()["id"]
     open_ = client.post("/models", json={"dataset_id": dataset, "target": "y", "seed": 7} | SMALL).json()[
@@ -115,12 +115,12 @@ def test_a_restored_service_predicts_the_same_and_continues(client, settings, da
 
     restored.take()
     assert run_units(settings) == 3  # two chains to continue, and their end
-    first = [client.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]
+    first = [client.post(f"/models/{id_}/predict", json=body).json() for id_ in (done, open_)]
     assert client.delete(f"/models/{done}").status_code == 204
     new = restored.restore()
 
     with serving(new) as address, plain_http.Client(base_url=address, timeout=30) as other:
         assert other.get(f"/models/{open_}").json()["state"] in {"queued", "running"}
         assert run_units(new) == 3
-        again = [other.post(f"/models/{id_}/predict", json=asked).json() for id_ in (done, open_)]
+        again = [other.post(f"/models/{id_}/predict", json=body).json() for id_ in (done, open_)]
     assert again == first

@@ -58,13 +58,15 @@ def known(client, settings, database) -> dict[str, str]:
         worker.beat_at = time.time() + 3600
     model = fitted(client, settings)
     other = post_csv(client, table()).json()
-    asked = client.post(f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]}).json()
+    prediction = client.post(
+        f"/models/{model['id']}/predictions", json={"dataset_id": model["dataset_id"]}
+    ).json()
     study = client.post(f"/models/{model['id']}/studies", json={"permutations": 20}).json()
     run_units(settings)
     return {
         "model_id": model["id"],
         "dataset_id": other["id"],
-        "prediction_id": asked["id"],
+        "prediction_id": prediction["id"],
         "study_id": study["id"],
     }
 
@@ -92,16 +94,16 @@ def test_every_operation_as_documented(client, known, mode):
     """Valid and invalid requests to every operation, on present and absent objects, match the document."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
-    asked = 0
+    operations = 0
     for result in schema.get_all_operations():
         operation = result.ok()
         strategy = operation.as_strategy(generation_mode=mode)
         try:
             _every_case(strategy, operation.method, address, known, mode)()
-            asked += 1
+            operations += 1
         except Unsatisfiable:  # operations without input have no invalid input
             assert mode == GenerationMode.NEGATIVE, operation.label
-    assert asked > (25 if mode == GenerationMode.POSITIVE else 12)
+    assert operations > (25 if mode == GenerationMode.POSITIVE else 12)
 
 
 def _every_case(strategy, method: str, address: str, known: dict[str, str], mode) -> Callable[[], None]:

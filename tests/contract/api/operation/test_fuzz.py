@@ -131,12 +131,12 @@ def test_no_file_to_predict_makes_a_server_error(client, settings):
         ["text/csv", "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"]
     )
 
-    @given(text=CSV_TEXT, raw=st.binary(max_size=60), query=options, kind=kinds, wanted=kinds)
+    @given(text=CSV_TEXT, raw=st.binary(max_size=60), query=options, kind=kinds, accept=kinds)
     @BRIEF
-    def fuzz(text, raw, query, kind, wanted):
+    def fuzz(text, raw, query, kind, accept):
         query = {name: value.encode("utf-8", "replace") for name, value in query.items()}
         for content in (text.encode("utf-8", "replace"), raw, b"size,colour,id\n1,red,7\n" + raw):
-            headers = {"Content-Type": kind, "Accept": wanted}
+            headers = {"Content-Type": kind, "Accept": accept}
             response = client.post(path, content=content, headers=headers, params=query)
             assert response.status_code < 500, response.text
             if response.status_code >= 400:
@@ -156,9 +156,9 @@ def test_no_file_makes_a_server_error(client):
             check(response)
             if response.status_code == 201:
                 path = response.headers["location"]
-                for made in (client.get(path), client.get(f"{path}/preview")):
-                    check(made)
-                    assert made.status_code == 200
+                for reply in (client.get(path), client.get(f"{path}/preview")):
+                    check(reply)
+                    assert reply.status_code == 200
                 columns = [column["name"] for column in response.json()["columns"]]
                 send(client, "/models", {"dataset_id": response.json()["id"], "target": columns[0]})
 

@@ -51,9 +51,9 @@ def read(client: httpx.Client) -> dict[tuple[str, frozenset[tuple[str, str]]], f
     assert answer.status_code == 200
     assert answer.headers["content-type"].startswith("text/plain; version=0.0.4")
     samples = [s for family in text_string_to_metric_families(answer.text) for s in family.samples]
-    found = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
-    assert len(found) == len(samples), "a sample is there twice"
-    return found
+    values = {(sample.name, frozenset(sample.labels.items())): sample.value for sample in samples}
+    assert len(values) == len(samples), "a sample is there twice"
+    return values
 
 
 def value(samples, name: str, **labels: str) -> float:
@@ -80,8 +80,8 @@ def counting(database) -> None:
 def test_every_promised_name_is_there_and_labels_are_few(client, settings, counting):
     """A used service has a sample for each documented metric, and no label holds an id of an object."""
     model = fitted(client, settings)
-    asked = {"rows": [{"size": 3, "colour": "red"}] * 2}
-    assert client.post(f"/models/{model['id']}/predict", json=asked).status_code == 200
+    body = {"rows": [{"size": 3, "colour": "red"}] * 2}
+    assert client.post(f"/models/{model['id']}/predict", json=body).status_code == 200
     problem(client.post(f"/models/{model['id']}/predict", json={"rows": []}), 422)
     problem(post_csv(client, ""), 422)
 
@@ -115,8 +115,8 @@ def test_predictions_and_the_cache_are_counted(client, settings):
     model = fitted(client, settings)
     before = read(client)
     for _ in range(3):
-        asked = {"rows": [{"size": 3, "colour": "red"}] * 4}
-        assert client.post(f"/models/{model['id']}/predict", json=asked).is_success
+        body = {"rows": [{"size": 3, "colour": "red"}] * 4}
+        assert client.post(f"/models/{model['id']}/predict", json=body).is_success
     problem(client.post(f"/models/{model['id']}/predict", json={"rows": [{"sise": 3}]}), 422)
 
     after = read(client)

@@ -51,8 +51,8 @@ def test_request_ids_come_back(client):
         client.get("/datasets", headers={"X-Request-ID": "abc-12345"}).headers["x-request-id"] == "abc-12345"
     )
     for bad in ("short", "x" * 65, "with space 123", "<script>alert"):
-        made = client.get("/datasets", headers={"X-Request-ID": bad}).headers["x-request-id"]
-        assert re.fullmatch("[0-9a-f]{16}", made)
+        request_id = client.get("/datasets", headers={"X-Request-ID": bad}).headers["x-request-id"]
+        assert re.fullmatch("[0-9a-f]{16}", request_id)
     assert (
         problem(client.get("/nowhere", headers={"X-Request-ID": "abc-12345"}), 404)["request_id"]
         == "abc-12345"
@@ -149,9 +149,9 @@ def test_the_page_of_the_api_asks_nothing_elsewhere(client):
     page = client.get("/docs")
 
     assert page.headers["content-type"].startswith("text/html")
-    found = re.findall(r'(?:src|href)="([^"]+)"', page.text)
-    assert len(found) == 3
-    for path in found:
+    addresses = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert len(addresses) == 3
+    for path in addresses:
         assert path.startswith("/docs/")
         assert client.get(path).status_code == 200
     assert "<script>" not in page.text

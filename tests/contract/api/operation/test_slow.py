@@ -47,10 +47,10 @@ def heard(connection: socket.socket) -> bytes:
     return b"".join(parts)
 
 
-def refusal(said: bytes, status: int) -> None:
-    head, _, body = said.partition(b"\r\n\r\n")
+def refusal(reply: bytes, status: int) -> None:
+    head, _, body = reply.partition(b"\r\n\r\n")
     lines = head.lower().split(b"\r\n")
-    assert lines[0].startswith(f"http/1.1 {status} ".encode()), said
+    assert lines[0].startswith(f"http/1.1 {status} ".encode()), reply
     assert b"content-type: application/problem+json" in lines
     assert b"connection: close" in lines
     problem = json.loads(body)
@@ -81,14 +81,14 @@ def test_a_body_that_stops(place, head, more):
 def test_a_body_that_drips(place):
     """A body arriving below the minimum rate doesn't keep a request alive."""
     with talking(place, HEAD + b"Content-Length: 100000\r\n\r\n") as connection:
-        said = threading.Thread(target=lambda: answers.append(heard(connection)))
+        listener = threading.Thread(target=lambda: answers.append(heard(connection)))
         answers: list[bytes] = []
-        said.start()
+        listener.start()
         with contextlib.suppress(OSError):
-            while said.is_alive():
+            while listener.is_alive():
                 connection.sendall(b" ")
                 time.sleep(0.05)
-        said.join(PATIENCE)
+        listener.join(PATIENCE)
     refusal(answers[0], 408)
 
 
@@ -97,7 +97,7 @@ def test_a_body_that_is_only_long(settings):
     body = b"y,x\n" + b"1,2\n" * 3000
     head = CSV + f"Content-Length: {len(body)}\r\nConnection: close\r\n\r\n".encode()
     patient = settings.model_copy(update={"body_seconds": 5.0, "body_bytes_per_second": 100})
-    with serving(patient) as found, talking(listening(found), head) as sender:
+    with serving(patient) as address, talking(listening(address), head) as sender:
         for start in range(0, len(body), 600):
             sender.sendall(body[start : start + 600])
             time.sleep(0.3)
@@ -113,21 +113,21 @@ def test_headers_that_stop(place):
     with talking(place, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: loc")
-        said = heard(connection)
-        refusal(said[said.index(b"HTTP/1.1 408") :], 408)
+        reply = heard(connection)
+        refusal(reply[reply.index(b"HTTP/1.1 408") :], 408)
 
 
 def test_headers_that_drip(place):
     """Headers arriving one per second don't keep a connection open."""
     with talking(place, b"GET / HTTP/1.1\r\n") as connection:
         answers: list[bytes] = []
-        said = threading.Thread(target=lambda: answers.append(heard(connection)))
-        said.start()
+        listener = threading.Thread(target=lambda: answers.append(heard(connection)))
+        listener.start()
         with contextlib.suppress(OSError):
-            while said.is_alive():
+            while listener.is_alive():
                 connection.sendall(b"X-More: 1\r\n")
                 time.sleep(0.05)
-        said.join(PATIENCE)
+        listener.join(PATIENCE)
     refusal(answers[0], 408)
 
 
@@ -137,9 +137,9 @@ def test_headers_without_end(place, part):
     with talking(place, b"GET /health/live HTTP/1.1\r\n") as connection:
         with contextlib.suppress(OSError):
             connection.sendall(part)
-        said = heard(connection)
-        if said:  # otherwise the response would be lost with the data still being sent
-            refusal(said, 431 if b" 431 " in said[:20] else 400)
+        reply = heard(connection)
+        if reply:  # otherwise the response would be lost with the data still being sent
+            refusal(reply, 431 if b" 431 " in reply[:20] else 400)
     well(place)
 
 
@@ -190,8 +190,10 @@ def test_an_answer_that_nobody_reads(place):
     lines = ["y,x" + "x" * 150, *("1,2" for _ in range(1000))]
     address = f"http://{place[0]}:{place[1]}"
     kind = {"Content-Type": "text/csv"}
-    made = plain_http.post(f"{address}/datasets", content="\n".join(lines), headers=kind, timeout=PATIENCE)
-    request = f"GET {made.headers['location']}/preview?rows=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    response = plain_http.post(
+        f"{address}/datasets", content="\n".join(lines), headers=kind, timeout=PATIENCE
+    )
+    request = f"GET {response.headers['location']}/preview?rows=1000 HTTP/1.1\r\nHost: localhost\r\n\r\n"
     with contextlib.ExitStack() as stack:
         readers = []
         for _ in range(10):
@@ -227,11 +229,11 @@ def _sends(connection: socket.socket) -> bool:
 def test_too_many_connections(place):
     """A connection beyond the limit gets a problem document at once; closed ones make room."""
     with contextlib.ExitStack() as stack:
-        said = []
+        replies = []
         for _ in range(25):
             connection = stack.enter_context(talking(place))
-            said.append(connection)
-        refusal(heard(said[-1]), 503)
+            replies.append(connection)
+        refusal(heard(replies[-1]), 503)
     deadline = time.monotonic() + stretched(PATIENCE)
     while True:
         with contextlib.suppress(httpx.HTTPError):

@@ -15,18 +15,18 @@ from tests.support.processes import plain_http
 def together(*work) -> list:
     """Return the results of calls that start at the same moment."""
     barrier = threading.Barrier(len(work))
-    given: list = [None] * len(work)
+    results: list = [None] * len(work)
 
     def run(i: int) -> None:
         barrier.wait()
-        given[i] = work[i]()
+        results[i] = work[i]()
 
     threads = [threading.Thread(target=run, args=(i,)) for i in range(len(work))]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return given
+    return results
 
 
 def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
@@ -36,12 +36,12 @@ def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
         dataset_id = post_csv(client, table()).json()["id"]
         body = {"dataset_id": dataset_id, "target": "y", **SMALL}
         with plain_http.Client(base_url=client.base_url, timeout=30) as other:
-            made, deleted = together(
+            accepted, deleted = together(
                 lambda body=body: client.post("/models", json=body),
                 lambda other=other, path=f"/datasets/{dataset_id}": other.delete(path),
             )
-        seen[made.status_code, deleted.status_code] += 1
-        assert (made.status_code == 202) == (client.get(f"/datasets/{dataset_id}").status_code == 200)
+        seen[accepted.status_code, deleted.status_code] += 1
+        assert (accepted.status_code == 202) == (client.get(f"/datasets/{dataset_id}").status_code == 200)
 
     assert set(seen) <= {(202, 409), (404, 204)}, seen
 

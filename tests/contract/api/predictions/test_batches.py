@@ -35,8 +35,8 @@ def start(client, model, dataset_id, **more):
     return client.post(f"/models/{ref}/predictions", json={"dataset_id": dataset_id} | more)
 
 
-def result(client, made, accept="application/json"):
-    return client.get(f"/predictions/{made['id']}/result", headers={"Accept": accept})
+def result(client, prediction, accept="application/json"):
+    return client.get(f"/predictions/{prediction['id']}/result", headers={"Accept": accept})
 
 
 ASKED = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "mcse": True, "rhat": True}
@@ -47,11 +47,11 @@ def test_a_dataset_is_predicted_in_the_background(client, settings, model, datas
     response = start(client, model, dataset_id, **ASKED)
 
     assert response.status_code == 202, response.text
-    made = response.json()
-    path = f"/predictions/{made['id']}"
+    prediction = response.json()
+    path = f"/predictions/{prediction['id']}"
     assert response.headers["location"] == path
-    assert (made["state"], made["draws"], made["level"]) == ("queued", 40, [0.5, 0.9])
-    assert made["progress"] == {"fraction": 0, "rows_done": 0, "rows": 4}
+    assert (prediction["state"], prediction["draws"], prediction["level"]) == ("queued", 40, [0.5, 0.9])
+    assert prediction["progress"] == {"fraction": 0, "rows_done": 0, "rows": 4}
     problem(client.get(f"{path}/result"), 409, "prediction-not-finished")
     run_units(settings)
     done = client.get(path).json()
@@ -66,16 +66,16 @@ def test_a_dataset_is_predicted_in_the_background(client, settings, model, datas
 
     path = f"/models/{model['id']}/predict"
     headers = {"Content-Type": CSV}
-    said = client.post(path, content=NEW, headers=headers, params=ASKED)
-    expected = said.json()
-    found = result(client, made).json()
+    reply = client.post(path, content=NEW, headers=headers, params=ASKED)
+    expected = reply.json()
+    document = result(client, prediction).json()
     same = ("mean", "sd", "intervals", "quantiles", "mcse", "rhat", "flags", "draws", "verdict", "model_id")
-    assert {name: found[name] for name in same} == {name: expected[name] for name in same}
+    assert {name: document[name] for name in same} == {name: expected[name] for name in same}
     for accept in (ARROW, CSV):
-        answer = result(client, made, accept)
+        answer = result(client, prediction, accept)
         direct = client.post(path, content=NEW, headers=headers | {"Accept": accept}, params=ASKED)
         assert read(answer).equals(read(direct))
-    problem(result(client, made, "image/png"), 406)
+    problem(result(client, prediction, "image/png"), 406)
 
 
 def read(response) -> pa.Table:
@@ -93,20 +93,20 @@ def test_units_follow_each_other(client, settings, model, monkeypatch, work, uni
     monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
     monkeypatch.setattr(stored, "UNIT_WORK", work)
     dataset_id = post_csv(client, table(30)).json()["id"]
-    made = start(client, "mine", dataset_id).json()
+    prediction = start(client, "mine", dataset_id).json()
 
     assert run_units(settings) == units_made
 
-    assert client.get(f"/predictions/{made['id']}").json()["state"] == "succeeded"
+    assert client.get(f"/predictions/{prediction['id']}").json()["state"] == "succeeded"
     content = table(30)
     direct = client.post(
         f"/models/{model['id']}/predict", content=content, headers={"Content-Type": CSV, "Accept": ARROW}
     )
     for accept in (ARROW, CSV):
-        found = read(result(client, made, accept))
-        assert found["mean"].to_pylist() == read(direct)["mean"].to_pylist()
-    assert json.loads(result(client, made).content)["mean"] == read(direct)["mean"].to_pylist()
-    assert made["warnings"] == ["not used by the model: y, note"]
+        predicted = read(result(client, prediction, accept))
+        assert predicted["mean"].to_pylist() == read(direct)["mean"].to_pylist()
+    assert json.loads(result(client, prediction).content)["mean"] == read(direct)["mean"].to_pylist()
+    assert prediction["warnings"] == ["not used by the model: y, note"]
 
 
 @pytest.mark.parametrize("num_rows", [1, 65_536, 3_000_000, 10**9])
@@ -143,27 +143,27 @@ def test_what_cannot_be_predicted_is_refused_or_fails_with_its_place(client, set
     wrong = post_csv(client, "x,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
     problem(start(client, of_flags, wrong), 422)  # x was not a training column
     wrong = post_csv(client, "y,flag\n" + "1,1\n" * 9 + "1,2\n").json()["id"]
-    made = start(client, of_flags, wrong).json()
+    prediction = start(client, of_flags, wrong).json()
     run_units(settings)
 
-    failed = client.get(f"/predictions/{made['id']}").json()
+    failed = client.get(f"/predictions/{prediction['id']}").json()
     assert (failed["state"], failed["error"]["type"]) == ("failed", "data")
     assert "'flag', row 10" in failed["error"]["detail"]
-    problem(result(client, made), 409, "prediction-not-finished")
+    problem(result(client, prediction), 409, "prediction-not-finished")
     assert client.get(f"/models/{of_flags['id']}").json()["state"] == "succeeded"
 
 
 def test_cancelling(client, settings, model, dataset_id):
     """Cancelling ends a queued prediction at once; a second time, or once finished, it changes nothing."""
-    made = start(client, model, dataset_id).json()
-    path = f"/predictions/{made['id']}"
+    prediction = start(client, model, dataset_id).json()
+    path = f"/predictions/{prediction['id']}"
 
     first, again = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")
 
     assert (first.status_code, first.json()["state"]) == (200, "cancelled")
     assert first.json() == again.json()
     assert run_units(settings) == 0
-    problem(result(client, made), 409)
+    problem(result(client, prediction), 409)
     other = start(client, model, dataset_id).json()
     run_units(settings)
     problem(client.post(f"/predictions/{other['id']}/cancel"), 409, "conflict")
@@ -175,35 +175,35 @@ def test_a_running_one_learns_of_its_end(client, database, model, dataset_id):
     with session_scope(database.engine) as session:
         register(session, Worker(id="w", host="h", pid=1, slots=2, beat_at=0, phase="working"))
     for method, path in [("POST", "/cancel"), ("DELETE", "")]:
-        made = start(client, model, dataset_id).json()
+        prediction = start(client, model, dataset_id).json()
         with session_scope(database.engine) as session:
             claim = claims.claim(session, "w", 60)
-        assert claim.prediction_id == made["id"]
-        assert client.get(f"/predictions/{made['id']}").json()["state"] == "running"
-        assert client.request(method, f"/predictions/{made['id']}{path}").is_success
+        assert claim.prediction_id == prediction["id"]
+        assert client.get(f"/predictions/{prediction['id']}").json()["state"] == "running"
+        assert client.request(method, f"/predictions/{prediction['id']}{path}").is_success
         if method == "POST":
             with session_scope(database.engine) as session:
                 assert units.heartbeat(session, claim) is units.Directive.CANCEL
             with session_scope(database.engine) as session:
                 units.stop(session, claim)
-            assert client.get(f"/predictions/{made['id']}").json()["state"] == "cancelled"
+            assert client.get(f"/predictions/{prediction['id']}").json()["state"] == "cancelled"
         else:
             with pytest.raises(units.LeaseLostError), session_scope(database.engine) as session:
                 units.heartbeat(session, claim)
-            problem(client.get(f"/predictions/{made['id']}"), 404)
+            problem(client.get(f"/predictions/{prediction['id']}"), 404)
 
 
 def test_the_dataset_stays_while_it_is_predicted(client, settings, model, dataset_id):
     """Deleting a dataset in use is a 409 that names the prediction; afterwards the result outlives it."""
-    made = start(client, model, dataset_id).json()
+    prediction = start(client, model, dataset_id).json()
 
     body = problem(client.delete(f"/datasets/{dataset_id}"), 409, "in-use")
-    assert made["id"] in body["detail"]
+    assert prediction["id"] in body["detail"]
     run_units(settings)
-    before = result(client, made, CSV).content
+    before = result(client, prediction, CSV).content
     assert client.delete(f"/datasets/{dataset_id}").status_code == 204
-    assert result(client, made, CSV).content == before
-    assert client.get(f"/predictions/{made['id']}").json()["dataset_id"] is None
+    assert result(client, prediction, CSV).content == before
+    assert client.get(f"/predictions/{prediction['id']}").json()["dataset_id"] is None
 
 
 def test_a_deleted_model_takes_its_predictions_along(client, settings, model, dataset_id):
@@ -214,22 +214,22 @@ def test_a_deleted_model_takes_its_predictions_along(client, settings, model, da
 
     assert client.delete(f"/models/{model['id']}").status_code == 204
 
-    for made in (done, waiting):
-        problem(client.get(f"/predictions/{made['id']}"), 404)
-        problem(result(client, made), 404)
+    for prediction in (done, waiting):
+        problem(client.get(f"/predictions/{prediction['id']}"), 404)
+        problem(result(client, prediction), 404)
     assert run_units(settings) == 0
     assert client.delete(f"/datasets/{dataset_id}").status_code == 204
 
 
 def test_a_damaged_result_is_not_given(client, settings, database, model, dataset_id):
     """A changed byte of a stored result is detected before the response begins."""
-    made = start(client, model, dataset_id).json()
+    prediction = start(client, model, dataset_id).json()
     run_units(settings)
     with session_scope(database.engine) as session:
-        assert store.num_blocks(session, made["id"]) == 1
+        assert store.num_blocks(session, prediction["id"]) == 1
         session.execute(update(PredictionBlock).values(data=b"changed"))
 
-    assert "damaged" in problem(result(client, made), 500, "damaged")["detail"]
+    assert "damaged" in problem(result(client, prediction), 500, "damaged")["detail"]
 
 
 @only("sqlite")
@@ -237,10 +237,10 @@ def test_predictions_come_before_fits(client, settings, model, dataset_id, datab
     """Units of predictions are claimed before chains that were queued earlier."""
     body = {"dataset_id": model["dataset_id"], "target": "y", "num_chains": 1}
     assert client.post("/models", json=body).status_code == 202
-    made = start(client, model, dataset_id).json()
+    prediction = start(client, model, dataset_id).json()
 
     with session_scope(database.engine) as session:
-        assert claims.claim(session, "w", 60).prediction_id == made["id"]
+        assert claims.claim(session, "w", 60).prediction_id == prediction["id"]
         assert claims.claim(session, "w", 60).prediction_id is None
 
 
@@ -275,20 +275,22 @@ def test_two_classes_are_predicted_as_probabilities(client, settings):
     new = "size,colour\n1,red\n17,blue\n"
     path = f"/models/{model['id']}/predict"
 
-    said = client.post(path, content=new, headers={"Content-Type": CSV}, params={"mcse": True, "rhat": True})
+    response = client.post(
+        path, content=new, headers={"Content-Type": CSV}, params={"mcse": True, "rhat": True}
+    )
     refused = client.post(path, json={"columns": {"size": [1], "colour": ["red"]}, "interval": "predictive"})
     dataset_id = post_csv(client, new).json()["id"]
-    made = start(client, model, dataset_id).json()
+    prediction = start(client, model, dataset_id).json()
     run_units(settings)
 
-    assert said.status_code == 200, said.text
-    answer = said.json()
-    assert answer["classes"] == ["no", "yes"] == made["classes"]
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert answer["classes"] == ["no", "yes"] == prediction["classes"]
     assert 0 <= answer["mean"][0] < 0.5 < answer["mean"][1] <= 1
     assert 0 <= answer["intervals"][0]["lower"][0] <= answer["intervals"][0]["upper"][1] <= 1
     problem(refused, 422, "invalid-request")
     problem(start(client, model, dataset_id, interval="predictive"), 422, "invalid-request")
-    assert result(client, made).json()["mean"] == answer["mean"]
+    assert result(client, prediction).json()["mean"] == answer["mean"]
 
 
 def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
@@ -296,19 +298,19 @@ def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
     dataset = post_csv(client, "id,size,when,colour\n7,3,2024-01-31,red\n8,17.5,2024-02-29,blue\n").json()
     problem(start(client, model, dataset["id"]), 422)
     problem(start(client, model, dataset["id"], keep=["nr"]), 422)
-    made = start(client, model, dataset["id"], keep=["*"]).json()
-    assert made["keep"] == ["id", "size", "when", "colour"]
+    prediction = start(client, model, dataset["id"], keep=["*"]).json()
+    assert prediction["keep"] == ["id", "size", "when", "colour"]
     run_units(settings)
 
-    plain = result(client, made).json()
-    arrow = pa.ipc.open_stream(result(client, made, ARROW).content).read_all()
-    parquet = pq.read_table(io.BytesIO(result(client, made, "application/vnd.apache.parquet").content))
-    csv = result(client, made, CSV).text.replace('"', "").splitlines()
+    plain = result(client, prediction).json()
+    arrow = pa.ipc.open_stream(result(client, prediction, ARROW).content).read_all()
+    parquet = pq.read_table(io.BytesIO(result(client, prediction, "application/vnd.apache.parquet").content))
+    csv = result(client, prediction, CSV).text.replace('"', "").splitlines()
 
-    assert arrow.column_names[:5] == [*made["keep"], "mean"]
+    assert arrow.column_names[:5] == [*prediction["keep"], "mean"]
     assert arrow["mean"].to_pylist() == plain["mean"]
     assert parquet.equals(arrow)
     assert csv[1].startswith("7,3,2024-01-31,red,")
     client.delete(f"/datasets/{dataset['id']}")
-    problem(result(client, made, CSV), 409, "conflict")
-    assert result(client, made).json() == plain
+    problem(result(client, prediction, CSV), 409, "conflict")
+    assert result(client, prediction).json() == plain

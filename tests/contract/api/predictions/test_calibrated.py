@@ -21,28 +21,28 @@ def model(client, settings) -> dict:
 
 def test_held_out_rows_calibrate(client, settings, model):
     """The library's own intervals with their claims, also in the model file; an extension ends them."""
-    shown = model["calibration"]
-    assert (shown["kind"], shown["rows"], shown["draws"]) == ("holdout", 30, 40)
-    assert [claim["level"] for claim in shown["claims"]] == [0.5, 0.8, 0.9, 0.95]
+    calibration = model["calibration"]
+    assert (calibration["kind"], calibration["rows"], calibration["draws"]) == ("holdout", 30, 40)
+    assert [claim["level"] for claim in calibration["claims"]] == [0.5, 0.8, 0.9, 0.95]
     assert model["settings"]["calibrate"] == "holdout"
     answer = client.post("/models/mine/predict", json=ROWS | {"level": [0.5, 0.9]}).json()
     assert answer["interval"] == "calibrated"
-    assert answer["claims"] == [shown["claims"][0], shown["claims"][2]]
+    assert answer["claims"] == [calibration["claims"][0], calibration["claims"][2]]
     assert "30 rows held out from the fit, at least 0.9" in answer["claims"][1]["text"]
 
     kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
     expected = kept.predict(ROWS["rows"], level=[0.5, 0.9], interval="calibrated")
-    for told, own in zip(answer["intervals"], expected.intervals, strict=True):
-        assert (told["lower"], told["upper"]) == (own.lower.tolist(), own.upper.tolist())
+    for interval, own in zip(answer["intervals"], expected.intervals, strict=True):
+        assert (interval["lower"], interval["upper"]) == (own.lower.tolist(), own.upper.tolist())
     lines = [line.split(",") for line in table(60).splitlines()[1:]]
     held = [lines[row] for row in holdout_rows(60, 0.5, 3)]
     X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
     again = kept.calibrate(X, [float(line[0]) for line in held])
-    assert again.conformal_table.checksum == shown["checksum"]
+    assert again.conformal_table.checksum == calibration["checksum"]
     imported = client.post(
         "/models", content=kept.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
     )
-    assert imported.json()["calibration"] == shown
+    assert imported.json()["calibration"] == calibration
 
     assert client.post("/models/mine/extend", json={"num_draws": 10}).status_code == 202
     assert client.get("/models/mine").json()["calibration"] is None
@@ -50,7 +50,7 @@ def test_held_out_rows_calibrate(client, settings, model):
     run_units(settings)
     more = client.get("/models/mine").json()["calibration"]
     assert more["draws"] == 50
-    assert more["checksum"] != shown["checksum"]
+    assert more["checksum"] != calibration["checksum"]
     assert client.post("/models/mine/predict", json=ROWS).json()["draws"] == 50
 
 
@@ -62,10 +62,10 @@ def test_tables_and_batches_have_the_same_intervals(client, settings, model):
     assert head.replace('"', "") == "mean,sd,lower_90,upper_90,flags,interval"
     assert as_csv.headers["bartserve-claims"] == answer["claims"][0]["text"]
     dataset = post_csv(client, "size,colour\n3,red\n12,blue\n").json()["id"]
-    made = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
-    assert made.status_code == 202, made.text
+    response = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
+    assert response.status_code == 202, response.text
     run_units(settings)
-    result = client.get(f"/predictions/{made.json()['id']}/result").json()
+    result = client.get(f"/predictions/{response.json()['id']}/result").json()
     for name in ("mean", "intervals", "claims", "interval"):
         assert result[name] == answer[name]
     for body, field in (
@@ -99,9 +99,9 @@ def test_classes_have_sets(client, settings):
     assert answer["claims"][0]["at_least"] is None
     assert "No guarantee" in answer["claims"][0]["text"]
     dataset = post_csv(client, "y,size,note\n2,3,\n9,12,\n").json()["id"]
-    made = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
+    response = client.post("/models/mine/predictions", json={"dataset_id": dataset, "interval": "calibrated"})
     run_units(settings)
-    path = f"/predictions/{made.json()['id']}/result"
+    path = f"/predictions/{response.json()['id']}/result"
     result = client.get(path).json()
     assert (result["sets"], result["claims"]) == (answer["sets"], answer["claims"])
     parquet = pq.read_table(
@@ -121,14 +121,14 @@ def test_a_model_is_calibrated_afterwards(client, settings):
     assert client.get("/models/mine").json()["calibration"]["kind"] == "folds"
     assert len(client.post("/models/mine/predict", json=ROWS).json()["intervals"]) == 1
     body = {"dataset_id": model["dataset_id"], "target": "y", **SMALL}
-    for more, told in (
+    for more, message in (
         ({"calibrate": "holdout"}, "at least 9 held-out rows for 90% intervals, and 0 are held out"),
         ({"calibrate": "holdout", "holdout": 0.1}, "and 6 are held out"),
         ({"calibrate": "fold"}, "'none', 'holdout' or 'folds'"),
     ):
         refused = problem(client.post("/models", json=body | more), 422)
         assert refused["errors"][0]["column"] == "calibrate"
-        assert told in refused["errors"][0]["detail"]
+        assert message in refused["errors"][0]["detail"]
     plain, folds = (
         client.post("/models/estimate", json=body | {"calibrate": how}).json() for how in ("none", "folds")
     )

@@ -36,8 +36,8 @@ def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
     for point, size in enumerate((2, None)):
         changed = [row | {"size": size} for row in rows]
         path = f"/models/{model['id']}/predict"
-        asked = {"rows": changed, "draws": 7, "interval": "credible"}
-        predicted = client.post(path, json=asked).json()
+        body = {"rows": changed, "draws": 7, "interval": "credible"}
+        predicted = client.post(path, json=body).json()
         np.testing.assert_allclose(answer["mean"][point], np.mean(predicted["mean"]))
         ice = answer["ice"]
         np.testing.assert_allclose([curve[point] for curve in ice["mean"]], predicted["mean"])
@@ -104,11 +104,11 @@ def test_accumulated_effects_are_those_of_the_notebook(client, model):
         answer = client.post(path, json={"feature": "size", "level": [0.5, 0.9], "columns": columns})
         assert answer.status_code == 200, answer.text
         expected = posterior.accumulated_effects("size", columns, [0.5, 0.9])
-        told = answer.json()
-        assert (told["grid"], told["rows"]) == (expected.grid, expected.rows.tolist())
-        assert told["mean"] == expected.mean.tolist()
-        assert told["intervals"][1]["upper"] == expected.intervals[1].upper.tolist()
+        document = answer.json()
+        assert (document["grid"], document["rows"]) == (expected.grid, expected.rows.tolist())
+        assert document["mean"] == expected.mean.tolist()
+        assert document["intervals"][1]["upper"] == expected.intervals[1].upper.tolist()
     for feature in ("colour", "weight"):
-        told = problem(client.post(path, json={"feature": feature}), 422)
-        assert told["errors"][0]["column"] == "feature"
+        document = problem(client.post(path, json={"feature": feature}), 422)
+        assert document["errors"][0]["column"] == "feature"
     problem(client.post(path, json={"feature": "size", "draws": 10**9}), 422)

@@ -88,12 +88,12 @@ def test_a_linear_part_is_fitted_and_told(client, settings):
     posterior = Posterior.from_bytes(content)
     again = client.post("/models", content=content, headers={"Content-Type": MEDIA_TYPE}).json()
     rows = {"rows": [{"size": 2.5, "colour": "red"}, {"size": None, "colour": "blue"}]}
-    said = [client.post(f"/models/{model['id']}/predict", json=rows).json() for model in (line, again)]
+    answers = [client.post(f"/models/{model['id']}/predict", json=rows).json() for model in (line, again)]
 
     assert line["settings"]["linear"] is True
     assert ask(client, line, "variable-importance")["linear"] == posterior.linear_part()
     assert ask(client, again, "variable-importance")["linear"] == posterior.linear_part()
-    assert (said[0]["mean"], said[0]["intervals"]) == (said[1]["mean"], said[1]["intervals"])
+    assert (answers[0]["mean"], answers[0]["intervals"]) == (answers[1]["mean"], answers[1]["intervals"])
     noise = ask(client, line, "variable-importance", of="noise")
     assert [each["name"] for each in noise["features"]] != []
     path = f"/models/{line['id']}/partial-dependence"
@@ -114,8 +114,8 @@ def test_importance_ranks_by_held_out_rows(client, settings):
     X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
     y = [float(line[0]) for line in held]
 
-    for asked, loss in (({}, "rmse"), ({"loss": "log_loss"}, "log_loss")):
-        answer = ask(client, model, "variable-importance", **asked)
+    for query, loss in (({}, "rmse"), ({"loss": "log_loss"}, "log_loss")):
+        answer = ask(client, model, "variable-importance", **query)
         assert answer["permutation"] == of_file(client, model).importance(X, y, loss=loss).to_json()
     refused = client.get(f"/models/{model['id']}/variable-importance", params={"loss": "crps"})
     assert refused.status_code == 422

@@ -26,12 +26,12 @@ def model(client, settings) -> dict:
 def rows_of(count, seed=1, shift=0.0, **more):
     """New rows of the process that `table` makes, with outcomes; `more` are columns."""
     rng = np.random.default_rng(seed)
-    made = []
+    rows = []
     for i in range(count):
         size, colour = int(rng.integers(0, 19)), ("red", "green", "blue")[rng.integers(3)]
         y = size / 2 + 3 * (colour == "red") + rng.uniform(-0.25, 0.25) + shift
-        made.append({"size": size, "colour": colour, "y": y} | {name: f(i) for name, f in more.items()})
-    return made
+        rows.append({"size": size, "colour": colour, "y": y} | {name: f(i) for name, f in more.items()})
+    return rows
 
 
 def apart(rows):
@@ -44,9 +44,9 @@ def report(client, rows, model="mine", headers=None, **options):
 
 
 def shown(client, model="mine"):
-    found = client.get(f"/models/{model}/outcomes")
-    assert found.status_code == 200, found.text
-    return found.json()
+    response = client.get(f"/models/{model}/outcomes")
+    assert response.status_code == 200, response.text
+    return response.json()
 
 
 def weeks_ago(number):
@@ -58,22 +58,27 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
     rows = rows_of(40)
     empty = shown(client)
     assert (empty["verdict"], empty["rows"], empty["total"], empty["weeks"]) == ("too_few", 0, None, [])
-    made = report(client, rows)
-    assert made.status_code == 201, made.text
-    assert made.headers["location"] == f"/models/{model['id']}/outcomes"
-    told = made.json()
-    assert (told["rows"], told["replaced"], told["skipped"], told["model_id"]) == (40, 0, 0, model["id"])
+    response = report(client, rows)
+    assert response.status_code == 201, response.text
+    assert response.headers["location"] == f"/models/{model['id']}/outcomes"
+    document = response.json()
+    assert (document["rows"], document["replaced"], document["skipped"], document["model_id"]) == (
+        40,
+        0,
+        0,
+        model["id"],
+    )
     posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
     known = posterior.score(*apart(rows))
-    found = shown(client)
-    assert (found["rows"], found["intervals"], found["target"]) == (40, "predictive", "y")
-    assert found["total"]["log_score"]["observed"] == pytest.approx(known["log_score"])
-    assert found["total"]["rmse"] == pytest.approx(known["rmse"])
-    share = {each["level"]: each["observed"] for each in found["total"]["coverage"]}
+    summary = shown(client)
+    assert (summary["rows"], summary["intervals"], summary["target"]) == (40, "predictive", "y")
+    assert summary["total"]["log_score"]["observed"] == pytest.approx(known["log_score"])
+    assert summary["total"]["rmse"] == pytest.approx(known["rmse"])
+    share = {each["level"]: each["observed"] for each in summary["total"]["coverage"]}
     assert share == {c["level"]: c["coverage"] for c in known["coverage"] if c["level"] in share}
-    assert found["weeks"][0]["figures"] == found["total"]
-    assert sum(each["observed"] for each in found["histogram"]) == pytest.approx(1)
-    assert (told["verdict"], told["text"]) == (found["verdict"], found["text"])
+    assert summary["weeks"][0]["figures"] == summary["total"]
+    assert sum(each["observed"] for each in summary["histogram"]) == pytest.approx(1)
+    assert (document["verdict"], document["text"]) == (summary["verdict"], summary["text"])
 
     columns = pa.Table.from_pylist(rows)
     parquet, arrow = io.BytesIO(), io.BytesIO()
@@ -89,9 +94,9 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
     }
     for kind, body in bodies.items():
         assert client.delete("/models/mine/outcomes").status_code == 204
-        made = client.post("/models/mine/outcomes", content=body, headers={"Content-Type": kind})
-        assert made.status_code == 201, made.text
-        close(shown(client)["total"], found["total"])
+        response = client.post("/models/mine/outcomes", content=body, headers={"Content-Type": kind})
+        assert response.status_code == 201, response.text
+        close(shown(client)["total"], summary["total"])
 
 
 def close(a, b):
@@ -138,8 +143,8 @@ def test_reports_at_the_same_time_count_each_row_once(client, model):
     with ThreadPoolExecutor(4) as pool:
         stored = sorted(pool.map(send, range(4)))
     assert stored == [0, 0, 0, 20]
-    found = shown(client)
-    assert (found["rows"], found["total"]["rows"]) == (20, 20)
+    summary = shown(client)
+    assert (summary["rows"], summary["total"]["rows"]) == (20, 20)
 
 
 def test_outcomes_of_a_background_prediction(client, settings, model):
@@ -147,9 +152,9 @@ def test_outcomes_of_a_background_prediction(client, settings, model):
     new = rows_of(30, seed=5, note=lambda i: f"n{i}")
     lines = "".join(f"{r['size']},{r['colour']},{r['note']}\n" for r in new)
     dataset = post_csv(client, f"size,colour,note\n{lines}").json()
-    made = client.post("/models/mine/predictions", json={"dataset_id": dataset["id"]}).json()
+    prediction = client.post("/models/mine/predictions", json={"dataset_id": dataset["id"]}).json()
     run_units(settings)
-    of = {"prediction_id": made["id"]}
+    of = {"prediction_id": prediction["id"]}
     by_number = [{"n": i + 1, "y": new[i]["y"]} for i in (20, 3, 11)]
     assert report(client, by_number, row="n", **of).status_code == 201
     by_number_total = shown(client)["total"]
@@ -181,21 +186,21 @@ def test_weeks_and_an_alarm(client, model):
     """Good weeks hold; shifted ones raise the alarm with its week, an event, and a figure in the metrics."""
     for week in range(6, 2, -1):
         at = weeks_ago(week)
-        told = report(client, rows_of(20, seed=week, when=lambda _, at=at: at), at="when").json()
-    assert told["verdict"] == "holds", told["text"]
+        answer = report(client, rows_of(20, seed=week, when=lambda _, at=at: at), at="when").json()
+    assert answer["verdict"] == "holds", answer["text"]
     assert len(shown(client)["weeks"]) == 4
     metrics = client.get("/metrics").text
     assert 'bart_watched_models{verdict="holds"} 1.0' in metrics
     for week in (2, 1):
         at = weeks_ago(week)
-        told = report(client, rows_of(30, seed=week, shift=2.0, when=lambda _, at=at: at), at="when").json()
-    assert told["verdict"] == "no_longer_hold"
-    found = shown(client)
-    assert found["alerted_at"] is not None
-    assert found["since"] == found["weeks"][-2]["week"]
-    assert {each["code"] for each in found["reasons"]} >= {"above"}
-    assert found["since"] in found["text"]
-    low = found["weeks"][-1]["figures"]["coverage"][1]
+        answer = report(client, rows_of(30, seed=week, shift=2.0, when=lambda _, at=at: at), at="when").json()
+    assert answer["verdict"] == "no_longer_hold"
+    summary = shown(client)
+    assert summary["alerted_at"] is not None
+    assert summary["since"] == summary["weeks"][-2]["week"]
+    assert {each["code"] for each in summary["reasons"]} >= {"above"}
+    assert summary["since"] in summary["text"]
+    low = summary["weeks"][-1]["figures"]["coverage"][1]
     assert low["observed"] < low["lower"]
     events = client.get(f"/models/{model['id']}/events").json()["items"]
     assert [event["kind"] for event in events].count(reports.ALERT) == 1
@@ -209,25 +214,25 @@ def test_recalibration_by_outcomes(client, model):
     report(client, rows_of(40, seed=1, when=lambda _: weeks_ago(3)), at="when")
     later = rows_of(60, seed=2, shift=1.0)
     assert report(client, later).json()["verdict"] == "no_longer_hold"
-    made = client.post("/models/mine/outcomes/recalibrate", json={})
-    assert made.status_code == 200, made.text
-    told = made.json()
-    assert told["rows"] == 60
-    assert "60 outcomes reported after the fit" in told["claims"][0]["text"]
+    response = client.post("/models/mine/outcomes/recalibrate", json={})
+    assert response.status_code == 200, response.text
+    answer = response.json()
+    assert answer["rows"] == 60
+    assert "60 outcomes reported after the fit" in answer["claims"][0]["text"]
     now = client.get("/models/mine").json()
     assert now["calibration"]["kind"] == "outcomes"
     assert now["id"] == model["id"]
     kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
     again = kept.calibrate(*apart(later))
     assert again.conformal_table.checksum == now["calibration"]["checksum"]
-    found = shown(client)
-    assert (found["verdict"], found["era"], found["alerted_at"]) == ("too_few", 1, None)
-    assert (found["intervals"], found["rows"], found["total"]) == ("calibrated", 100, None)
-    assert [week["era"] for week in found["weeks"]] == [0, 0]
+    summary = shown(client)
+    assert (summary["verdict"], summary["era"], summary["alerted_at"]) == ("too_few", 1, None)
+    assert (summary["intervals"], summary["rows"], summary["total"]) == ("calibrated", 100, None)
+    assert [week["era"] for week in summary["weeks"]] == [0, 0]
     report(client, rows_of(60, seed=3, shift=1.0))
     assert shown(client)["verdict"] == "holds"
-    asked = client.post("/models/mine/outcomes/recalibrate", json={"since": weeks_ago(8)[:10]}).json()
-    assert asked["rows"] == 160
+    refusal = client.post("/models/mine/outcomes/recalibrate", json={"since": weeks_ago(8)[:10]}).json()
+    assert refusal["rows"] == 160
     future = (datetime.now(UTC) + timedelta(weeks=2)).date().isoformat()
     none = client.post("/models/mine/outcomes/recalibrate", json={"since": future})
     assert "9 are needed" in problem(none, 409)["detail"]
@@ -240,9 +245,9 @@ def test_refit_with_outcomes(client, settings):
     rows = rows_of(30, seed=1, id=lambda i: i)
     report(client, rows, key="id")
     report(client, [rows[0] | {"y": 99.5}], key="id", repeated="replace")
-    made = client.post("/models/mine/outcomes/refit", json={}, headers={"Idempotency-Key": "once"})
-    assert made.status_code == 202, made.text
-    fresh = made.json()
+    response = client.post("/models/mine/outcomes/refit", json={}, headers={"Idempotency-Key": "once"})
+    assert response.status_code == 202, response.text
+    fresh = response.json()
     assert fresh["name"] == "mine"
     assert fresh["id"] != model["id"]
     assert {**fresh["settings"]} == {**model["settings"]}
@@ -282,8 +287,8 @@ def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
     values = ({"paid": "TRUE", "due": "2026-04-01"}, {"paid": 0}, {"paid": None, "due": None}, {"paid": "1"})
     for more in values:
         assert report(client, [rows_of(1)[0] | more]).status_code == 201
-    made = client.post("/models/mine/outcomes/refit", json={}).json()
-    stored = client.get(f"/datasets/{made['dataset_id']}/preview?rows=100").json()["rows"][60:]
+    refit = client.post("/models/mine/outcomes/refit", json={}).json()
+    stored = client.get(f"/datasets/{refit['dataset_id']}/preview?rows=100").json()["rows"][60:]
     assert [row["paid"] for row in stored] == [True, False, None, True]
     assert [row["due"] and row["due"][:10] for row in stored] == ["2026-04-01", None, None, None]
 
@@ -298,9 +303,9 @@ def test_classes_and_counts(client, settings):
     fitted(client, settings, text=of_classes, name="classes", family="categorical", features=["size"])
     rows = [{"size": i % 19, "y": ("red", "green", "mauve")[i % 3]} for i in range(12)]
     assert report(client, rows, model="classes").status_code == 201
-    found = shown(client, "classes")
-    assert (found["intervals"], found["total"]["rmse"]) == ("sets", None)
-    assert found["total"]["brier"] > 0
+    summary = shown(client, "classes")
+    assert (summary["intervals"], summary["total"]["rmse"]) == ("sets", None)
+    assert summary["total"]["brier"] > 0
     counts = "\n".join(["y,size", *(f"{round(float(row[0]))},{row[1]}" for row in body)])
     fitted(client, settings, text=counts, name="counts", family="poisson")
     for _ in range(8):
@@ -345,8 +350,8 @@ def test_owners_and_scopes_are_apart(team, database, settings):
     """Another owner sees no model; a key that reads can't report, one that predicts can't calibrate."""
     ann, bob = bearer(make_key(database, "ann")), bearer(make_key(database, "bob"))
     body = {"rows": rows_of(1)}
-    made = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
-    model = team.post("/models", json={"dataset_id": made["id"], "target": "y"}, headers=ann).json()
+    dataset = team.post("/datasets", content=table().encode(), headers=CSV | ann).json()
+    model = team.post("/models", json={"dataset_id": dataset["id"], "target": "y"}, headers=ann).json()
     path = f"/models/{model['id']}/outcomes"
     for method, where in (("POST", path), ("GET", path), ("DELETE", path), ("POST", f"{path}/recalibrate")):
         problem(team.request(method, where, json=body if where == path else {}, headers=bob), 404)

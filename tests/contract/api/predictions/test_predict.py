@@ -52,11 +52,11 @@ def test_a_fitted_model_answers_with_intervals(client, model, database):
 
 def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, database, monkeypatch):
     """With the same figures. More rows, other draws, a name, and a model that is gone take a thread."""
-    found, at_hand = [], Predictor.at_hand
+    threads, at_hand = [], Predictor.at_hand
 
-    def watched(*asked):
-        found.append(at_hand(*asked))
-        return found[-1]
+    def watched(*arguments):
+        threads.append(at_hand(*arguments))
+        return threads[-1]
 
     monkeypatch.setattr(Predictor, "at_hand", watched)
     first, again = (predict(client, model, rows=ROWS[:1]) for _ in range(2))
@@ -71,7 +71,7 @@ def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, 
     assert client.delete(f"/models/{model['id']}").status_code == 204
     assert predict(client, model, rows=ROWS[:1]).status_code == 404
     at_once = database.engine.dialect.name == "sqlite"
-    assert [each is not None for each in found] == [False, at_once, *[False] * 5]
+    assert [each is not None for each in threads] == [False, at_once, *[False] * 5]
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
@@ -132,13 +132,13 @@ def test_a_model_that_has_not_finished_says_its_state(client):
     """A queued or cancelled model without draws is a 409 with its state, by id and by name."""
     dataset_id = post_csv(client, table()).json()["id"]
     body = {"dataset_id": dataset_id, "target": "y", "name": "soon", **SMALL}
-    made = client.post("/models", json=body).json()
+    model = client.post("/models", json=body).json()
 
-    for ref in (made["id"], "soon"):
+    for ref in (model["id"], "soon"):
         answer = problem(predict(client, ref, rows=ROWS), 409, "model-not-finished")
         assert "queued" in answer["detail"]
-    client.post(f"/models/{made['id']}/cancel")
-    answer = problem(predict(client, made["id"], rows=ROWS), 409, "model-not-finished")
+    client.post(f"/models/{model['id']}/cancel")
+    answer = problem(predict(client, model["id"], rows=ROWS), 409, "model-not-finished")
     assert "cancelled" in answer["detail"]
 
 
@@ -163,8 +163,8 @@ def test_what_the_model_does_not_use_is_ignored_with_a_word(client, model):
     answer = predict(client, model, rows=rows).json()
 
     assert answer["mean"][:3] == predict(client, model, rows=ROWS).json()["mean"]
-    told = " ".join(answer["warnings"])
-    assert all(word in told for word in ("note", "y", "mauve"))
+    warnings = " ".join(answer["warnings"])
+    assert all(word in warnings for word in ("note", "y", "mauve"))
 
 
 BAD_ROWS = {
@@ -193,7 +193,7 @@ def test_json_that_is_no_row_is_refused_with_its_place(client, model):
     """Duplicate keys, NaN and overflowing numbers are refused with column and row."""
     path = f"/models/{model['id']}/predict"
     good = json.dumps(ROWS[0])
-    for bad, told in [
+    for bad, message in [
         ('{"size": 1, "colour": "red", "size": 2}', "twice"),
         ('{"size": NaN, "colour": "red"}', "NaN"),
         ('{"size": -Infinity, "colour": "red"}', "Infinity"),
@@ -203,7 +203,7 @@ def test_json_that_is_no_row_is_refused_with_its_place(client, model):
     ]:
         body = problem(post_json(client, path, f'{{"rows": [{good}, {bad}]}}'), 422, "invalid-request")
         assert places(body) == [("size", 2)]
-        assert told in body["errors"][0]["detail"]
+        assert message in body["errors"][0]["detail"]
     for bad, where in [('{"size": [1, 1e999]}', ("size", 2)), ('{"a": [1], "a": [2]}', ("a", None))]:
         body = problem(post_json(client, path, f'{{"columns": {bad}}}'), 422)
         assert [where] == places(body)
@@ -291,17 +291,17 @@ def test_the_work_of_an_answer_is_bounded(client, model, settings):
     with serving(settings.model_copy(update={"max_predict_work": 5 * 80 * (10 + 100)})) as address:
         path = f"{address}/models/{model['id']}/predict"
         six, five = ({"rows": ROWS[:1] * count, "interval": "credible"} for count in (6, 5))
-        told = problem(client.post(path, json=six), 413)["detail"]
+        detail = problem(client.post(path, json=six), 413)["detail"]
         assert client.post(path, json=five).status_code == 200
         assert client.post(path, json=six | {"draws": 20}).status_code == 200
         assert client.post(path, json={"rows": ROWS[:1] * 40, "target": "mean"}).status_code == 200
         predictive = {"rows": ROWS[:1] * 5, "interval": "predictive"}
         assert client.post(path, json=predictive).status_code == 413
 
-    assert "6 rows x 80 draws x 10 trees" in told
-    assert "at most 5 " in told
-    assert "BARTSERVE_MAX_PREDICT_WORK" in told
-    assert "/predictions" in told
+    assert "6 rows x 80 draws x 10 trees" in detail
+    assert "at most 5 " in detail
+    assert "BARTSERVE_MAX_PREDICT_WORK" in detail
+    assert "/predictions" in detail
 
 
 def test_bodies_answered_directly_are_answered_as_by_the_framework(client, model, monkeypatch):

@@ -56,10 +56,10 @@ def arrow_of(response) -> pa.Table:
 
 def test_every_form_of_body_is_the_same_question(client, model):
     """Equal rows in JSON, CSV, Arrow and Parquet have equal answers, options included."""
-    asked = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "draws": 30, "mcse": True}
+    options = {"level": [0.5, 0.9], "interval": "predictive", "quantiles": [0.1], "draws": 30, "mcse": True}
     rows = pa.table(COLUMNS)
     as_levels = rows.set_column(1, "colour", rows["colour"].dictionary_encode())
-    expected = ask(client, model, **asked).json()
+    expected = ask(client, model, **options).json()
 
     for content, kind in [
         (CSV_ROWS.encode(), CSV),
@@ -74,17 +74,17 @@ def test_every_form_of_body_is_the_same_question(client, model):
         (CSV_ROWS.replace(",", " ").encode(), "text/plain"),
         (parquet(rows), "application/octet-stream"),
     ]:
-        response = send(client, model, content, kind, **asked)
+        response = send(client, model, content, kind, **options)
         assert response.status_code == 200, response.text
         assert response.json() == expected
 
 
 def test_every_form_of_answer_holds_the_same_figures(client, model):
     """All formats have the documented columns and exact floats, with facts in metadata and headers."""
-    asked = {"level": [0.5, 0.975], "quantiles": [0.05], "mcse": True, "rhat": True, "samples": 3}
-    expected = ask(client, model, **asked).json()
-    arrow = arrow_of(ask(client, model, ARROW, **asked))
-    response = ask(client, model, CSV, **asked)
+    options = {"level": [0.5, 0.975], "quantiles": [0.05], "mcse": True, "rhat": True, "samples": 3}
+    expected = ask(client, model, **options).json()
+    arrow = arrow_of(ask(client, model, ARROW, **options))
+    response = ask(client, model, CSV, **options)
     read = pacsv.read_csv(io.BytesIO(response.content))
 
     assert response.headers["content-type"].startswith(CSV)
@@ -157,8 +157,8 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
         )
     coded = posterior.encode(COLUMNS)
     for number in (8, 40):
-        said = posterior.predict(coded, num_draws=number)
-        expected = row_diagnostics.errors(posterior, coded, said)
+        prediction = posterior.predict(coded, num_draws=number)
+        expected = row_diagnostics.errors(posterior, coded, prediction)
         mcse = ask(client, model, mcse=True, draws=number).json()["mcse"]
         assert mcse["mean"] == pytest.approx(expected.mean.tolist(), rel=1e-12)
         assert mcse["intervals"][0]["upper"] == pytest.approx(expected.intervals[0].upper.tolist(), rel=1e-12)
@@ -241,8 +241,8 @@ def test_files_too_large_are_refused(client, model):
 def test_unsupported_content_types_are_refused(client, model):
     """An unsupported content type is a 415 with the supported ones; file options are checked like JSON."""
     for kind in ("text/html", "application/x-www-form-urlencoded", "image/png", ""):
-        told = problem(send(client, model, b"size,colour\n1,red\n", kind), 415)["detail"]
-        assert ARROW in told
+        detail = problem(send(client, model, b"size,colour\n1,red\n", kind), 415)["detail"]
+        assert ARROW in detail
     for name, value in [("level", 2), ("interval", "wide"), ("draws", 0), ("mcse", "x"), ("colour", "red")]:
         body = problem(send(client, model, CSV_ROWS, **{name: value}), 422, "invalid-request")
         assert body["errors"][0]["column"].startswith(name)
@@ -257,27 +257,27 @@ def test_csv_cells_mean_what_they_meant_in_training(client, settings):
         f"{row % 7},{row % 3 + 1},{'true' if row % 2 else 'false'},2026-01-{row % 28 + 1:02},{row}"
         for row in range(60)
     ]
-    made = fitted(client, settings, text="\n".join(lines), columns={"zip": "category"})
+    response = fitted(client, settings, text="\n".join(lines), columns={"zip": "category"})
     plain = {"zip": ["1", "2"], "flag": [True, False], "day": ["2026-01-05", None], "x": [1, 2]}
-    expected = ask(client, made, columns=plain).json()
+    expected = ask(client, response, columns=plain).json()
 
     content = "zip,flag,day,x\n1,TRUE,2026-01-05,1\n2.0,0,?,2e0\n"
-    answer = send(client, made, content)
+    answer = send(client, response, content)
 
     assert answer.status_code == 200, answer.text
     assert answer.json()["mean"] == expected["mean"]
     assert answer.json()["flags"] == [[], [{"column": "day", "flag": "missing"}]]
     bad = "zip,flag,day,x\n1,perhaps,2026-01-05,1\n1,1,yesterday,1\n"
-    assert places(problem(send(client, made, bad), 422)) == [("flag", 1), ("day", 2)]
-    assert places(problem(send(client, made, bad.replace("perhaps", "0")), 422)) == [("day", 2)]
+    assert places(problem(send(client, response, bad), 422)) == [("flag", 1), ("day", 2)]
+    assert places(problem(send(client, response, bad.replace("perhaps", "0")), 422)) == [("day", 2)]
 
 
 @only("sqlite")
 def test_a_model_of_one_feature_takes_a_file_of_one_column(client, settings):
     """A single column needs no delimiter, and an empty line is a missing value."""
-    made = fitted(client, settings, text=table(40), features=["size"])
+    response = fitted(client, settings, text=table(40), features=["size"])
 
-    answer = send(client, made, "size\n3\n\n5\n").json()
+    answer = send(client, response, "size\n3\n\n5\n").json()
 
     assert len(answer["mean"]) == 3
     assert answer["flags"][1] == [{"column": "size", "flag": "missing"}]
@@ -301,21 +301,23 @@ def test_csv_answers_hold_no_formulas(client, settings):
 @only("sqlite")
 def test_query_parameters_beside_json_rows_are_refused(client, settings):
     """Query parameters with JSON rows are refused unless at their defaults; for files they are documented."""
-    made = fitted(client, settings)
-    asked = {
+    response = fitted(client, settings)
+    request = {
         "params": {"interval": "predictive", "decimal": "comma"},
         "json": {"rows": [{"size": 1, "colour": "red"}]},
     }
 
-    refused = problem(client.post(f"/models/{made['id']}/predict", **asked), 422, "invalid-request")
+    refused = problem(client.post(f"/models/{response['id']}/predict", **request), 422, "invalid-request")
 
     assert {fault["column"] for fault in refused["errors"]} == {"interval", "decimal"}
-    row = {"json": asked["json"] | {"interval": "predictive"}}
+    row = {"json": request["json"] | {"interval": "predictive"}}
     usual = {"params": {"level": [0.9], "mcse": False, "target": "all"}}
-    plain, spelt = (client.post(f"/models/{made['id']}/predict", **one) for one in (row, row | usual))
+    plain, spelt = (client.post(f"/models/{response['id']}/predict", **one) for one in (row, row | usual))
     assert (plain.status_code, plain.json()) == (200, spelt.json())
-    told = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"]["parameters"]
-    assert {p["name"] for p in told if p["in"] == "query"} == set(PredictQuery.model_fields)
+    parameters = client.get("/openapi.json").json()["paths"]["/models/{model_id}/predict"]["post"][
+        "parameters"
+    ]
+    assert {p["name"] for p in parameters if p["in"] == "query"} == set(PredictQuery.model_fields)
 
 
 @only("sqlite")
@@ -332,8 +334,8 @@ def test_large_identifiers_keep_their_digits(client, settings):
 
     rounded = post_csv(client, lines).json()
     assert "2^53" in rounded["columns"][0]["note"]
-    asked = {"dataset_id": rounded["id"], "target": "y", "columns": {"id": "category"}}
-    refused = problem(client.post("/models", json=asked), 422)
+    body = {"dataset_id": rounded["id"], "target": "y", "columns": {"id": "category"}}
+    refused = problem(client.post("/models", json=body), 422)
     assert "?kind=id:category" in refused["errors"][0]["detail"]
     problem(
         client.post("/models", json={"dataset_id": rounded["id"], "target": "id", "family": "probit"}), 422
@@ -347,8 +349,8 @@ def test_large_identifiers_keep_their_digits(client, settings):
         levels == post_csv(client, lines, **kinds).json()["columns"][0]["levels"] == [str(one) for one in ids]
     )
 
-    asked = {"dataset_id": posted.json()["id"], "target": "y"} | SMALL
-    model = client.post("/models", json=asked).json()
+    body = {"dataset_id": posted.json()["id"], "target": "y"} | SMALL
+    model = client.post("/models", json=body).json()
     run_units(settings)
     rows = {"id": [*ids, 2**53 + 4], "x": [1, 1, 1, 1]}
     answer = ask(client, model, columns=rows).json()
@@ -387,5 +389,5 @@ def test_a_file_keeps_its_own_columns_and_ids(client, model):
     ]
     problem(send(client, model, rows.encode(), accept=CSV, keep="nr"), 422)
     problem(send(client, model, rows.encode(), keep="*"), 422)
-    taken = rows.replace("id,", "mean,", 1).encode()
-    assert places(problem(send(client, model, taken, accept=CSV, keep="*"), 422)) == [("mean", None)]
+    clashing = rows.replace("id,", "mean,", 1).encode()
+    assert places(problem(send(client, model, clashing, accept=CSV, keep="*"), 422)) == [("mean", None)]

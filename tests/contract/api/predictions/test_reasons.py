@@ -37,9 +37,9 @@ def test_shap_values_are_those_of_the_notebook(client, model):
 def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
     """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
     monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 1e5)
-    told = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
+    refusal = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
-        assert field in str(told["errors"])
+        assert field in str(refusal["errors"])
 
 
 def test_shap_values_of_training_rows(client, model, monkeypatch):
@@ -58,10 +58,10 @@ def test_shap_values_of_training_rows(client, model, monkeypatch):
 def test_shap_values_of_a_row_fit_in_memory(client, model, monkeypatch):
     """Draws times features of one row are bounded, however few rows there are."""
     monkeypatch.setattr("app.services.explanations.shap_values.MAX_DRAWN", 100)
-    asked = {"rows": [{"size": 1, "colour": "red"}], "draws": 50}
-    assert client.post(f"/models/{model['id']}/shap", json=asked).status_code == 200
-    told = problem(client.post(f"/models/{model['id']}/shap", json=asked | {"draws": 51}), 413)
-    assert "fewer draws" in told["detail"]
+    body = {"rows": [{"size": 1, "colour": "red"}], "draws": 50}
+    assert client.post(f"/models/{model['id']}/shap", json=body).status_code == 200
+    refusal = problem(client.post(f"/models/{model['id']}/shap", json=body | {"draws": 51}), 413)
+    assert "fewer draws" in refusal["detail"]
 
 
 def test_contrasts_are_those_of_the_notebook(client, model):
@@ -94,8 +94,8 @@ def test_contrasts_are_those_of_the_notebook(client, model):
 )
 def test_contrasts_that_make_no_sense_are_refused_by_name(client, model, body, field):
     """Unknown features, settings of different features and wrong values are refused by name."""
-    told = problem(client.post(f"/models/{model['id']}/contrast", json=body), 422)
-    assert field in str(told["errors"])
+    refusal = problem(client.post(f"/models/{model['id']}/contrast", json=body), 422)
+    assert field in str(refusal["errors"])
 
 
 def test_interactions_are_those_of_the_notebook(client, model):

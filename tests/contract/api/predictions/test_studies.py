@@ -35,13 +35,13 @@ def test_features_are_selected_in_the_background(client, settings, model):
     """A study shows its progress, then the features with shares, thresholds and rules, as the library."""
     response = start(client, "mine", seed=2, level=0.1)
     assert response.status_code == 202, response.text
-    made = response.json()
-    path = f"/studies/{made['id']}"
+    study = response.json()
+    path = f"/studies/{study['id']}"
     assert response.headers["location"] == path
-    assert (made["kind"], made["state"], made["model_id"]) == ("selection", "queued", model["id"])
-    assert (made["request"]["permutations"], made["request"]["seed"]) == (FEWEST, 2)
-    assert made["progress"] == {"fraction": 0, "fits_done": 0, "fits": 10 + FEWEST}
-    assert made["selection"] is None
+    assert (study["kind"], study["state"], study["model_id"]) == ("selection", "queued", model["id"])
+    assert (study["request"]["permutations"], study["request"]["seed"]) == (FEWEST, 2)
+    assert study["progress"] == {"fraction": 0, "fits_done": 0, "fits": 10 + FEWEST}
+    assert study["selection"] is None
     assert run_units(settings) == 3
     done = client.get(path).json()
     assert (done["state"], done["error"]) == ("succeeded", None)
@@ -55,15 +55,15 @@ def test_features_are_selected_in_the_background(client, settings, model):
     X = {"size": [float(line[1]) for line in lines], "colour": [line[2] for line in lines]}
     y = [float(line[0]) for line in lines]
     expected = select_features(X, y, level=0.1, num_permutations=FEWEST, seed=2, target_name="y")
-    found = done["selection"]
-    assert found["level"] == 0.1
-    assert {row["name"]: row["share"] for row in found["features"]} == dict(
+    selection = done["selection"]
+    assert selection["level"] == 0.1
+    assert {row["name"]: row["share"] for row in selection["features"]} == dict(
         zip(expected.names, expected.share, strict=True)
     )
     for rule in ("local", "max", "se"):
-        by = [row["name"] for row in found["features"] if rule in row["selected_by"]]
+        by = [row["name"] for row in selection["features"] if rule in row["selected_by"]]
         assert by == expected.selected(rule)
-        thresholds = {row["name"]: row["thresholds"][rule] for row in found["features"]}
+        thresholds = {row["name"]: row["thresholds"][rule] for row in selection["features"]}
         assert [thresholds[name] for name in expected.names] == expected.threshold(rule).tolist()
 
 
@@ -88,29 +88,29 @@ def test_rows_and_roles_are_those_of_the_model(client, settings, target, setting
     )
     features = ["x", "z"]
     model = fitted(client, settings, text=text, target=target, features=features, seed=5, **settings_of_fit)
-    made = start(client, model, seed=7).json()
+    study = start(client, model, seed=7).json()
     run_units(settings)
-    done = client.get(f"/studies/{made['id']}").json()
+    done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
     seen = np.ones(len(columns["x"]), bool)
     seen[holdout_rows(len(seen), settings_of_fit.get("holdout"), 5)] = False
     seen &= [value is not None for value in columns[target]]
-    taken = {
+    training = {
         name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
         for name, v in columns.items()
     }
     expected = select_features(
-        {name: taken[name] for name in features},
-        taken[target],
+        {name: training[name] for name in features},
+        training[target],
         family=model["settings"]["family"],
         num_permutations=FEWEST,
         seed=7,
         target_name=target,
-        **{role: [float(v) for v in taken[settings_of_fit[role]]] for role in roles},
+        **{role: [float(v) for v in training[settings_of_fit[role]]] for role in roles},
     )
-    found = {row["name"]: row["share"] for row in done["selection"]["features"]}
-    assert found == dict(zip(expected.names, expected.share, strict=True))
+    shares = {row["name"]: row["share"] for row in done["selection"]["features"]}
+    assert shares == dict(zip(expected.names, expected.share, strict=True))
 
 
 WRONG_SELECTIONS = [
@@ -147,14 +147,14 @@ def test_refused_models(client, settings, model):
     headers = {"Content-Type": "application/vnd.bartserve.model"}
     imported = client.post("/models", content=file, headers=headers)
     assert imported.status_code == 201, imported.text
-    told = problem(start(client, imported.json()), 409, "conflict")["detail"]
-    assert "imported" in told
+    detail = problem(start(client, imported.json()), 409, "conflict")["detail"]
+    assert "imported" in detail
 
 
 def test_cancelled_and_deleted(client, settings, model, database):
     """A cancel ends a queued study at once; workers of a running one learn of cancel and deletion."""
-    made = start(client, model).json()
-    path = f"/studies/{made['id']}"
+    study = start(client, model).json()
+    path = f"/studies/{study['id']}"
     first, again = client.post(f"{path}/cancel"), client.post(f"{path}/cancel")
     assert (first.status_code, first.json()["state"]) == (200, "cancelled")
     assert first.json() == again.json()
@@ -206,12 +206,12 @@ def test_studies_of_other_owners_are_404(client, database, model):
 @only("sqlite")
 def test_a_study_that_fails_says_why(client, settings, database, model):
     """An error in a fit fails the study with a sentence; the model stays as it is."""
-    made = start(client, model).json()
+    created = start(client, model).json()
     with session_scope(database.engine) as session:
-        study = store.get(session, "local", made["id"])
+        study = store.get(session, "local", created["id"])
         study.request = study.request | {"num_trees": 0}
     run_units(settings)
-    failed = client.get(f"/studies/{made['id']}").json()
+    failed = client.get(f"/studies/{created['id']}").json()
     assert failed["state"] == "failed"
     assert "num_trees" in failed["error"]["detail"].replace(" ", "_")
     assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"

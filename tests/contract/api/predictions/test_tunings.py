@@ -45,33 +45,33 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     features = ["x", "z"]
     model = fitted(client, settings, text=text, target=target, features=features, seed=5, **of_model)
     candidates = [BRIEF, BRIEF | {"prior": {"alpha": 0.5}}]
-    made = start_tuning(client, model, candidates=candidates, seed=7)
-    assert made.status_code == 202, made.text
-    made = made.json()
-    assert (made["kind"], made["selection"], made["tuning"]) == ("tuning", None, None)
-    assert made["progress"] == {"fraction": 0, "fits_done": 0, "fits": 4}
-    assert made["request"]["candidates"] == candidates
+    study = start_tuning(client, model, candidates=candidates, seed=7)
+    assert study.status_code == 202, study.text
+    study = study.json()
+    assert (study["kind"], study["selection"], study["tuning"]) == ("tuning", None, None)
+    assert study["progress"] == {"fraction": 0, "fits_done": 0, "fits": 4}
+    assert study["request"]["candidates"] == candidates
     assert run_units(settings) == 4
-    done = client.get(f"/studies/{made['id']}").json()
+    done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
     seen = np.ones(len(columns["x"]), bool)
     seen[holdout_rows(len(seen), of_model.get("holdout"), 5)] = False
     seen &= [value is not None for value in columns[target]]
-    taken = {
+    training = {
         name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
         for name, v in columns.items()
     }
     roles = {
-        role: [float(v) for v in taken[of_model[role]]]
+        role: [float(v) for v in training[of_model[role]]]
         for role in ("weights", "exposure")
         if role in of_model
     }
     prior = {"prior": of_model["prior"]} if "prior" in of_model else {}
     line = {"linear": False} if model["settings"]["family"] == "gaussian" else {}
     expected = tune(
-        {name: taken[name] for name in features},
-        taken[target],
+        {name: training[name] for name in features},
+        training[target],
         candidates=candidates,
         folds=2,
         seed=7,
@@ -83,15 +83,15 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
         **prior,
         **roles,
     ).to_json()
-    found = done["tuning"]
-    assert without_seconds(found["trials"]) == without_seconds(expected["trials"])
-    assert (found["chosen"], found["folds"]) == (expected["chosen"], 2)
-    chosen = expected["trials"][found["chosen"]]["settings"]
-    assert found["best"] == {"family": model["settings"]["family"], "method": "bart"} | line | chosen | (
+    tuning = done["tuning"]
+    assert without_seconds(tuning["trials"]) == without_seconds(expected["trials"])
+    assert (tuning["chosen"], tuning["folds"]) == (expected["chosen"], 2)
+    chosen = expected["trials"][tuning["chosen"]]["settings"]
+    assert tuning["best"] == {"family": model["settings"]["family"], "method": "bart"} | line | chosen | (
         {"prior": prior["prior"] | chosen.get("prior", {})} if prior else {}
     )
     body = {"dataset_id": model["dataset_id"], "target": target, "missing_target": "leave_out"}
-    again = client.post("/models/estimate", json=body | found["best"])
+    again = client.post("/models/estimate", json=body | tuning["best"])
     assert again.status_code == 200, again.text
 
 
