@@ -126,13 +126,13 @@ def test_an_api_killed_as_it_accepts(database, when):
 
     assert in_a_child(victim) == -signal.SIGKILL
     with session_scope(database.engine, read_only=True) as session:
-        made = list(session.scalars(select(Model.id)))
+        ids = list(session.scalars(select(Model.id)))
         units = session.scalar(select(func.count()).select_from(Unit))
         answers = list(session.scalars(select(IdempotentAnswer)))
-    assert (len(made), units, len(answers)) == ((1, 3, 1) if when == "after" else (0, 0, 0))
+    assert (len(ids), units, len(answers)) == ((1, 3, 1) if when == "after" else (0, 0, 0))
     again = ask()
     assert again.headers.get("idempotent-replayed") == ("true" if when == "after" else None)
     if when == "after":
-        assert again.json()["id"] == made[0]
+        assert again.json()["id"] == ids[0]
     did = {"API at a commit": 1}
     report.add(f"an API killed {when} it accepts on {database.dialect}", did, checked=0, compared=0)

@@ -43,20 +43,20 @@ def test_a_database_killed_in_mid_commit(tmp_path):
         service = Service(database.engine, {}, tmp_path / "log", 0)
         model_id = service.create_model(**TINY)
         database.engine.dispose()
-        told, tell = os.pipe()
+        read_end, tell = os.pipe()
         child = os.fork()
         if child == 0:
-            os.close(told)
+            os.close(read_end)
             _work_on(server.url, model_id, tell)
         os.close(tell)
         crashes = 0
-        while crashes < CRASHES and os.read(told, 1):
-            if crashes == 0 or os.read(told, 1):  # the second commit after the last crash
+        while crashes < CRASHES and os.read(read_end, 1):
+            if crashes == 0 or os.read(read_end, 1):  # the second commit after the last crash
                 time.sleep(COMMIT_SECONDS / 2)
                 server.crash()
                 server.start()
                 crashes += 1
-        while os.read(told, 4096):
+        while os.read(read_end, 4096):
             pass
         assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 

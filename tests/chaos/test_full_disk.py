@@ -68,9 +68,9 @@ def on_a_small_disk(dialect, tmp_path):
 def test_a_full_disk(dialect, tmp_path):
     """A disk that fills up twice during commits: refused changes leave nothing, accepted ones are whole."""
     with on_a_small_disk(dialect, tmp_path) as (service, place, revive):
-        made = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
+        models = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
         service.start_worker()
-        for model_id in made:
+        for model_id in models:
             service.sampling(model_id, 600)
             ballast = fill_up(place)
             time.sleep(FULL_SECONDS)
@@ -81,13 +81,13 @@ def test_a_full_disk(dialect, tmp_path):
         with session_scope(service.engine, read_only=True) as session:
             accepted = list(session.scalars(select(Model.id)))
             assert session.scalar(select(func.count()).select_from(Dataset)) == len(accepted)
-        assert set(made) <= set(accepted)
+        assert set(models) <= set(accepted)
         for model_id in accepted:
             assert service.ended(model_id, 600).state == "succeeded"
             history.check(service.engine, model_id)
             assert {0} == {chain.stalled_attempts for chain in service.chains(model_id)}
-        for model_id in made:
+        for model_id in models:
             assert service.digest(model_id) == service.undisturbed_digest(model_id)
         assert "lost the database" in service.log.read_text()
-        told = f"a full disk under {dialect}"
-        report.add(told, {"full disk": 2}, checked=len(accepted), compared=len(made))
+        scenario = f"a full disk under {dialect}"
+        report.add(scenario, {"full disk": 2}, checked=len(accepted), compared=len(models))

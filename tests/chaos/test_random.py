@@ -83,7 +83,7 @@ class Storm:
     broker: str | None = None
     dataset_id: str = ""
     did: Counter = field(default_factory=Counter)
-    made: list[str] = field(default_factory=list)
+    model_ids: list[str] = field(default_factory=list)
 
     def run(self, count: int) -> None:
         acts = {
@@ -111,15 +111,15 @@ class Storm:
             self.did[name] += 1
 
     def keep_busy(self) -> None:
-        while sum(not self.service.model(model_id).finished_at for model_id in self.made) < OPEN:
-            seed = len(self.made) % 3  # a few fits, each run once undisturbed
-            self.made.append(self.accepted(MODELS | {"seed": seed}))
+        while sum(not self.service.model(model_id).finished_at for model_id in self.model_ids) < OPEN:
+            seed = len(self.model_ids) % 3  # a few fits, each run once undisturbed
+            self.model_ids.append(self.accepted(MODELS | {"seed": seed}))
         self.worker()
 
     def accepted(self, settings) -> str:
         """Return the id of an accepted fit, though the API may be killed while accepting."""
         body = settings | {"dataset_id": self.dataset_id, "target": "y", "moves": "growprune"}
-        headers = {"Idempotency-Key": f"fit {len(self.made)}"}
+        headers = {"Idempotency-Key": f"fit {len(self.model_ids)}"}
         if self.chance.random() < 0.5:  # no client receives this response
             with contextlib.suppress(httpx.TransportError):
                 plain_http.post(
@@ -140,8 +140,8 @@ class Storm:
 
     def chains(self):
         """Return the chains in progress."""
-        found = [chain for model_id in self.made for chain in self.service.chains(model_id)]
-        return [chain for chain in found if chain.state in {"queued", "running"}]
+        all_chains = [chain for model_id in self.model_ids for chain in self.service.chains(model_id)]
+        return [chain for chain in all_chains if chain.state in {"queued", "running"}]
 
     def at_work(self) -> bool:
         """Return whether a living worker has chains that progressed, or all work is done."""
@@ -193,21 +193,21 @@ class Storm:
 
 
 def storm(under, broker, seed, count):
-    found = Storm(under, random.Random(seed), Api(under), broker)
+    attack = Storm(under, random.Random(seed), Api(under), broker)
     try:
-        found.run(count)
+        attack.run(count)
     finally:
-        found.api.kill()
+        attack.api.kill()
     for worker in under.workers:  # sleeping or draining workers play no part in the last phase
         with contextlib.suppress(ProcessLookupError):
             os.killpg(worker.pid, signal.SIGKILL)
     under.start_worker()
     with session_scope(under.engine, read_only=True) as session:
         there = set(session.scalars(select(Model.id)))
-    assert there == set(found.made)  # none twice, and none without an accepted request
-    assert len(there) == len(found.made)
+    assert there == set(attack.model_ids)  # none twice, and none without an accepted request
+    assert len(there) == len(attack.model_ids)
     expected = {}
-    for model_id in found.made:
+    for model_id in attack.model_ids:
         under.ended(model_id, 300)
         history.check(under.engine, model_id)
         settings_seed = under.model(model_id).settings["seed"]
@@ -215,7 +215,9 @@ def storm(under, broker, seed, count):
             expected[settings_seed] = under.undisturbed_digest(model_id)
         assert under.digest(model_id) == expected[settings_seed]
     on = under.engine.dialect.name
-    report.add(f"storm {seed} on {on}", found.did, checked=len(found.made), compared=len(found.made))
+    report.add(
+        f"storm {seed} on {on}", attack.did, checked=len(attack.model_ids), compared=len(attack.model_ids)
+    )
 
 
 FORMS = [SHORT_FORM, pytest.param(LONG_FORM, marks=pytest.mark.long)]
@@ -242,21 +244,21 @@ def test_a_database_and_a_broker_that_crash(tmp_path):
         broker = f"redis+socket://{place}/valkey.sock"
         service = stack.enter_context(make_service(database, broker, tmp_path))
         with valkey_in(place, stop=signal.SIGKILL):
-            made = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
+            models = [service.create_model(**LONG | {"seed": seed}) for seed in range(2)]
             service.start_worker()
             for _ in range(2):
-                service.sampling(made[-1])
+                service.sampling(models[-1])
                 server.crash()
                 database.engine.dispose()
                 time.sleep(0.5)
                 server.start()
         with valkey_in(place):
-            ends = {service.ended(model_id, 300).state for model_id in made}
+            ends = {service.ended(model_id, 300).state for model_id in models}
             service.stop()
 
         assert ends == {"succeeded"}
-        for model_id in made:
+        for model_id in models:
             history.check(database.engine, model_id)
             assert service.digest(model_id) == service.undisturbed_digest(model_id)
         did = {"database": 2, "broker": 1}
-        report.add("a crashing database and broker", did, checked=len(made), compared=len(made))
+        report.add("a crashing database and broker", did, checked=len(models), compared=len(models))

@@ -158,7 +158,7 @@ def test_a_page_recovers_when_the_service_or_the_network_was_away(window, servic
         client.cancel(model)
         window.until(lambda: page.query_selector("text=Retry") is not None)
         client.delete_model(model)
-    window.trouble = [told for told in window.trouble if not any(word in told for word in CUT)]
+    window.trouble = [message for message in window.trouble if not any(word in message for word in CUT)]
 
 
 def _iteration(page: Any) -> float:
@@ -175,7 +175,7 @@ def test_a_refused_upload_says_why_on_the_spot(window):
     page.wait_for_selector("[data-upload-problem] [role=alert]")
     assert "a" in page.inner_text("[data-upload-problem]")
     assert page.is_enabled("button:has-text('Upload')")
-    window.trouble = [told for told in window.trouble if "422" not in told]  # the refusal
+    window.trouble = [message for message in window.trouble if "422" not in message]  # the refusal
 
 
 @pytest.mark.slow
@@ -212,13 +212,13 @@ def test_an_upload_shows_how_far_it_is(window):
     page.click("button:has-text('Upload')")
     page.wait_for_url("**/ui/datasets/ds_*")
     assert page.inner_text("h1") == "slow"
-    told = json.loads(page.evaluate("sessionStorage.getItem('told')"))
-    assert told[0][0] == "Sending"
-    sent = [(int(words.removeprefix("Sending: ").removesuffix("%")), bar) for words, bar in told[1:-1]]
+    fractions = json.loads(page.evaluate("sessionStorage.getItem('told')"))
+    assert fractions[0][0] == "Sending"
+    sent = [(int(words.removeprefix("Sending: ").removesuffix("%")), bar) for words, bar in fractions[1:-1]]
     assert len(sent) >= 4
     assert sent == sorted(sent)
     assert all(abs(bar - share / 100) <= 0.1 for share, bar in sent)
-    assert told[-1][0] == "Reading the table"
+    assert fractions[-1][0] == "Reading the table"
     window.go("/ui/datasets")
     assert len(page.query_selector_all("th a:has-text('slow')")) == 1  # the stopped upload left nothing
 
@@ -254,19 +254,19 @@ def test_the_keyboard_reaches_everything(window):
     page.keyboard.press("Enter")
     assert page.evaluate("document.activeElement.id") == "main"
     window.go("/ui/datasets")
-    wanted = page.evaluate(
+    reachable = page.evaluate(
         "[...document.querySelectorAll('a, button, input, select, summary')]"
         ".filter(e => e.checkVisibility() && e.type !== 'hidden').length"
     )
     reached = 0
-    for _ in range(wanted + 20):
+    for _ in range(reachable + 20):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement === document.body"):
             break
         reached += 1
         outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
         assert outline not in {"none", ""}
-    assert reached >= wanted
+    assert reached >= reachable
 
 
 @pytest.mark.slow
@@ -331,4 +331,4 @@ def test_the_service_and_the_reference_open(window):
     window.go("/ui/models/mdl_none")
     assert window.page.inner_text("h1") == "Not found"
     window.shoot("not-found")
-    window.trouble = [told for told in window.trouble if "404" not in told]
+    window.trouble = [message for message in window.trouble if "404" not in message]

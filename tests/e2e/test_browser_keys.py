@@ -25,7 +25,7 @@ def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
     schema.migrate(url)
     engine = make_engine(url)
     with session_scope(engine) as session:
-        made = {
+        secrets = {
             name: keys.create(session, name=name, owner="team", scopes=scopes, lasts=None).secret
             for name, scopes in (("ann", [*keys.SCOPES]), ("bob", ["read"]))
         }
@@ -37,7 +37,7 @@ def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
             worker.draining = state == "drains"
             worker.beat_at = time.time() + (-3600 if state == "is gone" else 3600)
     with serving(Settings(database_url=url, host="0.0.0.0")) as address:
-        yield address, made
+        yield address, secrets
     engine.dispose()
 
 
@@ -45,7 +45,7 @@ def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
 def window(chromium, team) -> Iterator[Watched]:  # noqa: F811  the fixture of that name
     for window in watched(chromium, team[0]):
         yield window
-        window.trouble = [told for told in window.trouble if not any(word in told for word in TOLD)]
+        window.trouble = [message for message in window.trouble if not any(word in message for word in TOLD)]
 
 
 def sign_in(window: Watched, key: str) -> None:

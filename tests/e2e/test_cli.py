@@ -24,7 +24,7 @@ CAR = [
 
 
 @pytest.fixture(scope="module")
-def asked(service: Up, tmp_path_factory):
+def run(service: Up, tmp_path_factory):
     """Run documented command lines on the service, with its fitted model `cars`."""
     folder = tmp_path_factory.mktemp("cli")
     (folder / "cars.csv").write_bytes(CARS.read_bytes())
@@ -46,190 +46,190 @@ def asked(service: Up, tmp_path_factory):
     return ask
 
 
-def test_fit_shows_bars_the_verdict_and_the_next_step(asked, service):
+def test_fit_shows_bars_the_verdict_and_the_next_step(run, service):
     """The output has the data, a bar per chain, the verdict and the next command."""
-    shown = asked.fitted
-    assert f"service   {service.address}" in shown
-    assert "data      cars.csv: 397 rows, 9 columns, 5 missing in horsepower" in shown
-    assert re.search(r"chain 1 .*100%.*done", shown)
-    assert re.search(r"verdict   (converged|approximate|not converged): R-hat", shown)
-    assert re.search(r"held out  79 rows it never saw: RMSE \d", shown)
-    assert re.search(r"honest\?   90% predictive intervals contain \d+% of them", shown)
-    assert "next      bartserve predict cars NEW_ROWS.csv" in shown
+    fitted = run.fitted
+    assert f"service   {service.address}" in fitted
+    assert "data      cars.csv: 397 rows, 9 columns, 5 missing in horsepower" in fitted
+    assert re.search(r"chain 1 .*100%.*done", fitted)
+    assert re.search(r"verdict   (converged|approximate|not converged): R-hat", fitted)
+    assert re.search(r"held out  79 rows it never saw: RMSE \d", fitted)
+    assert re.search(r"honest\?   90% predictive intervals contain \d+% of them", fitted)
+    assert "next      bartserve predict cars NEW_ROWS.csv" in fitted
 
 
-def test_predict_writes_csv_or_a_row_of_pairs(asked):
+def test_predict_writes_csv_or_a_row_of_pairs(run):
     """A file of rows gives CSV on stdout or in a file; NAME=VALUE pairs are one row."""
-    piped = asked("bartserve predict cars new.csv --level 0.5 --level 0.9")
+    piped = run("bartserve predict cars new.csv --level 0.5 --level 0.9")
     assert piped.returncode == 0, piped.stderr
     rows = list(csv.DictReader(io.StringIO(piped.stdout)))
     figures = ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "flags", "interval"]
-    with (asked.folder / "new.csv").open() as file:
+    with (run.folder / "new.csv").open() as file:
         sent = list(csv.DictReader(file))
     assert list(rows[0]) == [*sent[0], *figures]
     assert [float(row["weight"]) for row in rows] == [float(row["weight"]) for row in sent]
-    kept = asked("bartserve predict cars new.csv --keep year --keep weight --level 0.5 --level 0.9")
+    kept = run("bartserve predict cars new.csv --keep year --keep weight --level 0.5 --level 0.9")
     assert kept.stdout.splitlines()[0] == ",".join(["weight", "year", *figures])
-    bare = asked("bartserve predict cars new.csv --keep '' --level 0.5 --level 0.9")
+    bare = run("bartserve predict cars new.csv --keep '' --level 0.5 --level 0.9")
     assert bare.stdout.splitlines()[0] == ",".join(figures)
     assert len(rows) == 30
     assert all(float(row["lower_90"]) < float(row["mean"]) < float(row["upper_90"]) for row in rows)
 
-    written = asked("bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv")
-    assert (asked.folder / "predicted.csv").read_text() == piped.stdout
+    written = run("bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv")
+    assert (run.folder / "predicted.csv").read_text() == piped.stdout
     assert "predicted.csv: 30 rows" in written.stderr
 
-    one = asked(f"bartserve predict cars {' '.join(CAR)} --interval credible")
+    one = run(f"bartserve predict cars {' '.join(CAR)} --interval credible")
     assert one.returncode == 0, one.stderr
     assert len(one.stdout.splitlines()) == 2
 
 
 @pytest.mark.slow
-def test_features_are_selected(asked):
+def test_features_are_selected(run):
     """`models select` shows progress and a table of features, or JSON; what is out of range is refused."""
-    shown = asked("bartserve models select cars --permutations 20 --seed 1")
-    assert shown.returncode == 0, shown.stderr
-    assert re.search(r"fits .*100%", shown.stderr)
-    head, *rows = shown.stdout.splitlines()
+    printed = run("bartserve models select cars --permutations 20 --seed 1")
+    assert printed.returncode == 0, printed.stderr
+    assert re.search(r"fits .*100%", printed.stderr)
+    head, *rows = printed.stdout.splitlines()
     assert head.split() == ["feature", "share", "max", "se", "local", "selected", "by"]
     assert {row.split()[0] for row in rows} >= {"weight", "year"}
-    as_json = asked("bartserve models select cars --permutations 20 --seed 1 --json")
+    as_json = run("bartserve models select cars --permutations 20 --seed 1 --json")
     (first, *_) = json.loads(as_json.stdout)["selection"]["features"]
     assert rows[0].split()[:2] == [first["name"], f"{first['share']:.4f}"]
-    wrong = asked("bartserve models select cars --permutations 5")
+    wrong = run("bartserve models select cars --permutations 5")
     assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
 
 
-def test_times_are_fitted_and_their_curves_printed(asked):
+def test_times_are_fitted_and_their_curves_printed(run):
     """`fit --event` and `survival`: curves of a row or a file as CSV or JSON; bad times are refused."""
     x = [0.02 * k for k in range(50)]
     lines = [f"{a:.2f},{1 + 3 * a + k % 5 / 2:.2f},{int(k % 3 > 0)}" for k, a in enumerate(x)]
-    (asked.folder / "times.csv").write_text("x,days,seen\n" + "\n".join(lines) + "\n")
-    fitted = asked(f"bartserve fit times.csv --target days --event seen --holdout 0.2 {shlex.join(FAST)}")
+    (run.folder / "times.csv").write_text("x,days,seen\n" + "\n".join(lines) + "\n")
+    fitted = run(f"bartserve fit times.csv --target days --event seen --holdout 0.2 {shlex.join(FAST)}")
     assert fitted.returncode == 0, fitted.stderr
     assert "integrated Brier score" in fitted.stdout
-    head, first, second = asked("bartserve survival times x=0.5 --times 1,3").stdout.splitlines()
+    head, first, second = run("bartserve survival times x=0.5 --times 1,3").stdout.splitlines()
     assert head == "row,time,survival,lower,upper"
     assert float(first.split(",")[2]) > float(second.split(",")[2])
-    (asked.folder / "rows.csv").write_text("x\n0.1\n0.9\n")
-    written = asked("bartserve survival times rows.csv --output curves.csv")
+    (run.folder / "rows.csv").write_text("x\n0.1\n0.9\n")
+    written = run("bartserve survival times rows.csv --output curves.csv")
     assert "100 lines" in written.stderr
-    shown = json.loads(asked("bartserve survival times rows.csv --times 2 --json").stdout)
-    assert shown["median"]["value"][0] < shown["median"]["value"][1]
+    curves = json.loads(run("bartserve survival times rows.csv --times 2 --json").stdout)
+    assert curves["median"]["value"][0] < curves["median"]["value"][1]
     for wrong, code in (("--times soon", 2), ("--times 3,1", 1)):
-        assert asked(f"bartserve survival times x=0.5 {wrong}").returncode == code
+        assert run(f"bartserve survival times x=0.5 {wrong}").returncode == code
 
 
-def test_counts_are_fitted_and_predicted_with_their_exposures(asked):
+def test_counts_are_fitted_and_predicted_with_their_exposures(run):
     """`fit --exposure`: means grow with it, bounds and quantiles are counts; scores tell of zeros."""
     days = [1 + k % 4 for k in range(80)]
     lines = [f"{k % 10},{day},{(k * 7) % (day * (1 + k % 10 // 4) + 1)}" for k, day in enumerate(days)]
-    (asked.folder / "calls.csv").write_text("x,days,y\n" + "\n".join(lines) + "\n")
+    (run.folder / "calls.csv").write_text("x,days,y\n" + "\n".join(lines) + "\n")
     settings = f"--set family=negative-binomial --exposure days --holdout 0.2 --seed 1 {shlex.join(FAST)}"
-    fitted = asked(f"bartserve fit calls.csv --target y {settings}")
+    fitted = run(f"bartserve fit calls.csv --target y {settings}")
     assert fitted.returncode == 0, fitted.stderr
     assert re.search(r"\d+% zeros where \d+% were predicted", fitted.stdout), fitted.stdout
-    (asked.folder / "rows.csv").write_text("x,days\n5,1\n5,4\n")
-    short, long = csv.DictReader(io.StringIO(asked("bartserve predict calls rows.csv --quantile 0.5").stdout))
+    (run.folder / "rows.csv").write_text("x,days\n5,1\n5,4\n")
+    short, long = csv.DictReader(io.StringIO(run("bartserve predict calls rows.csv --quantile 0.5").stdout))
     assert float(long["mean"]) == pytest.approx(4 * float(short["mean"]))
     for row in (short, long):
         bounds = [float(row[name]) for name in ("lower_90", "quantile_50", "upper_90")]
         assert bounds == sorted(round(bound) for bound in bounds)
-    bare = asked("bartserve predict calls x=5")
+    bare = run("bartserve predict calls x=5")
     assert (bare.returncode, "exposure of 1" in bare.stderr) == (0, True)
-    wrong = asked("bartserve fit calls.csv --target y --set family=gaussian --exposure days")
+    wrong = run("bartserve fit calls.csv --target y --set family=gaussian --exposure days")
     assert (wrong.returncode, "exposure" in wrong.stderr) == (1, True)
 
 
-def test_groups_are_fitted_and_printed(asked):
+def test_groups_are_fitted_and_printed(run):
     """--groups and --slopes reach the fit; `models groups` prints both, or says there are none."""
     lines = (f"{k % 10},{'abcdef'[k % 6]},{(k % 6) + (k % 10) * (k % 6 - 2) + k % 3}\n" for k in range(120))
-    (asked.folder / "visits.csv").write_text("day,site,y\n" + "".join(lines))
+    (run.folder / "visits.csv").write_text("day,site,y\n" + "".join(lines))
     fit = f"bartserve fit visits.csv --target y --groups site --slopes day --seed 1 {shlex.join(FAST)}"
-    fitted = asked(fit)
+    fitted = run(fit)
     assert fitted.returncode == 0, fitted.stderr + fitted.stdout
-    shown = asked("bartserve models groups visits")
-    assert "site: standard deviation" in shown.stdout
-    assert "site: slope of day, standard deviation" in shown.stdout
-    (found,) = json.loads(asked("bartserve models groups visits --json").stdout)
-    assert [group["group"] for group in found["slopes"][0]["groups"]] == list("abcdef")
-    assert found["slopes"][0]["groups"][0]["mean"] < found["slopes"][0]["groups"][5]["mean"]
-    assert "has no groups" in asked("bartserve models groups cars").stdout
+    printed = run("bartserve models groups visits")
+    assert "site: standard deviation" in printed.stdout
+    assert "site: slope of day, standard deviation" in printed.stdout
+    (grouping,) = json.loads(run("bartserve models groups visits --json").stdout)
+    assert [group["group"] for group in grouping["slopes"][0]["groups"]] == list("abcdef")
+    assert grouping["slopes"][0]["groups"][0]["mean"] < grouping["slopes"][0]["groups"][5]["mean"]
+    assert "has no groups" in run("bartserve models groups cars").stdout
 
 
-def test_settings_are_tuned(asked):
+def test_settings_are_tuned(run):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'
-    shown = asked(f"bartserve models tune cars --folds 2 --candidates '{tried}'")
-    assert shown.returncode == 0, shown.stderr
-    assert '{"num_trees": 5' in shown.stdout
-    assert '"num_draws": 10' in shown.stderr.split("best ")[1]
-    as_json = asked(f"bartserve models tune cars --folds 2 --candidates '{tried}' --json")
+    printed = run(f"bartserve models tune cars --folds 2 --candidates '{tried}'")
+    assert printed.returncode == 0, printed.stderr
+    assert '{"num_trees": 5' in printed.stdout
+    assert '"num_draws": 10' in printed.stderr.split("best ")[1]
+    as_json = run(f"bartserve models tune cars --folds 2 --candidates '{tried}' --json")
     assert len(json.loads(as_json.stdout)["tuning"]["trials"]) == 2
-    wrong = asked("bartserve models tune cars --candidates '[{'")
+    wrong = run("bartserve models tune cars --candidates '[{'")
     assert (wrong.returncode, "JSON" in wrong.stderr) == (2, True)
 
 
-def test_parts_of_the_model_are_settings(asked):
+def test_parts_of_the_model_are_settings(run):
     """`--set` takes noise, the linear part and transforms; a value that does not exist is refused."""
     parts = "--set noise=forest --set linear=true --set transform=log"
-    made = asked(f"bartserve fit cars.csv --target mpg --name parts {parts} {shlex.join(FAST)}")
-    assert made.returncode == 0, made.stderr
-    shown = json.loads(asked("bartserve models show parts --json").stdout)["settings"]
-    assert (shown["noise"], shown["linear"], shown["transform"]) == ("forest", True, "log")
-    wrong = asked("bartserve fit cars.csv --target mpg --set noise=forests")
+    fitted = run(f"bartserve fit cars.csv --target mpg --name parts {parts} {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr
+    settings = json.loads(run("bartserve models show parts --json").stdout)["settings"]
+    assert (settings["noise"], settings["linear"], settings["transform"]) == ("forest", True, "log")
+    wrong = run("bartserve fit cars.csv --target mpg --set noise=forests")
     assert (wrong.returncode, "noise" in wrong.stderr) == (1, True)
 
 
-def test_intervals_are_calibrated(asked):
+def test_intervals_are_calibrated(run):
     """`models calibrate` prints what the intervals claim, or JSON; predictions then have them."""
-    made = asked(f"bartserve fit cars.csv --target mpg --name sure {shlex.join(FAST)}")
-    assert made.returncode == 0, made.stderr
-    early = asked("bartserve predict sure new.csv --interval calibrated")
+    fitted = run(f"bartserve fit cars.csv --target mpg --name sure {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr
+    early = run("bartserve predict sure new.csv --interval calibrated")
     assert (early.returncode, "calibrate" in early.stderr) == (1, True)
-    shown = asked("bartserve models calibrate sure")
-    assert shown.returncode == 0, shown.stderr
-    assert "90%" in shown.stdout
-    assert "No guarantee goes with it" in " ".join(shown.stdout.split())
-    assert asked("bartserve predict sure new.csv --interval calibrated").returncode == 0
-    as_json = asked("bartserve models calibrate sure --json")
+    printed = run("bartserve models calibrate sure")
+    assert printed.returncode == 0, printed.stderr
+    assert "90%" in printed.stdout
+    assert "No guarantee goes with it" in " ".join(printed.stdout.split())
+    assert run("bartserve predict sure new.csv --interval calibrated").returncode == 0
+    as_json = run("bartserve models calibrate sure --json")
     assert json.loads(as_json.stdout)["kind"] == "folds"
 
 
-def test_ambiguities_of_a_file_are_settled_by_options(asked):
+def test_ambiguities_of_a_file_are_settled_by_options(run):
     """`--read` and `--kind` settle a file's ambiguities, for training and prediction."""
-    lines = (asked.folder / "new.csv").read_text().splitlines()
+    lines = (run.folder / "new.csv").read_text().splitlines()
     text = "\n".join([lines[0], *lines[1:]]).replace(",", ";").replace(";97.0;", ";97,000;")
     european = re.sub(r"(\d)\.(\d+)", r"\1,\2", text)
-    (asked.folder / "european.csv").write_text(european)
+    (run.folder / "european.csv").write_text(european)
 
-    said = asked("bartserve predict cars european.csv --read decimal=comma --read separator=semicolon")
+    refused = run("bartserve predict cars european.csv --read decimal=comma --read separator=semicolon")
 
-    assert said.returncode == 0, said.stderr
-    assert said.stdout == asked("bartserve predict cars new.csv").stdout
-    wrong = asked("bartserve predict cars european.csv --read decimal=dot")
+    assert refused.returncode == 0, refused.stderr
+    assert refused.stdout == run("bartserve predict cars new.csv").stdout
+    wrong = run("bartserve predict cars european.csv --read decimal=dot")
     assert wrong.returncode == 1
     assert "decimal" in wrong.stderr
-    (asked.folder / "open.csv").write_text("size;city\n" + "1,234;7\n2,345;9\n" * 10)
-    left = asked("bartserve datasets upload open.csv")
+    (run.folder / "open.csv").write_text("size;city\n" + "1,234;7\n2,345;9\n" * 10)
+    left = run("bartserve datasets upload open.csv")
     assert re.search(r"size +(category|text)", left.stdout)
-    told = asked("bartserve datasets upload open.csv --read decimal=comma --kind city=category")
-    assert re.search(r"size +number .*2\.345", told.stdout)
-    assert re.search(r"city +category", told.stdout)
-    assert asked("bartserve fit open.csv --target size --read decimal").returncode == 2
-    for dataset in (left, told):
-        asked(f"bartserve datasets delete {dataset.stdout.split()[1]}")
+    uploaded = run("bartserve datasets upload open.csv --read decimal=comma --kind city=category")
+    assert re.search(r"size +number .*2\.345", uploaded.stdout)
+    assert re.search(r"city +category", uploaded.stdout)
+    assert run("bartserve fit open.csv --target size --read decimal").returncode == 2
+    for dataset in (left, uploaded):
+        run(f"bartserve datasets delete {dataset.stdout.split()[1]}")
 
 
 @pytest.mark.slow
-def test_classes_are_found_fitted_and_predicted(asked):
+def test_classes_are_found_fitted_and_predicted(run):
     """A target of two classes needs no option; probabilities, credible intervals and scores are printed."""
     rows = [f"{x},{'high' if (x * 7) % 13 > 6 else 'low'}" for x in range(60)]
-    (asked.folder / "two.csv").write_text("\n".join(["x,y", *rows]) + "\n")
+    (run.folder / "two.csv").write_text("\n".join(["x,y", *rows]) + "\n")
 
-    fitted = asked(f"bartserve fit two.csv --target y --holdout 0.2 {shlex.join(FAST)}")
-    answer = asked("bartserve predict two x=.5")
-    shown = asked("bartserve models show two")
+    fitted = run(f"bartserve fit two.csv --target y --holdout 0.2 {shlex.join(FAST)}")
+    answer = run("bartserve predict two x=.5")
+    printed = run("bartserve models show two")
 
     assert fitted.returncode == 0, fitted.stderr
     assert re.search(r"12 rows it never saw: \d+% in the likeliest class, log loss [.\d]+", fitted.stdout)
@@ -237,111 +237,109 @@ def test_classes_are_found_fitted_and_predicted(asked):
     assert "mean      the probability of low" in answer.stderr
     (row,) = csv.DictReader(io.StringIO(answer.stdout))
     assert 0 <= float(row["lower_90"]) <= float(row["mean"]) <= float(row["upper_90"]) <= 1
-    assert "family probit" in shown.stdout
-    assert re.search(r"verdict   .*R-hat [.\d]+ for f", shown.stdout)
-    assert asked("bartserve predict two x=1 --interval predictive").returncode == 1
+    assert "family probit" in printed.stdout
+    assert re.search(r"verdict   .*R-hat [.\d]+ for f", printed.stdout)
+    assert run("bartserve predict two x=1 --interval predictive").returncode == 1
 
 
 @pytest.mark.slow
-def test_a_model_goes_on(asked):
+def test_a_model_goes_on(run):
     """`extend` adds draws and prints the new verdict; impossible requests give one sentence."""
-    asked(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
+    run(f"bartserve fit cars.csv --target mpg --name longer {shlex.join(FAST)}")
 
-    extended = asked("bartserve models extend longer 10")
-    refused = asked("bartserve models retry longer")
+    extended = run("bartserve models extend longer 10")
+    refused = run("bartserve models retry longer")
 
     assert extended.returncode == 0, extended.stderr
     assert "verdict   " in extended.stderr
-    assert "60 draws kept" in asked("bartserve models show longer").stdout
+    assert "60 draws kept" in run("bartserve models show longer").stdout
     assert refused.returncode == 1
     assert "The service refused" in refused.stderr
 
 
-def test_a_misspelt_target_leaves_nothing_behind(asked):
+def test_a_misspelt_target_leaves_nothing_behind(run):
     """A misspelt target gets the nearest column, and the file uploaded for it is removed."""
-    before = _ids(asked("bartserve datasets").stdout)
+    before = _ids(run("bartserve datasets").stdout)
 
-    refused = asked("bartserve fit cars.csv --target mgp")
-    several = asked("bartserve predict cars weight=2171")
+    refused = run("bartserve fit cars.csv --target mgp")
+    several = run("bartserve predict cars weight=2171")
 
     assert refused.returncode == 1
     assert "did you mean mpg?" in refused.stderr
-    assert _ids(asked("bartserve datasets").stdout) == before
+    assert _ids(run("bartserve datasets").stdout) == before
     assert "  displacement: the model needs this column" in several.stderr
 
 
-def test_models_and_datasets_are_listed_shown_saved_and_removed(asked):
+def test_models_and_datasets_are_listed_shown_saved_and_removed(run):
     """Objects are listed, shown by name, saved to a file and deleted."""
-    shown = asked("bartserve models show cars")
-    assert "num_trees 20" in shown.stdout
-    model = re.search(r"\bmdl_\w+", shown.stdout)[0]
-    (line,) = [line for line in asked("bartserve models").stdout.splitlines() if model in line]
+    printed = run("bartserve models show cars")
+    assert "num_trees 20" in printed.stdout
+    model = re.search(r"\bmdl_\w+", printed.stdout)[0]
+    (line,) = [line for line in run("bartserve models").stdout.splitlines() if model in line]
     assert " cars " in line
     assert "succeeded" in line
-    assert asked("bartserve models save cars cars.bart").returncode == 0
-    assert load(asked.folder / "cars.bart").leaf_counts.shape == (2, 50, 20)
+    assert run("bartserve models save cars cars.bart").returncode == 0
+    assert load(run.folder / "cars.bart").leaf_counts.shape == (2, 50, 20)
 
-    uploaded = asked("bartserve datasets upload cars.csv --name spare")
+    uploaded = run("bartserve datasets upload cars.csv --name spare")
     dataset = uploaded.stdout.split()[1]
     assert re.search(r"horsepower +number +5", uploaded.stdout)
-    assert "spare" in asked("bartserve datasets").stdout
-    assert "horsepower" in asked(f"bartserve datasets show {dataset}").stdout
+    assert "spare" in run("bartserve datasets").stdout
+    assert "horsepower" in run(f"bartserve datasets show {dataset}").stdout
     command = (
         f"bartserve datasets amend {dataset} --kind origin=category --missing-in horsepower=165 --missing 97"
     )
-    amended = json.loads(asked(f"{command} --name 'amended [/b]' --json").stdout)
+    amended = json.loads(run(f"{command} --name 'amended [/b]' --json").stdout)
     columns = {column["name"]: column for column in amended["columns"]}
-    assert " amended [/b] " in asked("bartserve datasets").stdout
+    assert " amended [/b] " in run("bartserve datasets").stdout
     assert columns["origin"]["kind"] == "category"
     assert (columns["horsepower"]["missing"] > 5, columns["displacement"]["missing"] > 0) == (True, True)
     assert columns["weight"]["missing"] == 0
-    refused = asked(f"bartserve datasets amend {dataset}")
+    refused = run(f"bartserve datasets amend {dataset}")
     assert (refused.returncode, "nothing changes" in refused.stderr) == (1, True)
-    assert asked(f"bartserve datasets delete {amended['id']}").returncode == 0
-    assert dataset in asked("bartserve datasets show spare").stdout
-    assert asked(f"bartserve datasets delete {dataset}").returncode == 0
-    assert dataset not in asked("bartserve datasets").stdout
+    assert run(f"bartserve datasets delete {amended['id']}").returncode == 0
+    assert dataset in run("bartserve datasets show spare").stdout
+    assert run(f"bartserve datasets delete {dataset}").returncode == 0
+    assert dataset not in run("bartserve datasets").stdout
 
-    again = asked(f"bartserve fit {_dataset_of(asked)} --target mpg --name again --seed 1 {shlex.join(FAST)}")
+    again = run(f"bartserve fit {_dataset_of(run)} --target mpg --name again --seed 1 {shlex.join(FAST)}")
     assert again.returncode == 0, again.stderr
-    model = next(
-        line.split()[0] for line in asked("bartserve models").stdout.splitlines() if " again " in line
-    )
-    refitted = json.loads(asked(f"bartserve models refit {model} --name whole --json").stdout)
+    model = next(line.split()[0] for line in run("bartserve models").stdout.splitlines() if " again " in line)
+    refitted = json.loads(run(f"bartserve models refit {model} --name whole --json").stdout)
     assert (refitted["name"], refitted["settings"]["num_trees"], refitted["holdout"]) == ("whole", 20, None)
     for done in (model, refitted["id"]):
-        assert asked(f"bartserve models delete {done}").returncode == 0
-        assert done not in asked("bartserve models").stdout
+        assert run(f"bartserve models delete {done}").returncode == 0
+        assert done not in run("bartserve models").stdout
 
 
-def test_json_is_the_services_document(asked, service):
+def test_json_is_the_services_document(run, service):
     """With --json stdout is one document, and messages go to stderr."""
-    listed = json.loads(asked("bartserve models --json").stdout)
+    listed = json.loads(run("bartserve models --json").stdout)
     model = next(each for each in listed if each["name"] == "cars")
-    shown = asked("bartserve models show cars --json")
-    assert json.loads(shown.stdout) == model
-    assert service.address in shown.stderr
-    (dataset, *_) = json.loads(asked("bartserve datasets --json").stdout)
-    assert json.loads(asked(f"bartserve datasets show {dataset['id']} --json").stdout)["columns"]
-    predicted = json.loads(asked("bartserve predict cars new.csv --json").stdout)
+    printed = run("bartserve models show cars --json")
+    assert json.loads(printed.stdout) == model
+    assert service.address in printed.stderr
+    (dataset, *_) = json.loads(run("bartserve datasets --json").stdout)
+    assert json.loads(run(f"bartserve datasets show {dataset['id']} --json").stdout)["columns"]
+    predicted = json.loads(run("bartserve predict cars new.csv --json").stdout)
     assert (predicted["model_id"], len(predicted["mean"])) == (model["id"], 30)
-    fitted = asked(f"bartserve fit {model['dataset_id']} --target mpg --name told --json {shlex.join(FAST)}")
+    fitted = run(f"bartserve fit {model['dataset_id']} --target mpg --name told --json {shlex.join(FAST)}")
     assert json.loads(fitted.stdout)["state"] == "succeeded"
     assert "verdict   " in fitted.stderr
-    assert asked("bartserve models delete told").returncode == 0
+    assert run("bartserve models delete told").returncode == 0
 
 
 def _ids(listed: str) -> list[str]:
     return [line.split()[0] for line in listed.splitlines()]
 
 
-def _dataset_of(asked) -> str:
-    lines = asked("bartserve datasets").stdout.splitlines()
+def _dataset_of(run) -> str:
+    lines = run("bartserve datasets").stdout.splitlines()
     return next(line.split()[0] for line in lines if " cars " in line)
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         ("bartserve fit nowhere.csv --target y", "nowhere.csv can't be opened"),
         ("bartserve fit cars.csv --target price", "price"),
@@ -355,10 +353,10 @@ def _dataset_of(asked) -> str:
         ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),
     ],
 )
-def test_errors_are_one_sentence(asked, line, said):
+def test_errors_are_one_sentence(run, line, message):
     """An error ends with exit code 1 and one sentence, without a traceback."""
-    run = asked(line)
+    run = run(line)
 
     assert run.returncode == 1
-    assert said in run.stderr
+    assert message in run.stderr
     assert "Traceback" not in run.stderr + run.stdout

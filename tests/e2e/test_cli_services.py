@@ -37,17 +37,17 @@ def test_a_service_on_the_data_folder_is_found(service, tmp_path):
 
 def test_every_help_has_examples_that_are_commands():
     """Every help text has examples, with commands and options that exist."""
-    found = []
+    examples = []
     alone = ("fit", "predict", "survival", "models", "datasets", "keys", "up", "api", "worker")
     for words in ([], *([one] for one in alone)):
-        shown = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
-        found += re.findall(r"^\s*(bartserve .*?)\s*$", shown, re.MULTILINE)
-    assert len(found) >= 20
-    for line in found:
+        page = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
+        examples += re.findall(r"^\s*(bartserve .*?)\s*$", page, re.MULTILINE)
+    assert len(examples) >= 20
+    for line in examples:
         _, command, *rest = shlex.split(line)
         options = [word for word in rest if word.startswith("--")]
         sub = [rest[0]] if command in {"models", "datasets", "keys"} and rest else []
         helped = bartserve(command, *sub, "--help", cwd=Path.cwd())
-        shown = helped.stdout
+        page = helped.stdout
         assert helped.returncode == 0, line
-        assert all(option in shown for option in options), line
+        assert all(option in page for option in options), line

@@ -69,9 +69,9 @@ def test_a_data_frame_a_parquet_file_and_a_compressed_one_are_uploaded(client, t
         frame.to_csv(file, index=False)
 
     for data in (frame, tmp_path / "t.parquet", tmp_path / "t.csv.gz"):
-        made = client.upload(data, name="frame")
-        assert made.num_rows == 20
-        assert [(column["name"], column["kind"]) for column in made.columns] == [
+        dataset = client.upload(data, name="frame")
+        assert dataset.num_rows == 20
+        assert [(column["name"], column["kind"]) for column in dataset.columns] == [
             ("x", "number"),
             ("y", "number"),
         ]
@@ -103,16 +103,16 @@ def test_a_file_is_read_as_the_caller_says(client):
 
 def test_pages_are_followed_to_the_end(client):
     """A list longer than a page is read page by page, each item once."""
-    made = {client.upload(b"x,y\n" + b"1,2\n2,3\n" * 6, name=f"page {k}").id for k in range(5)}
+    ids = {client.upload(b"x,y\n" + b"1,2\n2,3\n" * 6, name=f"page {k}").id for k in range(5)}
 
     pages = client._pages
     client._pages = lambda path: _small_pages(client, path)
     try:
-        found = [dataset.id for dataset in itertools.islice(client.datasets(), 5)]
+        listed = [dataset.id for dataset in itertools.islice(client.datasets(), 5)]
     finally:
         client._pages = pages
 
-    assert set(found) == made
+    assert set(listed) == ids
 
 
 def _small_pages(client: Client, path: str) -> Iterator[dict]:
@@ -195,8 +195,8 @@ def test_the_model_explains_itself(client, fitted):
     assert len(dependence["mean"]) == len(dependence["grid"][0])
     pairs = client.interactions(fitted, ["weight", "cylinders", "displacement"])
     assert len(pairs) == 3
-    found = client.contrast(fitted, {"weight": 2500}, {"weight": 3500}, by="cylinders")
-    assert found["average"]["lower"] > 0
+    contrast = client.contrast(fitted, {"weight": 2500}, {"weight": 3500}, by="cylinders")
+    assert contrast["average"]["lower"] > 0
     assert client.accumulated_effects(fitted, "weight")["feature"] == "weight"
     reasons = client.shap(fitted, pd.DataFrame(NEW))
     assert reasons["values"] == client.shap(fitted, NEW)["values"]
@@ -211,9 +211,9 @@ def test_groups_are_told(client, fitted):
     frame = pd.DataFrame({"day": np.arange(120) % 10, "site": np.arange(120) % 6})
     frame["y"] = frame["site"] + frame["day"] * (frame["site"] - 2) + np.arange(120) % 3
     model = client.fit(client.upload(frame), "y", groups=["site"], slopes=["day"], **SHORT)
-    (found,) = client.groups(client.wait(model, seconds=300), level=0.5)
-    assert (found["column"], found["level"], len(found["groups"])) == ("site", 0.5, 6)
-    (slope,) = found["slopes"]
+    (grouping,) = client.groups(client.wait(model, seconds=300), level=0.5)
+    assert (grouping["column"], grouping["level"], len(grouping["groups"])) == ("site", 0.5, 6)
+    (slope,) = grouping["slopes"]
     assert slope["groups"][0]["mean"] < slope["groups"][5]["lower"]
     assert client.groups(fitted) == []
 
@@ -344,14 +344,14 @@ def test_studies(client, fitted):
     """Studies show their progress; a cancelled one raises, a deleted one is gone."""
     told = []
     study = client.select_features(fitted, permutations=20, seed=1)
-    found = client.wait_study(study, progress=lambda now: told.append(now.fits_done), seconds=120)
-    assert (found.state, found.fits_done, found.fits) == ("succeeded", 30, 30)
+    result = client.wait_study(study, progress=lambda now: told.append(now.fits_done), seconds=120)
+    assert (result.state, result.fits_done, result.fits) == ("succeeded", 30, 30)
     assert told == sorted(told)
-    assert set(found.names) >= set(NEW)
-    assert set(found.selected("max")) <= set(found.selected("local"))
+    assert set(result.names) >= set(NEW)
+    assert set(result.selected("max")) <= set(result.selected("local"))
     with pytest.raises(ValueError, match="max, se"):
-        found.selected("most")
-    assert client.study(study).document == found.document
+        result.selected("most")
+    assert client.study(study).document == result.document
     assert study.id in {other.id for other in client.studies(fitted.id)}
     assert list(client.studies("mdl_other")) == []
     again = client.select_features("client-cars", permutations=1000)

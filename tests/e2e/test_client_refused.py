@@ -172,11 +172,11 @@ def test_a_broken_stream_is_taken_up_again():
 
 def test_a_stream_is_read_as_its_format_has_it():
     """Event streams are parsed by their standard: multi-line data, separators, comments, lasting ids."""
-    told = {"detail": {"said": "a\u2028b\u0085c"}, "at": "t"}
+    document = {"detail": {"said": "a\u2028b\u0085c"}, "at": "t"}
     stream = (
         "retry: 5\r\nid: 1\r\nevent: created\r\ndata: {\r\ndata:}\r\n\r\n"
         ": still here\n\n"
-        f"id: 2\nevent: told\ndata: {json.dumps(told, ensure_ascii=False)}\n\n"
+        f"id: 2\nevent: told\ndata: {json.dumps(document, ensure_ascii=False)}\n\n"
         'event: progress\ndata: {"fraction": 0.5}\n\n'
         ": still here\n\n"
         'id: 3\nevent: succeeded\ndata: {"detail": {}}\n\n'
@@ -189,7 +189,7 @@ def test_a_stream_is_read_as_its_format_has_it():
 
     assert [(event.sequence, event.kind, event.detail) for event in events] == [
         (1, "created", {}),
-        (2, "told", told["detail"]),
+        (2, "told", document["detail"]),
         (None, "progress", {"fraction": 0.5}),
         (3, "succeeded", {}),
     ]

@@ -120,8 +120,8 @@ def test_the_image_is_of_two_stages_and_pinned(stack):
     assert user != "root"
     assert all(stack[name]["user"] == f"{uid}:{uid}" for name in OURS)
     assert run.index("USER") < run.index("bartserve warm")
-    told = (ROOT / "docs" / "deploy.md").read_text()
-    assert f"imagetools inspect {stack['postgres']['image']}" in told
+    page = (ROOT / "docs" / "deploy.md").read_text()
+    assert f"imagetools inspect {stack['postgres']['image']}" in page
 
 
 def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
@@ -143,15 +143,18 @@ def test_the_image_starts_what_the_package_has(stack):
     dockerfile = (ROOT / "Dockerfile").read_text()
     (default,) = re.findall(r"^CMD (.*)$", dockerfile, re.MULTILINE)
     commands = [stack[name]["command"] for name in OURS] + [yaml.safe_load(default)]
-    commands += [found.split() for found in re.findall(r"^RUN .*(bartserve warm)$", dockerfile, re.MULTILINE)]
+    commands += [
+        instruction.split()
+        for instruction in re.findall(r"^RUN .*(bartserve warm)$", dockerfile, re.MULTILINE)
+    ]
     assert len(commands) == 5
     for command in commands:
-        shown = CliRunner().invoke(app, [*command[1:2], "--help"])
+        help_page = CliRunner().invoke(app, [*command[1:2], "--help"])
         assert command[0] == "bartserve"
-        assert shown.exit_code == 0, shlex.join(command)
+        assert help_page.exit_code == 0, shlex.join(command)
     settings = {f"BARTSERVE_{name.upper()}" for name in Settings.model_fields}
-    given = set(re.findall(r"BARTSERVE_\w+", dockerfile + (ROOT / "docker-compose.yml").read_text()))
-    assert {name.removesuffix("_FILE") for name in given} <= settings
+    variables = set(re.findall(r"BARTSERVE_\w+", dockerfile + (ROOT / "docker-compose.yml").read_text()))
+    assert {name.removesuffix("_FILE") for name in variables} <= settings
 
 
 @pytest.mark.slow
@@ -170,8 +173,8 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
         if NGINX is not None:
             started.append(running.enter_context(host.running("proxy")))
             port = host.ports["proxy"]
-        made = host.run("api", ["bartserve", "keys", "create", "--name", "test"])
-        client = running.enter_context(Client(f"http://127.0.0.1:{port}", made.stdout.strip()))
+        key = host.run("api", ["bartserve", "keys", "create", "--name", "test"])
+        client = running.enter_context(Client(f"http://127.0.0.1:{port}", key.stdout.strip()))
         eventually(client.ready, 180, "the stack is ready")
 
         dataset = client.upload(b"x,y\n" + b"".join(b"%d,%d\n" % (i, 2 * i + i % 7) for i in range(100)))
@@ -184,7 +187,7 @@ def test_the_stack_trains_and_predicts(stack, database_url, tmp_path):
     assert {process.returncode for process in started} <= {0, -signal.SIGTERM}
     logs = "".join(path.read_text() for path in tmp_path.glob("*.log"))
     assert PASSWORD not in logs
-    assert made.stdout.strip() not in logs
+    assert key.stdout.strip() not in logs
 
 
 @pytest.mark.slow

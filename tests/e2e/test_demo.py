@@ -44,12 +44,12 @@ def test_demo_does_the_main_job_and_the_readme_shows_it():
     assert inside is not None
     assert 80 <= int(inside.group(1)) <= 98
     assert len(re.findall(r"\d+\.\d to \d+\.\d", run.stdout)) == 5
-    shown = re.search(r"```text\n(service.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
-    assert shown is not None
+    output = re.search(r"```text\n(service.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    assert output is not None
     printed = {shape(line) for line in run.stdout.splitlines()}
     missing = [
         line
-        for line in shown.group(1).splitlines()
+        for line in output.group(1).splitlines()
         if not line.startswith(("chain", "service")) and shape(line) not in printed
     ]
     assert not missing

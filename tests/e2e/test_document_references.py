@@ -55,9 +55,9 @@ def test_every_benchmark_has_its_figures():
     """Each benchmark is named again outside the table, beside its figures, on that page or another."""
     _, below = (DOCS / "benchmarks.md").read_text().split("Each file's first lines")
     others = [path.read_text() for path in DOCS.rglob("*.md") if path.name != "benchmarks.md"]
-    shown = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
+    documented = set(re.findall(r"benchmarks/(\w+\.py)", "\n".join([below, *others])))
     scripts = {path.name for path in (ROOT / "benchmarks").glob("*.py") if "__main__" in path.read_text()}
-    lacking = scripts - shown
+    lacking = scripts - documented
     assert not lacking, f"say in docs/benchmarks.md what {lacking} print"
 
 

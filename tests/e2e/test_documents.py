@@ -55,13 +55,13 @@ def curl(command: str, service: Up, known: dict[str, str]) -> dict:
 
 def commands(block: str) -> list[str]:
     """Split a shell block into commands: a backslash or an open quote continues a line."""
-    found, open_ = [], ""
+    blocks, open_ = [], ""
     for line in block.splitlines():
         open_ += line + "\n"
         if not line.endswith("\\") and open_.count("'") % 2 == 0:
-            found.append(open_)
+            blocks.append(open_)
             open_ = ""
-    return found
+    return blocks
 
 
 @pytest.mark.slow
@@ -71,10 +71,10 @@ def test_the_tutorial_runs(place, service, capsys):
     for block in blocks(DOCS / "tutorial.md", "python"):
         exec(compile(block, "tutorial.md", "exec"), session)
     session["bart"].close()
-    shown = capsys.readouterr().out
-    assert re.search(r"\b(converged|approximate|not_converged)$", shown, re.MULTILINE)
-    assert "outside_range" in shown
-    assert "horsepower number 5" in shown
+    output = capsys.readouterr().out
+    assert re.search(r"\b(converged|approximate|not_converged)$", output, re.MULTILINE)
+    assert "outside_range" in output
+    assert "horsepower number 5" in output
     assert np.array_equal(session["before"].mean, session["answer"].mean)
     for block in blocks(DOCS / "tutorial.md", "sh"):
         for command in commands(block):
@@ -90,9 +90,9 @@ def test_the_page_about_the_verdict_runs(place, capsys):
     session["bart"].close()
     assert session["model"].draws > 225  # it was continued until a stop rule held
     assert session["careful"].document["stopped"]["by"] in {"rules", "max_seconds", "max_draws"}
-    shown = capsys.readouterr().out
-    assert re.search(r"^(converged|approximate|not_converged) \[", shown, re.MULTILINE)
-    assert re.search(r"^(converged|approximate|not_converged)$", shown, re.MULTILINE)
+    output = capsys.readouterr().out
+    assert re.search(r"^(converged|approximate|not_converged) \[", output, re.MULTILINE)
+    assert re.search(r"^(converged|approximate|not_converged)$", output, re.MULTILINE)
 
 
 @pytest.mark.slow
@@ -131,9 +131,9 @@ def test_the_page_about_groups_runs():
     assert schools.standard_deviation["mean"] == pytest.approx(0.28, abs=0.005)
     assert schools.share == pytest.approx(0.125, abs=0.005)
     assert schools.mean[schools.groups.index("54")] == pytest.approx(-0.615, abs=0.001)
-    said = posterior.predict(session["pupil"])
-    assert said.mean.round(2).tolist() == [0.39, 0.05]
-    assert said.lower.round(2).tolist() == [-0.85, -1.26]
+    prediction = posterior.predict(session["pupil"])
+    assert prediction.mean.round(2).tolist() == [0.39, 0.05]
+    assert prediction.lower.round(2).tolist() == [-0.85, -1.26]
     new, out = posterior.predict(session["X"][session["left_out"]]), session["y"][session["left_out"]]
     assert np.mean((new.lower <= out) & (out <= new.upper)) == pytest.approx(0.88, abs=0.005)
 
@@ -144,9 +144,9 @@ def test_the_page_about_classes_runs():
     session: dict = {}
     for block in blocks(DOCS / "classes.md", "python"):
         exec(compile(block, "classes.md", "exec"), session)
-    said = session["prediction"]
-    assert said.classes == ("fulltime", "not.work", "parttime")
-    np.testing.assert_allclose(said.mean, [[0.69, 0.24, 0.07], [0.08, 0.75, 0.17]], atol=0.02)
+    prediction = session["prediction"]
+    assert prediction.classes == ("fulltime", "not.work", "parttime")
+    np.testing.assert_allclose(prediction.mean, [[0.69, 0.24, 0.07], [0.08, 0.75, 0.17]], atol=0.02)
     assert session["scores"]["log_loss"] == pytest.approx(0.838, abs=0.005)
 
 
@@ -221,12 +221,12 @@ def test_the_keys_of_the_page_about_deployment(tmp_path, monkeypatch):
     monkeypatch.setenv("BARTSERVE_DATABASE_URL", f"sqlite:///{tmp_path / 'keys.db'}")
     schema.migrate(f"sqlite:///{tmp_path / 'keys.db'}")
     (block,) = blocks(DOCS / "deploy.md", "sh")
-    shown = {}
+    secrets = {}
     for line in block.splitlines():
         ran = CliRunner().invoke(app, shlex.split(line)[1:])
         assert ran.exit_code == 0, (line, ran.output)
-        shown[line] = ran.stdout
-    listed = shown["bartserve keys list"].splitlines()
+        secrets[line] = ran.stdout
+    listed = secrets["bartserve keys list"].splitlines()
     assert listed[0].split()[1:4] == ["name", "owner", "scopes"]
     assert [line.split()[1:4] for line in listed[1:]] == [
         ["ann", "research", "read,predict,train"],
@@ -254,14 +254,14 @@ def with_examples() -> list:
         for package in ("app", "bartserve", "sampler", "worker")
         for path in (ROOT / package).rglob("*.py")
     ]
-    found = [
+    files = [
         path.relative_to(ROOT)
         for path in sorted(sources)
         if re.search(r"^\s*>>> ", path.read_text(), re.MULTILINE)
     ]
     return [
         pytest.param(path, id=str(path), marks=[pytest.mark.slow] * ("Client()" in (ROOT / path).read_text()))
-        for path in found
+        for path in files
     ]
 
 
@@ -271,11 +271,11 @@ def test_the_examples_of_docstrings_run(path, request):
     if "Client()" in (ROOT / path).read_text():
         request.getfixturevalue("place")
     module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
-    runner, said = doctest.DocTestRunner(), []
+    runner, failures = doctest.DocTestRunner(), []
     for example in doctest.DocTestFinder().find(module, globs=rows_at_hand()):
-        runner.run(example, out=said.append)
+        runner.run(example, out=failures.append)
     assert runner.tries > 0
-    assert runner.failures == 0, "".join(said)
+    assert runner.failures == 0, "".join(failures)
 
 
 @pytest.mark.slow

@@ -55,7 +55,7 @@ def test_it_uploads_trains_and_predicts(generated, document, service):
     """The document's examples, sent by the client's functions, have the documented effect."""
     calls = [operation for methods in document["paths"].values() for operation in methods.values()]
     bodies = {call["operationId"]: call.get("requestBody", {}).get("content", {}) for call in calls}
-    shown = {
+    examples = {
         name: content["application/json"]["example"]
         for name, content in bodies.items()
         if "application/json" in content
@@ -63,8 +63,8 @@ def test_it_uploads_trains_and_predicts(generated, document, service):
     models, types = of(generated, "models"), of(generated, "types")
     with generated.Client(base_url=service.address, timeout=300) as client:
 
-        def call(function, /, *given, **named):
-            answer = of(generated, f"api.{function}").sync(*given, client=client, **named)
+        def call(function, /, *body, **named):
+            answer = of(generated, f"api.{function}").sync(*body, client=client, **named)
             assert not isinstance(answer, models.Problem), answer
             return answer
 
@@ -77,18 +77,18 @@ def test_it_uploads_trains_and_predicts(generated, document, service):
             )
         assert (dataset.name, dataset.num_rows, dataset.read_as.quoting) == ("generated-cars", 397, "double")
 
-        asked = shown["create_model"] | SHORT | {"dataset_id": dataset.id, "name": "generated-cars"}
-        fit = call("models.create_model", body=models.ModelRequest.from_dict(asked))
+        request = examples["create_model"] | SHORT | {"dataset_id": dataset.id, "name": "generated-cars"}
+        fit = call("models.create_model", body=models.ModelRequest.from_dict(request))
         eventually(lambda: call("models.get_model", fit.id).finished_at is not None, 300)
         trained = call("models.get_model", "generated-cars")
         assert (trained.id, trained.state, trained.error) == (fit.id, "succeeded", None)
 
-        rows = models.PredictBody.from_dict(shown["predict"])
+        rows = models.PredictBody.from_dict(examples["predict"])
         answer = call("predictions.predict", "generated-cars", body=rows)
         assert answer.model_id == fit.id
         assert [interval.level for interval in answer.intervals] == [0.5, 0.9]
         inner, outer = answer.intervals
         assert outer.lower[0] < inner.lower[0] < answer.mean[0] < inner.upper[0] < outer.upper[0]
 
-        asked = models.DependenceBody.from_dict(shown["compute_partial_dependence"])
-        assert call("explanations.compute_partial_dependence", fit.id, body=asked).features == ["weight"]
+        request = models.DependenceBody.from_dict(examples["compute_partial_dependence"])
+        assert call("explanations.compute_partial_dependence", fit.id, body=request).features == ["weight"]

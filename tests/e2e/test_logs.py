@@ -17,8 +17,8 @@ SECRET = "bart_0123456789_0123456789abcdef0123456789abcdef012345"
 
 def lines(service: Up) -> list[dict]:
     """Return every JSON line written so far."""
-    found = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
-    return [json.loads(line) for line in found]
+    records = [line for line in service.log.read_text().splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in records]
 
 
 def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(service):
@@ -28,12 +28,12 @@ def test_a_request_is_followed_from_the_api_to_the_worker_and_tells_no_data(serv
     """
     rows = "".join(f"{k},{k % 7}.8125091702,town of {k}\n" for k in range(40))
     with plain_http.Client(base_url=service.address, timeout=30) as client:
-        given = {"Authorization": f"Bearer {SECRET}", "X-Request-ID": "a-request.of_mine"}
-        given |= {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
+        headers = {"Authorization": f"Bearer {SECRET}", "X-Request-ID": "a-request.of_mine"}
+        headers |= {"traceparent": f"00-{TRACE}-00f067aa0ba902b7-01"}
         uploaded = client.post(
             "/datasets?name=secret-name",
             content="x,y,z\n" + rows,
-            headers=given | {"Content-Type": "text/csv"},
+            headers=headers | {"Content-Type": "text/csv"},
         )
         settings = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1}
         body = {"dataset_id": uploaded.json()["id"], "target": "y", "name": "named by somebody"} | settings

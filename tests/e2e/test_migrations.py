@@ -28,8 +28,8 @@ def started(url, *words):
 
 def ended(process):
     """Return the exit code and output."""
-    said, _ = process.communicate(timeout=SECONDS)
-    return process.returncode, " ".join(said.split())
+    output, _ = process.communicate(timeout=SECONDS)
+    return process.returncode, " ".join(output.split())
 
 
 def content(engine):
@@ -68,10 +68,10 @@ def test_commands_on_another_schema(database, other):
     if other == "newer":
         commands.append(("migrate",))
     for process in [started(database.url, *words) for words in commands]:
-        code, said = ended(process)
-        assert code == 1, said
-        assert f"The database is at revision {before[2]}" in said
-        assert "Traceback" not in said
+        code, output = ended(process)
+        assert code == 1, output
+        assert f"The database is at revision {before[2]}" in output
+        assert "Traceback" not in output
 
     assert content(engine) == before
     if other == "older":

@@ -26,24 +26,24 @@ def test_from_an_alarm_to_a_model_that_knows_of_it(service, tmp_path):
     first, later = cars[:200].drop(columns="id"), cars[200:320].assign(mpg=lambda table: table.mpg - 8)
     with Client(service.address) as bart:
         model = bart.wait(bart.fit(bart.upload(first), "mpg", name="drifting", **SHORT), seconds=300)
-        told = bart.report_outcomes("drifting", later[:60], key="id")
-        assert (told["rows"], told["verdict"]) == (60, "no_longer_hold")
+        report = bart.report_outcomes("drifting", later[:60], key="id")
+        assert (report["rows"], report["verdict"]) == (60, "no_longer_hold")
         with pytest.raises(ProblemError, match="reported before"):
             bart.report_outcomes(model, later[:1].to_dict("records"), key="id")
         assert bart.report_outcomes(model, later.iloc[60].to_dict(), key="id")["rows"] == 1
         assert "drifting" in [
-            each.name for each in bart.models() if each.document["outcomes"] == told["verdict"]
+            each.name for each in bart.models() if each.document["outcomes"] == report["verdict"]
         ]
 
         later[61:90].to_csv(tmp_path / "later.csv", index=False)
         file = str(tmp_path / "later.csv")
-        code, shown = bartserve(service, "report", "drifting", file, "--key", "id", "--repeated", "skip")
-        assert (code, "29 outcomes" in shown, "no longer hold" in shown) == (0, True, True)
+        code, output = bartserve(service, "report", "drifting", file, "--key", "id", "--repeated", "skip")
+        assert (code, "29 outcomes" in output, "no longer hold" in output) == (0, True, True)
         assert bartserve(service, "show", "drifting", "--check")[0] == 1
-        code, shown = bartserve(service, "show", "drifting", "--json")
-        assert (code, json.loads(shown)["rows"]) == (0, 90)
-        code, shown = bartserve(service, "recalibrate", "drifting")
-        assert (code, "90 outcomes reported after the fit" in shown) == (0, True)
+        code, output = bartserve(service, "show", "drifting", "--json")
+        assert (code, json.loads(output)["rows"]) == (0, 90)
+        code, output = bartserve(service, "recalibrate", "drifting")
+        assert (code, "90 outcomes reported after the fit" in output) == (0, True)
         assert bartserve(service, "show", "drifting", "--check")[0] == 0
         answer = bart.predict("drifting", later[90:].drop(columns=["mpg", "id"]), interval="calibrated")
         inside = (answer.lower <= later[90:].mpg) & (later[90:].mpg <= answer.upper)

@@ -16,8 +16,8 @@ def counted(service, tally: counters.Tally, *labels: str) -> float:
     """Return that counter's total over all workers, or a histogram's number of values."""
     with session_scope(service.engine, read_only=True) as session:
         rows = [worker.counts or {} for worker, _ in workers.last_beats(session)]
-    found = [cells for row in rows for has, cells in counters.cells_of(row, tally) if has == labels]
-    return sum(sum(cells[:-1]) if tally.buckets else cells[0] for cells in found)
+    counts = [cells for row in rows for has, cells in counters.cells_of(row, tally) if has == labels]
+    return sum(sum(cells[:-1]) if tally.buckets else cells[0] for cells in counts)
 
 
 def test_iterations_slices_jobs_and_bells_are_counted(service):

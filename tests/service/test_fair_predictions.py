@@ -79,7 +79,7 @@ class Api:
 def serving(service) -> Iterator[Api]:
     """Run the API of that service's database in a process; `ann` and `ben` are owners with all scopes."""
     with session_scope(service.engine) as session:
-        made = [
+        secrets = [
             keys.create(session, name=owner, owner=owner, scopes=[*keys.ON_PAGES], lasts=None).secret
             for owner in ("ann", "ben")
         ]
@@ -105,7 +105,7 @@ def serving(service) -> Iterator[Api]:
                 stack.enter_context(
                     httpx.Client(base_url=address, headers={"Authorization": f"Bearer {key}"}, timeout=120)
                 )
-                for key in made
+                for key in secrets
             ]
             service.eventually(lambda: clients[0].get("/health/live").is_success)
             yield Api(process, address, *clients)
@@ -212,8 +212,8 @@ def test_small_work_is_done_beside_large_predictions(service):
         assert beside < TIMES * alone + seconds_of_one
 
         many = post_csv(api.ann, "size,colour\n" + "3,red\n5,blue\n" * LONG_ROWS).json()["id"]
-        asked = {"dataset_id": many, "mcse": True, "rhat": True}
-        path = "/predictions/" + api.ann.post(f"/models/{large_model}/predictions", json=asked).json()["id"]
+        body = {"dataset_id": many, "mcse": True, "rhat": True}
+        path = "/predictions/" + api.ann.post(f"/models/{large_model}/predictions", json=body).json()["id"]
 
         def rows_done() -> int:
             return int(api.ann.get(path).json()["progress"]["rows_done"])

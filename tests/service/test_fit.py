@@ -106,12 +106,12 @@ def test_children_of_an_embedded_worker_are_nice(service):
     worker = service.start_worker()
     service.eventually(lambda: len(children(worker)) == 2 + MORE_PROCESSES)
     own = os.getpriority(os.PRIO_PROCESS, worker.pid)
-    wanted = min(own + 10, 19) if service.environment.get("BARTSERVE_REDIS_URL") is None else own
+    niceness = min(own + 10, 19) if service.environment.get("BARTSERVE_REDIS_URL") is None else own
 
     def nice():
         return {os.getpriority(os.PRIO_PROCESS, pid) for pid in children(worker)}
 
-    service.eventually(lambda: nice() == {wanted}, 60)
+    service.eventually(lambda: nice() == {niceness}, 60)
 
 
 @pytest.mark.slow

@@ -105,13 +105,13 @@ def test_a_worker_back_from_the_dead_writes_nothing(service):
 def test_a_wiped_broker_loses_nothing(service, valkey_url):
     """With repeated FLUSHALL of the broker every model is fitted."""
     broker = redis_client(valkey_url)
-    made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
+    models = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
     service.start_worker()
-    while not all(service.model(model_id).finished_at for model_id in made):
+    while not all(service.model(model_id).finished_at for model_id in models):
         broker.flushall()
         time.sleep(0.1)
 
-    assert {"succeeded"} == {service.model(model_id).state for model_id in made}
+    assert {"succeeded"} == {service.model(model_id).state for model_id in models}
 
 
 @pytest.mark.slow
@@ -139,12 +139,12 @@ def test_a_broker_that_went_away_costs_time_only(postgres_server, postgres_templ
     with folder("bartserve-valkey-") as place, contextlib.ExitStack() as stack:
         with valkey_in(place) as broker:
             service = stack.enter_context(make_service(database, broker, tmp_path))
-            made = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
+            models = [service.create_model(**LONG | {"seed": seed}) for seed in range(3)]
             worker = service.start_worker()
-            service.sampling(made[0])
+            service.sampling(models[0])
         time.sleep(1.0)
         with valkey_in(place):
-            ends = {service.ended(model_id, 120).state for model_id in made}
+            ends = {service.ended(model_id, 120).state for model_id in models}
 
             assert ends == {"succeeded"}
             assert worker.poll() is None

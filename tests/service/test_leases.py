@@ -60,13 +60,13 @@ def dialect():
 @pytest.fixture
 def context(database):
     """Return the context of a worker process: this one."""
-    made = Context(
+    result = Context(
         Settings(database_url=database.url, lease_seconds=LEASE, slice_seconds=0.05), "w", forks=False
     )
     chain._last_prepared.clear()
     prediction._last_loaded.clear()
-    yield made
-    made.close()
+    yield result
+    result.close()
 
 
 def slowed(stack, owner, name):
@@ -175,10 +175,10 @@ def test_a_lost_lease_is_called_one(database, context):
 
     split = chain.split
 
-    def taken_over(*given):
+    def taken_over(*arguments):
         with session_scope(database.engine) as session:
             session.execute(update(Unit).values(token=Unit.token + 1, lease_until=0.0))
-        return split(*given)
+        return split(*arguments)
 
     with patch.object(chain, "split", taken_over):
         assert run_one(context)

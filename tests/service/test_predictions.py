@@ -39,12 +39,12 @@ def _small_blocks(monkeypatch):
 
 @pytest.fixture
 def model_id(service):
-    made = service.create_model(**SHORT)
+    model = service.create_model(**SHORT)
     worker = service.start_worker()
-    assert service.ended(made, 120).state == "succeeded"
+    assert service.ended(model, 120).state == "succeeded"
     worker.send_signal(signal.SIGTERM)
     assert worker.wait(15) == 0
-    return made
+    return model
 
 
 def accept(service, model_id) -> tuple[str, str]:
@@ -53,15 +53,17 @@ def accept(service, model_id) -> tuple[str, str]:
     encoded = datasets.encode(table)
     columns = [{"name": name} for name in table.column_names]
     with session_scope(service.engine) as session:
-        made = datasets.save(session, encoded, owner=OWNER, name="new", columns=columns, warnings=[])
-    return again(service, model_id, made.id), made.id
+        dataset = datasets.save(session, encoded, owner=OWNER, name="new", columns=columns, warnings=[])
+    return again(service, model_id, dataset.id), dataset.id
 
 
 def again(service, model_id, dataset_id) -> str:
     with session_scope(service.engine) as session:
         dataset = session.get_one(Dataset, dataset_id)
-        made = predictions.create(session, owner=OWNER, model_id=model_id, dataset=dataset, request=REQUEST)
-    return made.id
+        prediction = predictions.create(
+            session, owner=OWNER, model_id=model_id, dataset=dataset, request=REQUEST
+        )
+    return prediction.id
 
 
 def state(service, prediction_id) -> BatchPrediction:
@@ -81,82 +83,82 @@ def ended(service, prediction_id, seconds=120.0) -> BatchPrediction:
 
 def digest(service, prediction_id) -> str:
     """Return a digest of every stored byte of the result."""
-    found = hashlib.sha256()
+    checksum = hashlib.sha256()
     for seq in range(blocks(service, prediction_id)):
         with session_scope(service.engine, read_only=True) as session:
-            found.update(predictions.encode(predictions.read_block(session, prediction_id, seq)))
-    return found.hexdigest()
+            checksum.update(predictions.encode(predictions.read_block(session, prediction_id, seq)))
+    return checksum.hexdigest()
 
 
 def undisturbed_digest(service, model_id, dataset_id) -> str:
     """Return the digest of the same predictions made in this process."""
-    made = again(service, model_id, dataset_id)
+    prediction = again(service, model_id, dataset_id)
     environment = service.environment
     settings = Settings(database_url=environment["BARTSERVE_DATABASE_URL"], redis_url=None)
     context = Context(settings, "tests")
     while run_one(context):
         pass
     context.close()
-    assert state(service, made).state == "succeeded"
-    return digest(service, made)
+    assert state(service, prediction).state == "succeeded"
+    return digest(service, prediction)
 
 
 @pytest.mark.slow
 def test_a_killed_worker_costs_time_only(service, model_id):
     """After SIGKILL of the worker in mid-block the next one completes equal bytes."""
-    made, dataset_id = accept(service, model_id)
+    prediction, dataset_id = accept(service, model_id)
     first = service.start_worker()
-    service.eventually(lambda: blocks(service, made) >= 2)
+    service.eventually(lambda: blocks(service, prediction) >= 2)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    assert blocks(service, made) < NUM_ROWS // BLOCK_ROWS
-    assert state(service, made).state == "running"
+    assert blocks(service, prediction) < NUM_ROWS // BLOCK_ROWS
+    assert state(service, prediction).state == "running"
     second = service.start_worker()
-    done = ended(service, made)
+    done = ended(service, prediction)
 
     assert (done.state, done.error) == ("succeeded", None)
-    assert blocks(service, made) == NUM_ROWS // BLOCK_ROWS
+    assert blocks(service, prediction) == NUM_ROWS // BLOCK_ROWS
     second.send_signal(signal.SIGTERM)
     assert second.wait(15) == 0
-    assert undisturbed_digest(service, model_id, dataset_id) == digest(service, made)
+    assert undisturbed_digest(service, model_id, dataset_id) == digest(service, prediction)
 
 
 @pytest.mark.slow
 def test_a_stopped_worker_gives_its_blocks_back(service, model_id):
     """On SIGTERM a worker releases its blocks within seconds, and none is made twice."""
-    made, _ = accept(service, model_id)
+    prediction, _ = accept(service, model_id)
     worker = service.start_worker()
-    service.eventually(lambda: blocks(service, made) >= 1)
+    service.eventually(lambda: blocks(service, prediction) >= 1)
     worker.send_signal(signal.SIGTERM)
 
     assert worker.wait(15) == 0
     with session_scope(service.engine, read_only=True) as session:
-        units = session.query(Unit).where(Unit.prediction_id == made).all()
+        units = session.query(Unit).where(Unit.prediction_id == prediction).all()
     assert {unit.state for unit in units} <= {"queued", "done"}
     service.start_worker()
-    assert ended(service, made).state == "succeeded"
+    assert ended(service, prediction).state == "succeeded"
 
 
 @pytest.mark.slow
 def test_a_cancel_is_heard(service, model_id):
     """A cancel takes effect within seconds in mid-block, and no further block is stored."""
-    made, dataset_id = accept(service, model_id)
+    prediction, dataset_id = accept(service, model_id)
     service.start_worker()
-    service.eventually(lambda: blocks(service, made) >= 1)
+    service.eventually(lambda: blocks(service, prediction) >= 1)
     with session_scope(service.engine) as session:
-        predictions.cancel(session, OWNER, made)
+        predictions.cancel(session, OWNER, prediction)
 
-    assert ended(service, made, 10).state == "cancelled"
-    kept = blocks(service, made)
+    assert ended(service, prediction, 10).state == "cancelled"
+    kept = blocks(service, prediction)
     following = again(service, model_id, dataset_id)
     assert ended(service, following).state == "succeeded"
-    assert blocks(service, made) == kept < NUM_ROWS // BLOCK_ROWS
+    assert blocks(service, prediction) == kept < NUM_ROWS // BLOCK_ROWS
 
 
 @pytest.mark.slow
 def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
     """A block lost three times without progress fails the prediction; the model stays."""
-    made, _ = accept(service, model_id)
+    prediction, _ = accept(service, model_id)
     from app.store.queue import lifecycle
 
     with session_scope(service.engine) as session:
@@ -164,11 +166,11 @@ def test_a_block_that_kills_its_workers_ends_as_failed(service, model_id):
     for _ in range(lifecycle.MAX_STALLED):
         with session_scope(service.engine) as session:
             claim = claims.claim(session, "w", 60)
-            assert (claim.prediction_id, claim.ordinal) == (made, 0)
+            assert (claim.prediction_id, claim.ordinal) == (prediction, 0)
             session.query(Unit).where(Unit.id == claim.unit_id).update({"lease_until": 0.0})
     with session_scope(service.engine) as session:
         assert lifecycle.sweep(session) == 1
 
-    failed = state(service, made)
+    failed = state(service, prediction)
     assert (failed.state, failed.error["type"]) == ("failed", "worker_lost")
     assert service.model(model_id).state == "succeeded"

@@ -32,19 +32,19 @@ def fit_and_predict(service) -> tuple[str, float]:
     model_id = service.create_model(**SHORT)
     give(service, model_id, OTHER)
 
-    def state(table, found):
+    def state(table, prediction):
         with session_scope(service.engine, read_only=True) as session:
-            return session.get_one(table, found).state
+            return session.get_one(table, prediction).state
 
     service.eventually(lambda: state(Model, model_id) == "succeeded")
     with session_scope(service.engine) as session:
         dataset = datasets.get(session, OTHER, models.get(session, OTHER, model_id).dataset_id)
         request = {"levels": [0.9], "interval": "credible", "quantiles": None, "draws": 50}
         request |= {"mcse": False, "rhat": False}
-        made = predictions.create(
+        predicted = predictions.create(
             session, owner=OTHER, model_id=model_id, dataset=dataset, request=request
         ).id
-    service.eventually(lambda: state(BatchPrediction, made) == "succeeded")
+    service.eventually(lambda: state(BatchPrediction, predicted) == "succeeded")
     return model_id, time.monotonic() - began
 
 
@@ -76,19 +76,19 @@ def test_a_long_study_does_not_stop_another_owner(service, slots):
     with session_scope(service.engine) as session:
         models.cancel(session, OWNER, studied)
         settings = {"num_chains": 1, "num_trees": 200, "num_burnin": 10**6, "num_draws": 1}
-        asked = settings | {"permutations": 3, "seed": 1, "at_once": 1}
-        made = studies.create(
-            session, owner=OWNER, model_id=studied, kind="selection", request=asked, fits=[1] * 4
+        request = settings | {"permutations": 3, "seed": 1, "at_once": 1}
+        study_id = studies.create(
+            session, owner=OWNER, model_id=studied, kind="selection", request=request, fits=[1] * 4
         ).id
-        units = select(func.count()).where(Unit.study_id == made, Unit.state == "running")
+        units = select(func.count()).where(Unit.study_id == study_id, Unit.state == "running")
 
     def running() -> int:
         with session_scope(service.engine, read_only=True) as session:
             return session.scalar(units)
 
-    def study(found) -> Study:
+    def study(study_id) -> Study:
         with session_scope(service.engine, read_only=True) as session:
-            return session.get_one(Study, found)
+            return session.get_one(Study, study_id)
 
     service.eventually(lambda: running() == slots)
     other_model, beside = fit_and_predict(service)
@@ -102,8 +102,8 @@ def test_a_long_study_does_not_stop_another_owner(service, slots):
     service.eventually(lambda: study(others).state == "succeeded", TIMES * alone + 1.0)
     assert running() == slots
     with session_scope(service.engine) as session:
-        assert session.get_one(Study, made).state == "running"
-        studies.cancel(session, OWNER, made)
+        assert session.get_one(Study, study_id).state == "running"
+        studies.cancel(session, OWNER, study_id)
 
 
 @pytest.mark.slow

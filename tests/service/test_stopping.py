@@ -73,10 +73,10 @@ def ess(posterior, num_draws):
 
 
 def expected_looks():
-    found = [FIRST]
-    while found[-1] < RULES["max_draws"]:
-        found.append(next_look(found[-1], RULES["max_draws"]))
-    return found
+    looks = [FIRST]
+    while looks[-1] < RULES["max_draws"]:
+        looks.append(next_look(looks[-1], RULES["max_draws"]))
+    return looks
 
 
 def whole(service, model_id):
@@ -88,13 +88,13 @@ def whole(service, model_id):
 def test_a_fit_goes_on_until_its_rules_hold(service):
     """Three chains on one slot are checked at 20, 30, 45, ... draws, and none waits holding the slot."""
     settings = SLOW | {"num_chains": 3}
-    made = [service.create_model(**settings, **stopping_at(min_ess=16.0)) for _ in range(2)]
+    models = [service.create_model(**settings, **stopping_at(min_ess=16.0)) for _ in range(2)]
     service.start_worker(slots=1)
-    first, again = (check_ended(service, model_id) for model_id in made)
+    first, again = (check_ended(service, model_id) for model_id in models)
 
     assert first.stopped == again.stopped
-    assert service.digest(made[0]) == service.digest(made[1])
-    assert header(service, made[0]) == header(service, made[1])
+    assert service.digest(models[0]) == service.digest(models[1])
+    assert header(service, models[0]) == header(service, models[1])
     assert (first.diagnostics, first.holdout) == (again.diagnostics, again.holdout)
     assert first.stopped["ess"] >= 16.0
     assert first.stopped["held"] == {"min_ess": True}
@@ -189,9 +189,11 @@ def test_rules_that_never_hold_end_at_the_most_draws(service):
     assert model.stopped["held"]["max_rhat"] is False
     assert looks(service, model_id) == [20, 30, 45, 50]
     with session_scope(service.engine) as session:
-        found = restarts.locked(session, OWNER, model_id)
-        told = with_counts(header(service, model_id), num_draws=60, num_chains=found.settings["num_chains"])
-        restarts.extend(session, found, 10, told)
+        row = restarts.locked(session, OWNER, model_id)
+        expected_header = with_counts(
+            header(service, model_id), num_draws=60, num_chains=row.settings["num_chains"]
+        )
+        restarts.extend(session, row, 10, expected_header)
     extended = service.ended(model_id)
     assert (extended.state, extended.stopped, extended.settings["num_draws"]) == (
         "succeeded",
@@ -226,9 +228,9 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
     before = whole(service, model_id)
     count = before.num_draws + 40
     with session_scope(service.engine) as session:
-        found = restarts.locked(session, OWNER, model_id)
-        told = with_counts(header(service, model_id), num_draws=count, num_chains=2)
-        restarts.extend(session, found, 40, told)
+        row = restarts.locked(session, OWNER, model_id)
+        expected_header = with_counts(header(service, model_id), num_draws=count, num_chains=2)
+        restarts.extend(session, row, 40, expected_header)
     assert service.ended(model_id, 120).state == "succeeded"
     after = whole(service, model_id)
     assert after.num_draws == count

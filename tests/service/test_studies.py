@@ -37,8 +37,8 @@ def create(service, model_id, **more) -> str:
 
 def stored(service, model_id, kind, request, fits) -> str:
     with session_scope(service.engine) as session:
-        made = studies.create(session, owner=OWNER, model_id=model_id, kind=kind, request=request, fits=fits)
-        return made.id
+        study = studies.create(session, owner=OWNER, model_id=model_id, kind=kind, request=request, fits=fits)
+        return study.id
 
 
 def state(service, study_id) -> Study:
@@ -59,37 +59,37 @@ def ended(service, study_id, seconds=120.0) -> Study:
 @pytest.fixture
 def model_id(service):
     """A model with held-out rows, whose own chains don't run."""
-    made = service.create_model(table=friedman_table(200), columns={"town": "category"}, **SHORT)
+    model = service.create_model(table=friedman_table(200), columns={"town": "category"}, **SHORT)
     with session_scope(service.engine) as session:
-        models.cancel(session, OWNER, made)
-    return made
+        models.cancel(session, OWNER, model)
+    return model
 
 
 @pytest.mark.parametrize(
-    ("kind", "asked", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
+    ("kind", "request", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
 )
-def test_a_killed_workers_unit_is_run_again(service, model_id, kind, asked, fits):
+def test_a_killed_workers_unit_is_run_again(service, model_id, kind, request, fits):
     """After SIGKILL in mid-study the next worker completes it, and the result equals the library's."""
-    made = stored(service, model_id, kind, asked, fits)
+    study = stored(service, model_id, kind, request, fits)
     first = service.start_worker(slots=1)
-    service.eventually(lambda: done(service, made) >= 1)
+    service.eventually(lambda: done(service, study) >= 1)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    assert done(service, made) < len(fits)
+    assert done(service, study) < len(fits)
     service.start_worker()
-    assert (ended(service, made).state, state(service, made).error) == ("succeeded", None)
+    assert (ended(service, study).state, state(service, study).error) == ("succeeded", None)
 
     with session_scope(service.engine, read_only=True) as session:
-        assert studies.fits_done(session, made) == sum(fits)
-        found = studies.statistics(session, made)
+        assert studies.fits_done(session, study) == sum(fits)
+        statistics = studies.statistics(session, study)
     rows = friedman_table(200)
     seen = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
     check = {"selection": is_the_selection, "tuning": is_the_tuning}[kind]
-    check(found, seen.drop_columns("y"), seen.column("y"))
+    check(statistics, seen.drop_columns("y"), seen.column("y"))
 
 
-def is_the_selection(found, X, y):
-    own, *permuted = found
+def is_the_selection(result, X, y):
+    own, *permuted = result
     expected = select_features(
         X, y, columns={"town": "category"}, target_name="y", seed=4, num_permutations=PERMUTATIONS, **WANTED
     )
@@ -97,10 +97,10 @@ def is_the_selection(found, X, y):
     assert [row for part in permuted for row in part["null"]] == expected.null.tolist()
 
 
-def is_the_tuning(found, X, y):
+def is_the_tuning(result, X, y):
     settings = TUNING["common"] | {"columns": {"town": "category"}, "target_name": "y"}
     expected = tune(X, y, candidates=SIZES, folds=3, seed=4, **settings)
-    trials = tuning.result(TUNING, found).trials
+    trials = tuning.result(TUNING, result).trials
     assert [replace(trial, seconds=None) for trial in trials] == [
         replace(trial, seconds=None) for trial in expected.trials
     ]
@@ -113,14 +113,14 @@ def test_a_killed_calibration_is_the_librarys(service):
     first = service.start_worker(slots=1)
     assert service.ended(model_id).state == "succeeded"
     request = {"draws": settings["num_draws"]}
-    made = stored(service, model_id, "calibration", request, [settings["num_chains"]] * FOLDS)
-    service.eventually(lambda: done(service, made) >= 1)
+    study = stored(service, model_id, "calibration", request, [settings["num_chains"]] * FOLDS)
+    service.eventually(lambda: done(service, study) >= 1)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    assert done(service, made) < FOLDS
+    assert done(service, study) < FOLDS
     assert service.model(model_id).calibration is None
     service.start_worker()
-    assert (ended(service, made).state, state(service, made).error) == ("succeeded", None)
+    assert (ended(service, study).state, state(service, study).error) == ("succeeded", None)
 
     rows, left_out = friedman_table(200), holdout_rows(200, settings.pop("holdout"), settings["seed"])
     seen = rows.take(np.setdiff1d(np.arange(200), left_out))
@@ -134,20 +134,24 @@ def test_a_killed_calibration_is_the_librarys(service):
         progress=False,
         **settings,
     ).conformal_table
-    told = service.model(model_id).calibration
-    assert (told["kind"], told["rows"], told["draws"]) == ("folds", 160, settings["num_draws"])
-    assert told["checksum"] == expected.checksum
+    calibration = service.model(model_id).calibration
+    assert (calibration["kind"], calibration["rows"], calibration["draws"]) == (
+        "folds",
+        160,
+        settings["num_draws"],
+    )
+    assert calibration["checksum"] == expected.checksum
 
 
 @pytest.mark.slow
 def test_a_cancel_is_heard_within_a_fit(service, model_id):
     """A cancel ends long fits within seconds; so does SIGTERM, which gives the unit back."""
-    made = create(service, model_id, num_burnin=WANTED["num_burnin"] * SLOW * SLOW)
+    study = create(service, model_id, num_burnin=WANTED["num_burnin"] * SLOW * SLOW)
     worker = service.start_worker(slots=1)
-    service.eventually(lambda: state(service, made).state == "running")
+    service.eventually(lambda: state(service, study).state == "running")
     with session_scope(service.engine) as session:
-        studies.cancel(session, OWNER, made)
-    assert ended(service, made, 10).state == "cancelled"
+        studies.cancel(session, OWNER, study)
+    assert ended(service, study, 10).state == "cancelled"
     again = create(service, model_id, num_burnin=WANTED["num_burnin"] * SLOW * SLOW)
     service.eventually(lambda: state(service, again).state == "running")
     worker.send_signal(signal.SIGTERM)
