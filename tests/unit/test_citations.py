@@ -17,8 +17,8 @@ def anchors(page: Path) -> set[str]:
 
 def files() -> list[Path]:
     """Return the sources and the documentation's pages."""
-    found = [path for name in SOURCES for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
-    return [ROOT / "README.md", *found]
+    paths = [path for name in SOURCES for path in (ROOT / name).rglob("*") if path.suffix in {".py", ".md"}]
+    return [ROOT / "README.md", *paths]
 
 
 def test_every_cited_heading_is_there():

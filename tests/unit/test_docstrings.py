@@ -19,7 +19,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 @cache
 def documented(packages=PACKAGES):
     """Return the place, node and docstring of every documented module, class and function."""
-    found = []
+    definitions = []
     for package in packages:
         for file in sorted((ROOT / package).rglob("*.py")):
             name = str(file.relative_to(ROOT))
@@ -27,8 +27,8 @@ def documented(packages=PACKAGES):
                 if isinstance(node, (ast.Module, ast.ClassDef, *FUNCTIONS)):
                     text = ast.get_docstring(node)
                     if text:
-                        found.append((f"{name}:{getattr(node, 'name', '')}", node, text))
-    return found
+                        definitions.append((f"{name}:{getattr(node, 'name', '')}", node, text))
+    return definitions
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -39,29 +39,35 @@ def _parsed():
 
 def section(text, title):
     """Return the names that a numpy-style section describes, or None without such a section."""
-    found = re.search(rf"^{title}\n-+\n(.*?)(?=\n[^\n]+\n---|\Z)", text, re.MULTILINE | re.DOTALL)
-    if found is None:
+    match = re.search(rf"^{title}\n-+\n(.*?)(?=\n[^\n]+\n---|\Z)", text, re.MULTILINE | re.DOTALL)
+    if match is None:
         return None
-    heads = [line.partition(":")[0] for line in found[1].splitlines() if line and not line.startswith(" ")]
+    heads = [line.partition(":")[0] for line in match[1].splitlines() if line and not line.startswith(" ")]
     return [name.strip(" *`") for head in heads for name in head.split(",")]
 
 
 def parameters(function):
     """Return a function's parameters without self and cls."""
-    given = function.args
-    every = [*given.posonlyargs, *given.args, given.vararg, *given.kwonlyargs, given.kwarg]
+    arguments = function.args
+    every = [
+        *arguments.posonlyargs,
+        *arguments.args,
+        arguments.vararg,
+        *arguments.kwonlyargs,
+        arguments.kwarg,
+    ]
     return [each.arg for each in every if each is not None and each.arg not in {"self", "cls"}]
 
 
 def attributes(owner):
     """Return the names that a class or its methods assign or define."""
-    found = {node.name for node in owner.body if isinstance(node, FUNCTIONS)}
+    names = {node.name for node in owner.body if isinstance(node, FUNCTIONS)}
     for node in ast.walk(owner):
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            found.add(node.attr)
+            names.add(node.attr)
         elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            found.add(node.id)
-    return found
+            names.add(node.id)
+    return names
 
 
 @pytest.mark.parametrize("packages", [PACKAGES, OTHERS])

@@ -23,16 +23,16 @@ from tests.support.source import parsed
 ROOT = Path(__file__).parents[2]
 
 
-def refusal(**given):
+def refusal(**settings):
     """Return the error of `Settings.resolve` or of the prior's check for an invalid setting."""
-    prior = given.pop("prior", {})
+    prior = settings.pop("prior", {})
     with pytest.raises(SettingsError) as caught:
-        checked_prior(prior, Settings.resolve(**given))
+        checked_prior(prior, Settings.resolve(**settings))
     return caught.value
 
 
 @pytest.mark.parametrize(
-    ("given", "meant"),
+    ("value", "meant"),
     [
         ({"method": "brat"}, "bart"),
         ({"method": "dcc-tre"}, "dcc-tree"),
@@ -45,9 +45,9 @@ def refusal(**given):
         ({"prior": {"sigma_estimat": 1}}, "sigma_estimate"),
     ],
 )
-def test_a_misspelt_name_is_answered_with_the_meant_one(given, meant):
+def test_a_misspelt_name_is_answered_with_the_meant_one(value, meant):
     """Settings, their words and the entries of mappings; nothing is suggested for what resembles none."""
-    assert f"did you mean {meant}?" in str(refusal(**given))
+    assert f"did you mean {meant}?" in str(refusal(**value))
 
 
 def test_nothing_is_suggested_in_vain():
@@ -58,7 +58,7 @@ def test_nothing_is_suggested_in_vain():
 
 
 @pytest.mark.parametrize(
-    ("given", "field", "code"),
+    ("settings", "field", "code"),
     [
         ({"num_trees": 0}, "num_trees", "out_of_range"),
         ({"method": "bcart", "num_trees": 5}, "num_trees", "not_applicable"),
@@ -75,9 +75,9 @@ def test_nothing_is_suggested_in_vain():
         ({"prior": {"sigma": 1, "lambda": 1}}, "prior.sigma", "contradiction"),
     ],
 )
-def test_a_refused_setting_is_a_field_and_a_code(given, field, code):
+def test_a_refused_setting_is_a_field_and_a_code(settings, field, code):
     """Field and code survive pickling and reach the service's fault, under the requested column's name."""
-    error = refusal(**given)
+    error = refusal(**settings)
 
     assert (error.field, error.code) == (field, code)
     copied = pickle.loads(pickle.dumps(error))
@@ -92,9 +92,9 @@ def test_every_refusal_of_a_setting_names_field_and_code():
     for path in (ROOT / "sampler").rglob("*.py"):
         for node in ast.walk(parsed(path)):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "SettingsError":
-                given = {keyword.arg: keyword.value for keyword in node.keywords}
-                assert set(given) == {"field", "code"}, f"{path}:{node.lineno}"
-                assert ast.literal_eval(given["code"]) in get_args(SettingsCode)
+                keywords = {keyword.arg: keyword.value for keyword in node.keywords}
+                assert set(keywords) == {"field", "code"}, f"{path}:{node.lineno}"
+                assert ast.literal_eval(keywords["code"]) in get_args(SettingsCode)
 
 
 def test_a_request_calls_a_setting_by_its_own_name():

@@ -43,8 +43,8 @@ def test_intervals_cover(fitted):
     """90% intervals at new rows contain f and new outcomes about that often."""
     X, f, y = friedman(1000, 2)
     for interval, truth in (("credible", f), ("predictive", y)):
-        said = fitted.predict(X, interval=interval)
-        assert 0.80 < np.mean((said.lower <= truth) & (truth <= said.upper)) < 0.99
+        prediction = fitted.predict(X, interval=interval)
+        assert 0.80 < np.mean((prediction.lower <= truth) & (truth <= prediction.upper)) < 0.99
 
 
 def test_relevant_columns_are_used_more(fitted):
@@ -102,8 +102,8 @@ def test_missing_values_are_learnt():
     x[:150] = np.nan
     y = np.where(np.isnan(x), 5.0, 0.0) + rng.normal(0, 0.1, 300)
     posterior = fit({"x": x}, y, **SHORT | {"num_draws": 100})
-    said = posterior.predict({"x": [None, 0.5]}).mean
-    np.testing.assert_allclose(said, [5, 0], atol=0.3)
+    mean = posterior.predict({"x": [None, 0.5]}).mean
+    np.testing.assert_allclose(mean, [5, 0], atol=0.3)
 
 
 def test_weights_count():
@@ -136,11 +136,11 @@ def test_two_classes(labels, classes):
     posterior = fit({"x": x}, y, family="probit", **SHORT | {"num_burnin": 100, "num_draws": 100})
     assert posterior.classes == classes
     assert posterior.sigma is None
-    said = posterior.predict({"x": [-0.5, 0.5]})
-    np.testing.assert_allclose(said.mean, [0.1, 0.9], atol=0.1)
+    prediction = posterior.predict({"x": [-0.5, 0.5]})
+    np.testing.assert_allclose(prediction.mean, [0.1, 0.9], atol=0.1)
     f = posterior.sample({"x": [-0.5, 0.5]})
-    np.testing.assert_allclose(said.mean, f.mean(axis=(0, 1)))
-    np.testing.assert_allclose(said.lower, np.quantile(f, 0.05, axis=(0, 1)))
+    np.testing.assert_allclose(prediction.mean, f.mean(axis=(0, 1)))
+    np.testing.assert_allclose(prediction.lower, np.quantile(f, 0.05, axis=(0, 1)))
     assert np.all((f > 0) & (f < 1))
     assert posterior.summary().sigma["rhat"] is None
     assert str(posterior.summary())
@@ -348,17 +348,17 @@ class ZMQInteractiveShell:
 
 def test_bars_in_a_notebook_without_widgets(monkeypatch):
     """Without ipywidgets progress bars are text in one output, without warnings."""
-    shown = []
+    displayed = []
 
     class Place:
         def update(self, data, *, raw):
             assert raw
-            shown.append(data["text/plain"])
+            displayed.append(data["text/plain"])
 
     def display(data, *, raw, display_id):
         assert raw
         assert display_id
-        shown.append(data["text/plain"])
+        displayed.append(data["text/plain"])
         return Place()
 
     monkeypatch.setattr("builtins.get_ipython", ZMQInteractiveShell, raising=False)
@@ -367,6 +367,6 @@ def test_bars_in_a_notebook_without_widgets(monkeypatch):
     monkeypatch.setattr("sampler.posterior.display.fit_progress.find_spec", lambda _name: None)
     fit(np.arange(20.0)[:, None], np.arange(20.0) ** 2, **(SHORT | {"progress": True}))
 
-    assert len(shown) >= 2
-    assert "chain 2, sampling" in shown[-1]
-    assert "75/75" in shown[-1]
+    assert len(displayed) >= 2
+    assert "chain 2, sampling" in displayed[-1]
+    assert "75/75" in displayed[-1]

@@ -108,16 +108,16 @@ def distribution(requirement: str) -> str:
 
 def brought(names: set[str]) -> set[str]:
     """Return the distributions that some require, themselves included."""
-    found, open_ = set(), set(names)
+    imports, open_ = set(), set(names)
     while open_:
         name = open_.pop()
-        found.add(name)
+        imports.add(name)
         try:
             needs = importlib.metadata.requires(name) or []
         except importlib.metadata.PackageNotFoundError:
             continue  # for another system
-        open_ |= {distribution(need) for need in needs if "extra ==" not in need} - found
-    return found
+        open_ |= {distribution(need) for need in needs if "extra ==" not in need} - imports
+    return imports
 
 
 def of_the_service() -> list[str]:

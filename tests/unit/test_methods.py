@@ -56,14 +56,14 @@ def test_another_entry_is_another_method(monkeypatch):
 def test_no_code_tests_a_method_by_name():
     """Outside the entries, code tests a method's properties, not its name."""
     asks = re.compile(r"method(?:\"\])? (?:==|!=|in) [\[(\"{]")
-    found = [
+    lines = [
         f"{file.relative_to(ROOT)}: {line.strip()}"
         for package in ("app", "worker", "sampler")
         for file in (ROOT / package).rglob("*.py")
         for line in file.read_text().splitlines()
         if asks.search(line)
     ]
-    assert [line for line in found if re.search("|".join(map(re.escape, METHODS)), line)] == []
+    assert [line for line in lines if re.search("|".join(map(re.escape, METHODS)), line)] == []
 
 
 def test_moves_have_the_numbers_of_their_kernels():

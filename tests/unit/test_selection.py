@@ -20,39 +20,41 @@ def test_thresholds_by_definition():
     """Each rule's threshold is the smallest value that few enough permutations exceed."""
     rng = np.random.default_rng(3)
     null = rng.uniform(size=(40, 3)) * [1, 2, 0.5]
-    found = of([1.9, 1.9, 0.1], null)
-    assert np.all(np.mean(null > found.threshold("local"), axis=0) <= 0.05)
-    assert np.all(np.mean(null > found.threshold("local") - 1e-9, axis=0) > 0.05)
+    selection = of([1.9, 1.9, 0.1], null)
+    assert np.all(np.mean(null > selection.threshold("local"), axis=0) <= 0.05)
+    assert np.all(np.mean(null > selection.threshold("local") - 1e-9, axis=0) > 0.05)
     largest = null.max(axis=1)
     assert (
-        np.mean(largest > found.threshold("max")[0]) <= 0.05 < np.mean(largest >= found.threshold("max")[0])
+        np.mean(largest > selection.threshold("max")[0])
+        <= 0.05
+        < np.mean(largest >= selection.threshold("max")[0])
     )
-    above = np.any(null > found.threshold("se") + 1e-12, axis=1)
+    above = np.any(null > selection.threshold("se") + 1e-12, axis=1)
     assert above.mean() == pytest.approx(0.05)
-    spread = (found.threshold("se") - null.mean(axis=0)) / null.std(axis=0, ddof=1)
+    spread = (selection.threshold("se") - null.mean(axis=0)) / null.std(axis=0, ddof=1)
     np.testing.assert_allclose(spread, spread[0])
 
 
 def test_a_feature_that_is_never_used_is_never_selected():
     """Without any spread in the null a share must still exceed the mean."""
-    found = of([0.5, 0.0, 0.5], [[0.4, 0.0, 0.6], [0.6, 0.0, 0.4]] * 10)
-    assert "x1" not in {name for rule in ("local", "max", "se") for name in found.selected(rule)}
+    selection = of([0.5, 0.0, 0.5], [[0.4, 0.0, 0.6], [0.6, 0.0, 0.4]] * 10)
+    assert "x1" not in {name for rule in ("local", "max", "se") for name in selection.selected(rule)}
 
 
 def test_the_five_of_friedman_and_none_of_the_noise():
     """Friedman's five columns are selected among 35 of noise; progress counts every fit."""
     X, _, y = friedman(400, 4, 40)
-    told = []
-    found = select_features(
-        X, y, seed=1, **LONGER, progress=lambda done, total: told.append((done, total)), num_threads=2
+    reports = []
+    selection = select_features(
+        X, y, seed=1, **LONGER, progress=lambda done, total: reports.append((done, total)), num_threads=2
     )
-    assert sorted(found.selected()) == ["x1", "x2", "x3", "x4", "x5"]
-    assert told == [(count, 21) for count in range(1, 22)]
-    assert found.null.shape == (20, 40)
-    np.testing.assert_allclose(found.null.sum(axis=1), 1)
+    assert sorted(selection.selected()) == ["x1", "x2", "x3", "x4", "x5"]
+    assert reports == [(count, 21) for count in range(1, 22)]
+    assert selection.null.shape == (20, 40)
+    np.testing.assert_allclose(selection.null.sum(axis=1), 1)
     again = select_features(X, y, seed=1, **LONGER, num_threads=1)
-    np.testing.assert_array_equal(again.null, found.null)
-    assert "selected by" in str(found)
+    np.testing.assert_array_equal(again.null, selection.null)
+    assert "selected by" in str(selection)
 
 
 def test_classes_and_tables():
@@ -62,9 +64,9 @@ def test_classes_and_tables():
     x, kind = rng.uniform(size=150), rng.choice(["a", "b", "c"], 150)
     y = pandas.Series(np.where(x + (kind == "b") > 0.8, "yes", "no"), name="outcome")
     X = pandas.DataFrame({"x": x, "kind": kind, "z": rng.uniform(size=150)})
-    found = select_features(X, y, family="probit", seed=1, **SHORT)
-    assert found.names == ["x", "kind", "z"]
-    assert "z" not in found.selected("local")
+    selection = select_features(X, y, family="probit", seed=1, **SHORT)
+    assert selection.names == ["x", "kind", "z"]
+    assert "z" not in selection.selected("local")
 
 
 def test_weights_and_exposures_travel_with_outcomes(monkeypatch):
@@ -98,8 +100,8 @@ def test_counts_with_exposures():
     rng = np.random.default_rng(4)
     X, exposure = rng.uniform(size=(120, 3)), rng.uniform(0.5, 4.0, 120)
     y = rng.poisson(exposure * np.exp(2.5 * X[:, 0]))
-    found = select_features(X, y, exposure=exposure, family="poisson", seed=2, **SHORT)
-    assert found.selected() == ["x1"]
+    selection = select_features(X, y, exposure=exposure, family="poisson", seed=2, **SHORT)
+    assert selection.selected() == ["x1"]
     exposure[7] = -1.0
     with pytest.raises(DataError, match="'exposure', row 8"):
         select_features(X, y, exposure=exposure, family="poisson", **SHORT)
@@ -108,10 +110,10 @@ def test_counts_with_exposures():
 def test_a_report_ends_the_fit():
     """An exception raised by the report of progress ends the fit early."""
     X, _, y = friedman(60, 4, 5)
-    told = []
+    reports = []
 
     def report(index, chain):
-        told.append((index, chain.iteration))
+        reports.append((index, chain.iteration))
         if index == 1:
             raise InterruptedError
 
@@ -119,7 +121,7 @@ def test_a_report_ends_the_fit():
     fits = NullFits(X, y, None, None, 4, 1, settings)
     with pytest.raises(InterruptedError):
         fits.shares(report=report)
-    assert max(told) < (3, 20_000)
+    assert max(reports) < (3, 20_000)
 
 
 @pytest.mark.parametrize(

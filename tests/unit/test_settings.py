@@ -56,7 +56,7 @@ def test_an_entry_is_a_setting_everywhere():
     )
     before = "\n    @classmethod\n    def resolve("
     assert text.count(before) == 1
-    told = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", EXTENDED],
         input=text.replace(before, f"{entry}{before}"),
         capture_output=True,
@@ -64,7 +64,7 @@ def test_an_entry_is_a_setting_everywhere():
         cwd=Path(__file__).parents[2],
         check=False,
     )
-    assert told.returncode == 0, told.stderr
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_setting_is_described():
@@ -109,7 +109,7 @@ def test_the_estimators_take_settings_of_a_fit():
 
 def test_a_number_out_of_range_is_refused_with_its_range():
     """Limits are accepted or refused as the definition says; a refusal states the range."""
-    for name, value, told in (
+    for name, value, message in (
         ("prior.k", 0, "prior k must be a number between 1e-100 and 1e+100, not 0"),
         ("prior.beta", -1, "prior beta must be a number from 0 up, not -1"),
         ("prior.nu", True, "prior nu must be a number between 0 and inf, not True"),
@@ -117,7 +117,7 @@ def test_a_number_out_of_range_is_refused_with_its_range():
         ("search.delta", float("nan"), "search delta must be a number from 0 to 1, not nan"),
         ("thin", "8", "thin must be a whole number from 1 to 100000, not '8'"),
     ):
-        with pytest.raises(SettingsError, match=re.escape(told)) as refusal:
+        with pytest.raises(SettingsError, match=re.escape(message)) as refusal:
             ALL_SETTINGS[name].check(name, value)
         assert (refusal.value.field, refusal.value.code) == (name, "out_of_range")
     assert ALL_SETTINGS["prior.beta"].check("prior.beta", 0) == 0.0

@@ -45,10 +45,12 @@ def test_the_posterior_is_that_of_fit(data):
     seed = int(np.random.RandomState(5).randint(2**31 - 1))
     ours = fit(X, y, seed=seed, progress=False, **SHORT)
     np.testing.assert_array_equal(model.posterior_.sigma, ours.sigma)
-    said = ours.predict(X, interval="predictive")
-    np.testing.assert_array_equal(model.predict_interval(X), np.column_stack([said.lower, said.upper]))
+    prediction = ours.predict(X, interval="predictive")
+    np.testing.assert_array_equal(
+        model.predict_interval(X), np.column_stack([prediction.lower, prediction.upper])
+    )
     mean, sd = model.predict(X, return_std=True)
-    np.testing.assert_array_equal(mean, said.mean)
+    np.testing.assert_array_equal(mean, prediction.mean)
     np.testing.assert_array_equal(sd, ours.predict(X).sd)
 
 
@@ -69,8 +71,8 @@ def test_tables_keep_their_categories(make):
     y = np.where(town == "b", 1.0, 0.0) + 0.01 * np.arange(120) / 120
     model = BARTRegressor(**SHORT, random_state=0).fit(make({"town": town, "x": np.arange(120.0)}), y)
     assert list(model.feature_names_in_) == ["town", "x"]
-    said = model.predict(make({"town": ["b", "a"], "x": [3.0, 3.0]}))
-    assert said[0] > 0.5 > said[1]
+    prediction = model.predict(make({"town": ["b", "a"], "x": [3.0, 3.0]}))
+    assert prediction[0] > 0.5 > prediction[1]
     with pytest.raises(ValueError, match="feature names"):
         model.predict(make({"city": ["b"], "x": [3.0]}))
 
@@ -85,8 +87,8 @@ def test_columns_and_target_keep_their_names(data):
     assert model.posterior_.partial_dependence(["rooms"]).features == ["rooms"]
     arrays = BARTRegressor(**SHORT, random_state=0).fit(X, y)
     np.testing.assert_array_equal(model.predict(table), arrays.predict(X))
-    taken = table.rename(columns={"age": "price"})  # a feature of that name stays a feature
-    model = BARTRegressor(**SHORT, random_state=0).fit(taken, pd.Series(y, name="price"))
+    renamed = table.rename(columns={"age": "price"})  # a feature of that name stays a feature
+    model = BARTRegressor(**SHORT, random_state=0).fit(renamed, pd.Series(y, name="price"))
     assert len(model.posterior_.schema.columns) == 3
     assert model.posterior_.schema.target.name == "target"
 

@@ -66,20 +66,20 @@ def modules():
 
 def imported(tree, known):
     """Return the modules that a module imports, late or not, except for type checking."""
-    waiting, found = [tree], set()
+    waiting, imports = [tree], set()
     while waiting:
         node = waiting.pop()
         if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
             waiting += node.orelse
             continue
         if isinstance(node, ast.Import):
-            found |= {alias.name for alias in node.names}
+            imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 full = f"{node.module}.{alias.name}"
-                found.add(full if full in known else str(node.module))
+                imports.add(full if full in known else str(node.module))
         waiting += ast.iter_child_nodes(node)
-    return found & known.keys()
+    return imports & known.keys()
 
 
 @cache
@@ -157,8 +157,8 @@ def test_only_the_store_speaks_sql():
             if isinstance(node, ast.Import):
                 assert not any(alias.name.startswith("sqlalchemy") for alias in node.names), name
             elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("sqlalchemy"):
-                taken = {alias.name for alias in node.names}
-                assert node.module == "sqlalchemy.exc" or taken <= NO_SQL.get(node.module, set()), name
+                names = {alias.name for alias in node.names}
+                assert node.module == "sqlalchemy.exc" or names <= NO_SQL.get(node.module, set()), name
 
 
 def public_functions(tree, prefix):

@@ -35,49 +35,49 @@ def test_a_fold_is_scored_by_a_fit_to_the_others():
     X, y = uneven(80)
     held = folds_of(80, 4, 0)[1]
     train = np.setdiff1d(np.arange(80), held)
-    found = score_fold(X, y, None, held, 3, SHORT)
+    figures = score_fold(X, y, None, held, 3, SHORT)
     posterior = fit(X[train], y[train], seed=3, progress=False, **SHORT)
     scores = posterior.score(X[held], y[held], quick=True)
-    assert found.rows == held.tolist()
-    assert np.mean(found.log_score) == pytest.approx(scores["log_score"], rel=1e-12)
-    assert np.sqrt(np.mean(found.squares)) == pytest.approx(scores["rmse"], rel=1e-12)
+    assert figures.rows == held.tolist()
+    assert np.mean(figures.log_score) == pytest.approx(scores["log_score"], rel=1e-12)
+    assert np.sqrt(np.mean(figures.squares)) == pytest.approx(scores["rmse"], rel=1e-12)
     (at90,) = (each for each in scores["coverage"] if each["level"] == 0.9)
-    assert np.mean(found.inside) == at90["coverage"]
+    assert np.mean(figures.inside) == at90["coverage"]
 
 
 def test_noise_by_row_is_chosen_where_it_is():
     """The candidate with the truth wins, the same with one thread; the result is plain data and a table."""
     X, y = uneven()
-    told = []
+    reports = []
     tried = [{}, {"noise": "forest"}, {"transform": "log"}]
-    asked = {"candidates": tried, "folds": 3, "seed": 1, **SHORT}
-    found = tune(X, y, progress=lambda done, total: told.append((done, total)), **asked)
-    assert found.best == SHORT | {"noise": "forest"}
-    assert told == [(done, 9) for done in range(1, 10)]
-    plain, forest, log = found.trials
+    options = {"candidates": tried, "folds": 3, "seed": 1, **SHORT}
+    tuning = tune(X, y, progress=lambda done, total: reports.append((done, total)), **options)
+    assert tuning.best == SHORT | {"noise": "forest"}
+    assert reports == [(done, 9) for done in range(1, 10)]
+    plain, forest, log = tuning.trials
     assert plain.behind > 2 * plain.behind_error > 0
     assert (forest.behind, forest.behind_error) == (0, 0)
     assert "positive outcomes" in log.refused
     assert 0.8 < forest.coverage <= 1
-    assert json.loads(json.dumps(found.to_json()))["best"]["noise"] == "forest"
-    lines = str(found).splitlines()
+    assert json.loads(json.dumps(tuning.to_json()))["best"]["noise"] == "forest"
+    lines = str(tuning).splitlines()
     assert lines[2].startswith("> noise forest")
     assert "left out" in lines[3]
-    again = tune(X, y, num_threads=1, **asked)
-    assert [trial.log_score for trial in again.trials] == [trial.log_score for trial in found.trials]
+    again = tune(X, y, num_threads=1, **options)
+    assert [trial.log_score for trial in again.trials] == [trial.log_score for trial in tuning.trials]
 
 
 def test_parsimony_takes_the_simpler_of_equals():
     """Within one standard error the first candidate is chosen, on request; prior entries are merged."""
     better = [0.1, -0.1, 0.4, -0.2]
-    found = [
+    scores = [
         [FoldScores([0, 1], values[:2], [], [], 1.0), FoldScores([2, 3], values[2:], [], [], 1.0)]
         for values in ([0.0] * 4, better)
     ]
     tried = [{"prior": {"k": 3.0}}, {}]
     common = {"prior": {"nu": 5.0}}
-    assert compare(tried, found, common=common).best == common
-    simple = compare(tried, found, common=common, parsimony=True)
+    assert compare(tried, scores, common=common).best == common
+    simple = compare(tried, scores, common=common, parsimony=True)
     assert simple.best == {"prior": {"k": 3.0, "nu": 5.0}}
     assert simple.trials[0].behind == pytest.approx(np.mean(better))
     assert simple.trials[0].behind_error == pytest.approx(np.std(better, ddof=1) / 2)
@@ -87,9 +87,9 @@ def test_classes_are_tuned_by_their_probabilities():
     """The log score of classes is that of their probabilities; they have no intervals."""
     X, _ = uneven(120)
     labels = np.where(X[:, 0] > 0.5, "yes", "no")
-    found = tune(X, labels, candidates=[{}, {"prior": {"k": 4.0}}], folds=2, family="probit", **SHORT)
-    assert all(-0.7 < trial.log_score < 0 for trial in found.trials)
-    assert [trial.coverage for trial in found.trials] == [None, None]
+    tuning = tune(X, labels, candidates=[{}, {"prior": {"k": 4.0}}], folds=2, family="probit", **SHORT)
+    assert all(-0.7 < trial.log_score < 0 for trial in tuning.trials)
+    assert [trial.coverage for trial in tuning.trials] == [None, None]
 
 
 def test_grids():

@@ -30,10 +30,10 @@ def test_blocks_are_restored_exactly(kind, cells):
     def check(values):
         column = pa.chunked_array([pa.array(values, kind)])
         data = column_codec.write(column)
-        found = column_codec.read(data)
-        found.validate(full=True)
-        assert found.type == kind
-        assert found.to_pylist() == column.to_pylist()
+        restored = column_codec.read(data)
+        restored.validate(full=True)
+        assert restored.type == kind
+        assert restored.to_pylist() == column.to_pylist()
         assert column_codec.write(column) == data
 
     check()

@@ -27,19 +27,19 @@ def test_version_help_and_completion():
     """`--version` is the distribution's; `-h` works at every level; no command asks for help."""
     assert run("--version").stdout == f"bartserve {__version__}\n"
     assert run().exit_code == 0
-    shown = run("-h").stdout
-    assert run().stdout == shown == run("--help").stdout
+    page = run("-h").stdout
+    assert run().stdout == page == run("--help").stdout
     for words in (("fit",), ("models",), ("models", "show"), ("keys", "list")):
         assert run(*words, "-h").exit_code == 0, words
-    assert "--install-completion" in shown
-    assert "--show-completion" in shown
+    assert "--install-completion" in page
+    assert "--show-completion" in page
 
 
 def test_exit_codes_are_those_of_the_help(tmp_path, monkeypatch):
     """0 done, 1 refused, 2 a wrong command line."""
-    shown = run("--help").stdout
-    told = dict(re.findall(r"^\W*(\d+)  +(\w+)", shown, re.MULTILINE))
-    assert set(told) == {"0", "1", "2", "130"}
+    page = run("--help").stdout
+    codes = dict(re.findall(r"^\W*(\d+)  +(\w+)", page, re.MULTILINE))
+    assert set(codes) == {"0", "1", "2", "130"}
     assert run("config").exit_code == 0
     assert run("models", "--url", "http://127.0.0.1:9").exit_code == 1
     monkeypatch.setenv("BARTSERVE_WORKER_SLOTS", "abc")
@@ -121,5 +121,5 @@ def test_a_long_stage_is_said_every_few_seconds_in_a_pipe(monkeypatch):
         for second in range(60):
             clock[0] += 1
             show(model("compiling", iteration=second))
-    said = [int(number) for number in re.findall(r"compiling, once \((\d+) of 100\)", sink.getvalue())]
-    assert max(later - earlier for earlier, later in itertools.pairwise([*said, 60])) <= 5
+    counts = [int(number) for number in re.findall(r"compiling, once \((\d+) of 100\)", sink.getvalue())]
+    assert max(later - earlier for earlier, later in itertools.pairwise([*counts, 60])) <= 5

@@ -269,8 +269,8 @@ def test_work_alone_is_lent_a_thread():
     entered, go_on = threading.Event(), threading.Event()
 
     def threads() -> set[int]:
-        found = {thread for _, thread in interrupt.ahead(lambda _: threading.get_ident(), range(3))}
-        return found - {threading.get_ident()}
+        thread_ids = {thread for _, thread in interrupt.ahead(lambda _: threading.get_ident(), range(3))}
+        return thread_ids - {threading.get_ident()}
 
     def first() -> set[int]:
         entered.set()

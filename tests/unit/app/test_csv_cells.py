@@ -44,10 +44,10 @@ def test_no_text_breaks_out_of_its_cell(names, texts):
     read = cells(to_csv(table_of(names, texts)))
 
     assert len(read) == 1 + len(texts)
-    for found, sent in zip(read, [names, *([text] * len(names) for text in texts)], strict=True):
-        assert not any(cell.startswith(DANGEROUS) for cell in found)
+    for row, sent in zip(read, [names, *([text] * len(names) for text in texts)], strict=True):
+        assert not any(cell.startswith(DANGEROUS) for cell in row)
         expected = [f"'{cell}" if cell.startswith(DANGEROUS) else cell for cell in sent]
-        assert (found or [""]) == expected
+        assert (row or [""]) == expected
 
 
 def test_numbers_stay_numbers():

@@ -20,10 +20,10 @@ ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-16-le", "cp1252", "latin-1")
 
 def read(content: bytes, fewest: int = 2, **options):
     """Return the table and the raw cells of its columns."""
-    asked = Options(otherwise=RAW, **options)
-    with open_table(io.BytesIO(content), asked, ReaderLimits(fewest_columns=fewest)) as table:
-        found = {index: (name, values) for index, name, values, _ in table.columns()}
-    return table, {found[index][0]: found[index][1].to_pylist() for index in sorted(found)}
+    read_options = Options(otherwise=RAW, **options)
+    with open_table(io.BytesIO(content), read_options, ReaderLimits(fewest_columns=fewest)) as table:
+        columns = {index: (name, values) for index, name, values, _ in table.columns()}
+    return table, {columns[index][0]: columns[index][1].to_pylist() for index in sorted(columns)}
 
 
 @st.composite
@@ -54,10 +54,10 @@ def test_written_tables_are_read_back(table, delimiter, end, all_quoted, encodin
     content = written(names, rows, delimiter=delimiter, lineterminator=end, quoting=quoting).encode(encoding)
     word = {sign: word for word, sign in CHARACTERS.items()}[delimiter]
 
-    _, found = read(content, separator=word, encoding=encoding.removesuffix("-sig"), quote="double")
+    _, columns = read(content, separator=word, encoding=encoding.removesuffix("-sig"), quote="double")
 
-    assert list(found) == names
-    assert list(found.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
+    assert list(columns) == names
+    assert list(columns.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
 
 
 @given(tables(), st.sampled_from([",", ";", "\t", "|"]), st.booleans())
@@ -66,10 +66,10 @@ def test_the_delimiter_of_quoted_cells_is_detected(table, delimiter, with_bom):
     """The delimiter is detected even when every cell is quoted."""
     names, rows = table
     content = written(names, rows, delimiter=delimiter, quoting=csv.QUOTE_ALL)
-    _, found = read(content.encode("utf-8-sig" if with_bom else "utf-8"))
+    _, columns = read(content.encode("utf-8-sig" if with_bom else "utf-8"))
 
-    assert list(found) == names
-    assert list(found.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
+    assert list(columns) == names
+    assert list(columns.values()) == [[row[k].strip() for row in rows] for k in range(len(names))]
 
 
 DIALECTS = {
@@ -96,35 +96,35 @@ DIALECTS = {
 @pytest.mark.parametrize("case", DIALECTS)
 def test_common_dialects_are_read_alike(case):
     """One table is read alike from common dialects, and every decision is reported."""
-    text, told = DIALECTS[case]
+    text, expected = DIALECTS[case]
 
-    table, found = read(text.encode())
+    table, columns = read(text.encode())
 
     seconds = ["2", "3"] if "#" in text and "x" not in text else ["x", "y"]
-    assert found == {"a": ["1", "2"], "b": seconds}
-    assert told.items() <= table.read_as.items()
+    assert columns == {"a": ["1", "2"], "b": seconds}
+    assert expected.items() <= table.read_as.items()
 
 
 def test_quotes_escaped_by_backslashes():
     """Backslash escapes, as databases write them, are read."""
-    table, found = read(b'a,b\n"say \\"hi\\", twice",1\n"plain",2\n')
+    table, columns = read(b'a,b\n"say \\"hi\\", twice",1\n"plain",2\n')
 
-    assert found == {"a": ['say "hi", twice', "plain"], "b": ["1", "2"]}
+    assert columns == {"a": ['say "hi", twice', "plain"], "b": ["1", "2"]}
     assert table.read_as["escape"] == "backslash"
 
 
 def test_quotes_are_kept_without_quoting():
     """With quoting=none, cells keep their quote characters."""
-    _, found = read(b'a\tb\n5" pipe\t"x\n6\ty"\n', quote="none")
+    _, columns = read(b'a\tb\n5" pipe\t"x\n6\ty"\n', quote="none")
 
-    assert found == {"a": ['5" pipe', "6"], "b": ['"x', 'y"']}
+    assert columns == {"a": ['5" pipe', "6"], "b": ['"x', 'y"']}
 
 
 def test_a_file_without_a_header():
     """With header=false, columns get numbered names."""
-    _, found = read(b"1,2\n3,4\n", header=False)
+    _, columns = read(b"1,2\n3,4\n", header=False)
 
-    assert found == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
+    assert columns == {"column_1": ["1", "3"], "column_2": ["2", "4"]}
 
 
 @pytest.mark.slow
@@ -133,9 +133,9 @@ def test_a_header_longer_than_the_sample_is_read():
     names = [f"a rather long name of column number {number}" for number in range(5000)]
     content = "\n".join(";".join(row) for row in (names, ["1"] * 5000, ["2"] * 5000)).encode()
 
-    table, found = read(content)
+    table, columns = read(content)
 
-    assert list(found) == names
+    assert list(columns) == names
     assert table.read_as["separator"] == "semicolon"
 
 
@@ -169,10 +169,10 @@ def test_a_row_longer_than_a_block_is_refused():
 )
 def test_western_text_is_read_as_windows_1252_and_reported(encoding, text):
     """The guessed encoding is reported with a line that shows its effect."""
-    table, found = read(text.encode(encoding))
+    table, columns = read(text.encode(encoding))
 
     rows = [line.split(",") for line in text.splitlines()]
-    assert [list(found), *map(list, zip(*found.values(), strict=True))] == rows
+    assert [list(columns), *map(list, zip(*columns.values(), strict=True))] == rows
     assert (table.read_as["encoding"], table.read_as["encoding_guessed"]) == ("Windows-1252", True)
     assert rows[1][0] in table.warnings[0]
 
@@ -193,8 +193,8 @@ def test_undetectable_encodings_are_refused(encoding):
 
     with pytest.raises(UnusableDataError, match="encoding="):
         read(content)
-    _, found = read(content, encoding=encoding)
-    assert found["a"] == [WORDS[encoding]] * 2
+    _, columns = read(content, encoding=encoding)
+    assert columns["a"] == [WORDS[encoding]] * 2
 
 
 @given(st.binary(max_size=200))
@@ -202,8 +202,8 @@ def test_undetectable_encodings_are_refused(encoding):
 def test_any_bytes_are_a_table_or_a_refusal(content):
     """Any bytes give a table or a refusal, never another exception."""
     try:
-        table, found = read(content)
+        table, columns = read(content)
     except ServiceError:
         return
     assert table.num_rows > 0
-    assert {len(cells) for cells in found.values()} <= {table.num_rows}
+    assert {len(cells) for cells in columns.values()} <= {table.num_rows}

@@ -62,21 +62,23 @@ def test_every_call_has_an_example_and_a_server_is_named(document):
             *bodies.values(),
             *(place for content in answers for place in content.values()),
         ]
-        shown = [place for place in places if "example" in place]
-        for place in shown:
+        examples = [place for place in places if "example" in place]
+        for place in examples:
             schema = place["schema"] | {"components": document["components"]}
             jsonschema_rs.validate(schema, place["example"])
-        if not shown or any("example" not in body for kind, body in bodies.items() if kind.endswith("/json")):
+        if not examples or any(
+            "example" not in body for kind, body in bodies.items() if kind.endswith("/json")
+        ):
             lacking.append(f"{method} {path}")
     assert not lacking
 
 
 def test_the_document_says_that_a_name_can_replace_an_id(document):
     """Every path with a model id documents that the model's name is accepted too."""
-    told = {
+    descriptions = {
         parameter["description"]
         for _, _, operation in operations(document)
         for parameter in operation.get("parameters", [])
         if parameter["name"] == "model_id"
     }
-    assert told == {docs.MODEL_ID}
+    assert descriptions == {docs.MODEL_ID}

@@ -24,15 +24,15 @@ def stream_of(**after):
 def test_a_stream_sends_each_event_once_and_ends_with_the_last_model():
     """A stream sends each event once, marks each model's end, and closes after the last model's."""
     stream = stream_of(a=0, b=1)
-    asked = {"a": 0, "b": 1}
-    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, asked)
+    counts = {"a": 0, "b": 1}
+    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, counts)
     assert told(stream) == [
         ("a", None, "progress", False),
         ("a", 1, "created", False),
         ("a", 2, "started", False),
         ("b", None, "progress", False),
     ]
-    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, asked)
+    stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, counts)
     assert told(stream) == []
     stream.feed({"a": news("succeeded", "succeeded", first=3), "b": news("queued")}, {"a": 2, "b": 1})
     assert told(stream) == [("a", 3, "succeeded", True)]

@@ -12,7 +12,7 @@ from sampler.settings import PARTICLES, STARTS
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "text"),
     [
         (0.4, "under a second"),
         (59.7, "1 min 0 s"),
@@ -21,19 +21,19 @@ from sampler.settings import PARTICLES, STARTS
         (90_000, "1 d 1 h"),
     ],
 )
-def test_durations_are_rounded_before_they_are_divided(seconds, told):
+def test_durations_are_rounded_before_they_are_divided(seconds, text):
     """Durations never show sixty seconds or sixty minutes."""
-    assert duration(seconds) == told
+    assert duration(seconds) == text
 
 
 @pytest.mark.parametrize(
-    ("seconds", "shown"),
+    ("seconds", "text"),
     [(30, "just now"), (150, "2 min ago"), (2.6 * 3600, "2 h ago"), (3 * 86_400, "3 d ago"), (None, "never")],
 )
-def test_ages_are_given_in_one_unit(seconds, shown):
+def test_ages_are_given_in_one_unit(seconds, text):
     """An age is the whole number of its largest unit, whether the moment is a time or text."""
     moment = None if seconds is None else datetime.now(UTC) - timedelta(seconds=seconds)
-    assert ago(moment) == ago(moment and moment.isoformat()) == shown
+    assert ago(moment) == ago(moment and moment.isoformat()) == text
 
 
 def test_a_percentage_has_no_minus_before_zero():
@@ -44,21 +44,21 @@ def test_a_percentage_has_no_minus_before_zero():
 
 def test_fields_show_the_defaults_of_the_sampler():
     """A field's placeholder is the sampler's default, which its list of choices leaves out."""
-    shown = {knob.name: knob for knob in fit_fields.every()}
+    knobs = {knob.name: knob for knob in fit_fields.every()}
     bart, bcart, soft = METHODS["bart"], METHODS["bcart"], METHODS["rjhmc-df"]
     for name in ("num_trees", "num_chains", "num_draws", "thin"):
-        assert shown[name].default.startswith(f"{getattr(bart, name)}"), name
-    assert f"{soft.num_chains} of rjhmc" in shown["num_chains"].default
-    assert f"{bcart.num_draws} of bcart" in shown["num_draws"].default
-    assert f"{bcart.thin} of bcart" in shown["thin"].default
-    assert f"at most {bart.most_burnin}" in shown["num_burnin"].default
+        assert knobs[name].default.startswith(f"{getattr(bart, name)}"), name
+    assert f"{soft.num_chains} of rjhmc" in knobs["num_chains"].default
+    assert f"{bcart.num_draws} of bcart" in knobs["num_draws"].default
+    assert f"{bcart.thin} of bcart" in knobs["thin"].default
+    assert f"at most {bart.most_burnin}" in knobs["num_burnin"].default
     of_search = METHODS["dcc-tree"].search
-    assert {name for name in shown if name.startswith("search.")} == {f"search.{name}" for name in of_search}
+    assert {name for name in knobs if name.startswith("search.")} == {f"search.{name}" for name in of_search}
     for name, value in of_search.items():
-        assert shown[f"search.{name}"].default == f"{value:g}", name
+        assert knobs[f"search.{name}"].default == f"{value:g}", name
     for name, value in prior.DEFAULTS.items():
         if name == "sparse":
             continue  # shown in words
-        assert shown[f"prior.{name}"].default.split(";")[0] == f"{value}".removesuffix(".0"), name
-    assert (shown["start"].default, *(name for name, _ in shown["start"].choices)) == STARTS
-    assert int(shown["particles"].default) == PARTICLES
+        assert knobs[f"prior.{name}"].default.split(";")[0] == f"{value}".removesuffix(".0"), name
+    assert (knobs["start"].default, *(name for name, _ in knobs["start"].choices)) == STARTS
+    assert int(knobs["particles"].default) == PARTICLES

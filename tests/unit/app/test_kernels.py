@@ -64,12 +64,12 @@ def test_seeded_kernels_are_copied_once_with_their_times(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     settings = Settings(kernels_seed=seed)
 
-    (made,) = cpu_baseline.seed(settings)
+    (copied,) = cpu_baseline.seed(settings)
 
-    assert made == tmp_path / "cache" / "bartserve" / "kernels-1"
-    assert (made / "code.nbc").read_bytes() == b"code"
-    assert (made / "code.nbc").stat().st_mtime == 1.7e9
-    assert made.stat().st_mode & 0o077 == 0
+    assert copied == tmp_path / "cache" / "bartserve" / "kernels-1"
+    assert (copied / "code.nbc").read_bytes() == b"code"
+    assert (copied / "code.nbc").stat().st_mtime == 1.7e9
+    assert copied.stat().st_mode & 0o077 == 0
     assert cpu_baseline.seed(settings) == []
-    assert [path.name for path in made.parent.iterdir()] == ["kernels-1"]
+    assert [path.name for path in copied.parent.iterdir()] == ["kernels-1"]
     assert cpu_baseline.seed(Settings(kernels_seed=tmp_path / "absent")) == []

@@ -13,11 +13,11 @@ from app.store.engine import make_engine
 
 
 def record(message: str, *arguments: object, error: bool = False, **extra: object) -> logging.LogRecord:
-    made = logging.LogRecord(
+    log_record = logging.LogRecord(
         "app.x", logging.WARNING, "f", 1, message, arguments, sys.exc_info() if error else None
     )
-    made.__dict__ |= extra
-    return made
+    log_record.__dict__ |= extra
+    return log_record
 
 
 def test_a_line_is_one_json_object():
@@ -26,11 +26,16 @@ def test_a_line_is_one_json_object():
 
     assert "\n" not in line
     assert line.isascii()
-    said = json.loads(line)
-    assert said["ts"].endswith("Z")
-    assert (said["level"], said["event"], said["token"], said["logger"]) == ("warning", "told", 3, "app.x")
-    assert said["message"].startswith("two\nlines")
-    assert set(said) <= {"ts", "level", "event", "message", "logger", "exception", *FIELDS}
+    entry = json.loads(line)
+    assert entry["ts"].endswith("Z")
+    assert (entry["level"], entry["event"], entry["token"], entry["logger"]) == (
+        "warning",
+        "told",
+        3,
+        "app.x",
+    )
+    assert entry["message"].startswith("two\nlines")
+    assert set(entry) <= {"ts", "level", "event", "message", "logger", "exception", *FIELDS}
 
 
 def test_fields_are_bound_for_a_block():

@@ -34,8 +34,8 @@ def asked() -> list[str]:
     """Return every expression of both files."""
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
-    found = [rule["expr"] for rule in rules]
-    return found + [target["expr"] for panel in panels for target in panel["targets"]]
+    expressions = [rule["expr"] for rule in rules]
+    return expressions + [target["expr"] for panel in panels for target in panel["targets"]]
 
 
 @pytest.fixture
@@ -53,11 +53,11 @@ def samples(database) -> dict[str, set[str]]:
     requests.labels("/x", "GET", "200")
     request_seconds.labels("/x", "GET")
     text = Scrape(database.engine, Cache(1), 1.0).text().decode()
-    found: dict[str, set[str]] = {}
+    labels_of: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            found.setdefault(sample.name, set()).update(sample.labels)
-    return found
+            labels_of.setdefault(sample.name, set()).update(sample.labels)
+    return labels_of
 
 
 def inmost(before: str) -> tuple[str, set[str]]:
@@ -76,17 +76,17 @@ def inmost(before: str) -> tuple[str, set[str]]:
 def test_figures_of_all_replicas_are_counted_once(samples, database):
     """Database figures, equal at each API replica, are reduced by max before they are summed."""
     with session_scope(database.engine, read_only=True) as session:
-        told = [*_of_queue(snapshot(session)), *_of_workers(snapshot(session), 1.0)]
-        told += [_of_tally(tally, snapshot(session).workers) for tally in counters.TALLIES]
-    shared = {sample.name for family in told for sample in family.samples}
+        metrics = [*_of_queue(snapshot(session)), *_of_workers(snapshot(session), 1.0)]
+        metrics += [_of_tally(tally, snapshot(session).workers) for tally in counters.TALLIES]
+    shared = {sample.name for family in metrics for sample in family.samples}
     assert {"bart_jobs", "bart_chain_iterations_total", "bart_worker_slots"} <= shared
     counted = 0
     for expression in asked():
-        for found in NAME.finditer(expression):
-            if found[0] in shared:
-                how, labels = inmost(expression[: found.start()])
+        for name in NAME.finditer(expression):
+            if name[0] in shared:
+                how, labels = inmost(expression[: name.start()])
                 assert how == "max", expression
-                if "sum" in expression and "worker" in samples[found[0]]:
+                if "sum" in expression and "worker" in samples[name[0]]:
                     assert "worker" in labels, expression
                 counted += 1
     assert counted > 12

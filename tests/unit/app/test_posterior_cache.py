@@ -48,7 +48,7 @@ def test_concurrent_requests_share_one_load():
     cache = Cache(100)
     loads: list[int] = []
     start = threading.Barrier(8)
-    got: list[Thing] = []
+    things: list[Thing] = []
 
     def load() -> Thing:
         loads.append(1)
@@ -57,7 +57,7 @@ def test_concurrent_requests_share_one_load():
 
     def ask() -> None:
         start.wait()
-        got.append(cache.get("a", load))
+        things.append(cache.get("a", load))
 
     threads = [threading.Thread(target=ask) for _ in range(8)]
     for thread in threads:
@@ -66,7 +66,7 @@ def test_concurrent_requests_share_one_load():
         thread.join()
 
     assert len(loads) == 1
-    assert len({id(thing) for thing in got}) == 1
+    assert len({id(thing) for thing in things}) == 1
 
 
 def test_a_failed_load_is_repeated():

@@ -32,11 +32,11 @@ def test_the_openapi_document_is_current(generate):
 
 def test_the_reference_is_current_and_has_every_route(generate):
     """docs/http.md is generated from the OpenAPI document and contains every route."""
-    made = generate.document()
-    text = generate.as_markdown(made)
+    document = generate.document()
+    text = generate.as_markdown(document)
 
     assert (DOCS / "http.md").read_text() == text, AGAIN
-    routes = {f"{method.upper()} {path}" for path, methods in made["paths"].items() for method in methods}
+    routes = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert set(re.findall(r"^### `(.*)`$", text, re.MULTILINE)) == routes
 
 

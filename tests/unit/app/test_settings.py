@@ -62,7 +62,7 @@ def test_all_wrong_settings_are_reported_together(monkeypatch):
 
 def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch):
     """A misspelt variable is reported with the nearest setting; variables of other programs are ignored."""
-    told = unknown_variables(
+    warnings = unknown_variables(
         {
             "BARTSERVE_WORKER_SLOT": "2",
             "BARTSERVE_QOUTA": "1",
@@ -75,7 +75,7 @@ def test_an_unknown_variable_is_reported_with_the_nearest_setting(monkeypatch):
             "OTHER_SETTING": "",
         }
     )
-    assert [re.findall(r"(?i)BARTSERVE_\w+", sentence) for sentence in told] == [
+    assert [re.findall(r"(?i)BARTSERVE_\w+", sentence) for sentence in warnings] == [
         ["BARTSERVE_QOUTA", "BARTSERVE_QUOTA_QUEUED"],
         ["BARTSERVE_WORKER_SLOT", "BARTSERVE_WORKER_SLOTS"],
         ["bartserve_lease_second", "BARTSERVE_LEASE_SECONDS"],

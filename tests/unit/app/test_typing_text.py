@@ -15,15 +15,15 @@ def typed(columns, **options):
     """Return the columns as typed, those that depend on others last, and what typed them."""
     typing = Typing(Options(**options))
     texts = {name: pa.chunked_array([pa.array(cells, pa.string())]) for name, cells in columns.items()}
-    found = {name: typing.read(name, text) for name, text in texts.items()}
-    again = {name: typing.read(name, texts[name], last=True) for name in found if found[name] is None}
-    return found | again, typing
+    converted = {name: typing.read(name, text) for name, text in texts.items()}
+    again = {name: typing.read(name, texts[name], last=True) for name in converted if converted[name] is None}
+    return converted | again, typing
 
 
 def values(columns, **options):
-    found, typing = typed(columns, **options)
+    converted, typing = typed(columns, **options)
     assert typing.faults == []
-    return {name: made[0].to_pylist() for name, made in found.items()}
+    return {name: column[0].to_pylist() for name, column in converted.items()}
 
 
 @given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1), st.booleans())
@@ -31,8 +31,8 @@ def values(columns, **options):
 def test_numbers_are_read_exactly(numbers, with_comma):
     """Every float64 that Python prints, with a point or a comma, is read as the same float64."""
     cells = [repr(number).replace(".", ",") if with_comma else repr(number) for number in numbers]
-    found, _ = typed({"x": cells}, decimal="comma" if with_comma else "point")
-    column = found["x"][0]
+    columns, _ = typed({"x": cells}, decimal="comma" if with_comma else "point")
+    column = columns["x"][0]
 
     assert column.type == pa.float64()
     assert all(
@@ -66,10 +66,10 @@ KINDS = [
 @pytest.mark.parametrize(("cells", "kind", "expected"), KINDS)
 def test_one_cell_of_another_kind_makes_a_column_text(cells, kind, expected):
     """One cell of another kind or an ambiguity makes a column text; missing cells change nothing."""
-    found, typing = typed({"x": ["NA", *cells, ""]})
+    columns, typing = typed({"x": ["NA", *cells, ""]})
 
-    assert found["x"][0].type == kind
-    assert found["x"][0].to_pylist() == [None, *expected, None]
+    assert columns["x"][0].type == kind
+    assert columns["x"][0].to_pylist() == [None, *expected, None]
     assert typing.missing == {"NA": 1, "": 1}
 
 
@@ -87,10 +87,10 @@ def test_other_columns_decide_the_meaning_of_a_comma():
 
 def test_ambiguous_numbers_get_a_note():
     """The note on an ambiguous column gives both readings and the options."""
-    found, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
+    columns, _ = typed({"x": ["1,234"], "d": ["1/2/2026"]})
 
-    assert "?decimal=comma or ?decimal=point" in found["x"][1]
-    assert "?dates=day-first or ?dates=month-first" in found["d"][1]
+    assert "?decimal=comma or ?decimal=point" in columns["x"][1]
+    assert "?dates=day-first or ?dates=month-first" in columns["d"][1]
 
 
 DATES = [
@@ -109,9 +109,9 @@ DATES = [
 @pytest.mark.parametrize("cells", DATES)
 def test_dates_as_people_write_them(cells):
     """Every unambiguous way of writing dates gives the same days."""
-    found = values({"x": [*cells, "NA"]})["x"]
+    dates = values({"x": [*cells, "NA"]})["x"]
 
-    days = [None if day is None else day.date().isoformat() for day in found]
+    days = [None if day is None else day.date().isoformat() for day in dates]
     assert days == ["2026-01-31", "2026-02-01", None]
 
 
@@ -124,11 +124,11 @@ def test_other_columns_decide_the_order_of_dates():
 def test_dates_with_and_without_a_zone():
     """Times with a zone become UTC, times without stay as written, a mixture is text."""
     zoned = ["2026-01-31T10:00:00Z", "2026-01-31 12:00:00+02:00"]
-    found, _ = typed({"z": zoned, "n": ["2026-01-31", "2026-01-31T10:00"], "m": ["2026-01-31", zoned[0]]})
+    columns, _ = typed({"z": zoned, "n": ["2026-01-31", "2026-01-31T10:00"], "m": ["2026-01-31", zoned[0]]})
 
-    types = [found[name][0].type for name in "znm"]
+    types = [columns[name][0].type for name in "znm"]
     assert types == [pa.timestamp("us", "UTC"), pa.timestamp("us"), pa.string()]
-    first, second = found["z"][0].to_pylist()
+    first, second = columns["z"][0].to_pylist()
     assert first == second
 
 
@@ -149,9 +149,9 @@ def test_given_spellings_of_missing_replace_the_usual_ones():
 
 def test_words_that_may_be_levels_get_a_note():
     """A word such as `none` that may be a level is reported when it is read as missing."""
-    found, _ = typed({"x": ["none", "full", "none"]})
+    columns, _ = typed({"x": ["none", "full", "none"]})
 
-    assert "2 cells 'none' are read as missing" in found["x"][1]
+    assert "2 cells 'none' are read as missing" in columns["x"][1]
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_a_kind_that_is_asked_for_is_kept_or_refused_with_the_row(kind, cells, r
 
 def test_requested_kinds_convert_values():
     """Numbers requested as categories keep their spelling; yes and no, 1 and 0 become booleans."""
-    found = values({"zip": ["02134", "1"], "b": ["yes", "n"]}, kinds={"zip": "category", "b": "boolean"})
+    columns = values({"zip": ["02134", "1"], "b": ["yes", "n"]}, kinds={"zip": "category", "b": "boolean"})
 
-    assert found == {"zip": ["02134", "1"], "b": [True, False]}
+    assert columns == {"zip": ["02134", "1"], "b": [True, False]}
 
 
 def test_ten_infinite_values_are_named_and_the_others_counted():
@@ -191,10 +191,10 @@ def test_points_between_thousands_get_a_note_beside_decimal_points():
 
     assert values(doubt)["x"] == [1234, 2345678, 7]
     assert values(doubt | {"z": ["1.500", "2"]})["z"] == [1500, 2]
-    found, typing = typed(doubt | {"y": ["0.5", "2"]})
-    assert found["x"][0].to_pylist() == ["1.234", "2.345.678", "7"]
-    assert "'2.345.678'" in found["x"][1]
-    assert "?kind=x:number" in found["x"][1]
+    columns, typing = typed(doubt | {"y": ["0.5", "2"]})
+    assert columns["x"][0].to_pylist() == ["1.234", "2.345.678", "7"]
+    assert "'2.345.678'" in columns["x"][1]
+    assert "?kind=x:number" in columns["x"][1]
     assert typing.decimal == "point"
     assert values(doubt | {"y": ["0.5", "2"]}, kinds={"x": "number"})["x"] == [1234, 2345678, 7]
 
@@ -213,7 +213,7 @@ def test_points_between_thousands_get_a_note_beside_decimal_points():
 )
 def test_a_cell_that_is_no_date_is_named(cells, words):
     """A column of dates with one other cell is text, and the note names that cell."""
-    found, _ = typed({"d": cells})
+    columns, _ = typed({"d": cells})
 
-    assert found["d"][0].type == pa.string()
-    assert words in found["d"][1] if words else found["d"][1] == ""
+    assert columns["d"][0].type == pa.string()
+    assert words in columns["d"][1] if words else columns["d"][1] == ""

@@ -94,15 +94,15 @@ def test_probabilities_of_three_classes(tmp_path):
     assert posterior.settings["family"] == "categorical"
     assert posterior.classes == ("a", "b", "c")
     assert posterior.sigma is None
-    said = posterior.predict(X[:200])
-    assert said.mean.shape == said.lower.shape == (200, 3)
-    np.testing.assert_allclose(said.mean.sum(axis=1), 1)
-    assert np.all((said.lower <= said.mean) & (said.mean <= said.upper))
-    assert np.abs(said.mean - p[:200]).mean() < 0.07
+    prediction = posterior.predict(X[:200])
+    assert prediction.mean.shape == prediction.lower.shape == (200, 3)
+    np.testing.assert_allclose(prediction.mean.sum(axis=1), 1)
+    assert np.all((prediction.lower <= prediction.mean) & (prediction.mean <= prediction.upper))
+    assert np.abs(prediction.mean - p[:200]).mean() < 0.07
     assert posterior.sample(X[:4]).shape == (2, 40, 4, 3)
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    np.testing.assert_array_equal(again.predict(X[[5]]).lower, said.lower[[5]])
+    np.testing.assert_array_equal(again.predict(X[[5]]).lower, prediction.lower[[5]])
     scores = posterior.score(X[:200], y[:200])
     assert scores["log_loss"] < 0.9
     assert posterior.calibration(X, y)

@@ -124,12 +124,12 @@ def test_contrasts_are_of_mean_times(fitted):
     """The difference of what `sample` draws at the two settings, by row and on average, with its law."""
     posterior, X, *_ = fitted
     rows = {name: X[name][:40] for name in "ab"}
-    said = posterior.contrast(rows, {"a": 1.0}, {"a": -1.0})
+    contrast = posterior.contrast(rows, {"a": 1.0}, {"a": -1.0})
     first, second = (posterior.sample(rows | {"a": np.full(40, value)}) for value in (1.0, -1.0))
     apart = (first - second).reshape(-1, 40)
-    np.testing.assert_allclose(said.mean, apart.mean(axis=0), rtol=1e-9)
-    assert said.average.mean == pytest.approx(apart.mean(), rel=1e-9)
-    np.testing.assert_allclose(said.lower, np.quantile(apart, 0.05, axis=0), rtol=1e-9)
+    np.testing.assert_allclose(contrast.mean, apart.mean(axis=0), rtol=1e-9)
+    assert contrast.average.mean == pytest.approx(apart.mean(), rel=1e-9)
+    np.testing.assert_allclose(contrast.lower, np.quantile(apart, 0.05, axis=0), rtol=1e-9)
 
 
 def test_times_are_those_of_the_process(fitted):
@@ -141,9 +141,9 @@ def test_times_are_those_of_the_process(fitted):
     assert posterior.sigma.mean() == pytest.approx(0.5, abs=0.06)
     f, _ = posterior.sample_learnt(table)
     assert np.mean(f.mean(axis=(0, 1)) - truth) == pytest.approx(0, abs=0.08)
-    said = posterior.predict(table)
+    prediction = posterior.predict(table)
     new = np.exp(truth + 0.5 * np.random.default_rng(1).normal(size=len(truth)))
-    assert 0.85 < np.mean((said.lower < new) & (new < said.upper)) < 0.95
+    assert 0.85 < np.mean((prediction.lower < new) & (new < prediction.upper)) < 0.95
 
 
 def test_curves_are_those_of_the_draws(fitted):
@@ -184,16 +184,16 @@ def test_figures_of_numbers_are_their_integrals():
 def test_scores_know_what_is_censored(fitted, tmp_path):
     """A true model is calibrated on censored rows, orders times, and is better than none."""
     posterior, first, times, table, later, _ = fitted
-    found = posterior.score(table, later)
-    assert found["censored"] == np.count_nonzero(table["event"] == 0)
-    assert 0.7 < found["concordance"] < 0.9
-    assert found["d_calibration"]["p"] > 1e-3
-    assert sum(found["d_calibration"]["shares"]) == pytest.approx(1)
-    at = np.array([each["time"] for each in found["brier_by_time"]])
+    figures = posterior.score(table, later)
+    assert figures["censored"] == np.count_nonzero(table["event"] == 0)
+    assert 0.7 < figures["concordance"] < 0.9
+    assert figures["d_calibration"]["p"] > 1e-3
+    assert sum(figures["d_calibration"]["shares"]) == pytest.approx(1)
+    at = np.array([each["time"] for each in figures["brier_by_time"]])
     nothing = scores.brier(later, table["event"] == 1, at, np.full((500, 30), 0.5)).mean()
-    assert found["integrated_brier"] < 0.8 * nothing
-    assert all(each["lower"] - 0.03 < each["level"] < each["upper"] + 0.03 for each in found["coverage"])
-    assert found["intervals_verdict"]["verdict"] == "held"
+    assert figures["integrated_brier"] < 0.8 * nothing
+    assert all(each["lower"] - 0.03 < each["level"] < each["upper"] + 0.03 for each in figures["coverage"])
+    assert figures["intervals_verdict"]["verdict"] == "held"
     seen = table["event"] == 1
     law = posterior.law(posterior.encode(part_of(table, seen)))
     logs = np.zeros(500)
@@ -201,14 +201,14 @@ def test_scores_know_what_is_censored(fitted, tmp_path):
     rest = part_of(table, ~seen)
     curves = (posterior.survival(part_of(rest, [i]), [t]) for i, t in enumerate(later[~seen]))
     logs[~seen] = [np.log(curve.survival[0, 0]) for curve in curves]
-    assert found["log_score"] == pytest.approx(logs.mean(), rel=1e-9)
+    assert figures["log_score"] == pytest.approx(logs.mean(), rel=1e-9)
     ranked = posterior.importance(table, later, permutations=3)
     assert ranked.loss == "log_loss"
     assert ranked.names[ranked.order[0]] == "a"
     assert len(posterior.calibration(table, later)) == 20
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    assert again.score(table, later) == found
+    assert again.score(table, later) == figures
     longer = fit(
         {name: first[name] for name in "ab"}, times, event=first["event"], **FAST | {"num_draws": 60}
     )
@@ -237,9 +237,9 @@ def test_detection_limits_and_intervals(tmp_path):
         assert posterior.sigma.mean() == pytest.approx(0.3, abs=0.06)
         line = posterior.predict({"x": np.array([-0.9, 0.9])}).mean
         np.testing.assert_allclose(line, [0.1, 1.9], atol=0.25)
-    found = below.score({"x": x, "upper": np.full(400, 0.8)}, seen)
-    assert found["concordance"] is None
-    assert found["brier_by_time"] == []
+    scores = below.score({"x": x, "upper": np.full(400, 0.8)}, seen)
+    assert scores["concordance"] is None
+    assert scores["brier_by_time"] == []
     assert within.censoring == {"lower": "lower", "upper": "upper"}
     contents = read_contents(within.to_bytes())
     assert contents.posterior.censoring == within.censoring
@@ -259,8 +259,8 @@ def test_scores_are_their_definitions():
     left = 1 * (1 - 1 / 4)  # not censored beyond 2: one of the four there is
     expected = (0.2**2 + 0.3**2 + (0.3**2 + 0.2**2) / left) / 5
     np.testing.assert_allclose(scores.brier(times, events, np.array([2.5]), survival), [expected])
-    found = scores.d_calibration(np.array([0.05, 0.5]), np.array([0.05, 1.0]))
-    np.testing.assert_allclose(found["shares"], [0.5, 0, 0, 0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
+    statistic = scores.d_calibration(np.array([0.05, 0.5]), np.array([0.05, 1.0]))
+    np.testing.assert_allclose(statistic["shares"], [0.5, 0, 0, 0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
 
 
 def test_a_censored_line_is_that_of_the_largest_likelihood():
@@ -294,7 +294,7 @@ GONE = np.where(SOME == 1, Y, np.nan)
 
 
 @pytest.mark.parametrize(
-    ("y", "given", "told"),
+    ("y", "options", "message"),
     [
         (Y, {"event": [1, 0, 2, 1, 0, 1]}, "event.*row 3.*must be 1"),
         (Y, {"event": ["a"] * 6}, "events must be numbers"),
@@ -311,14 +311,14 @@ GONE = np.where(SOME == 1, Y, np.nan)
         (Y, {"event": [1, 0]}, "2 rows"),
     ],
 )
-def test_data_that_cannot_be(y, given, told):
+def test_data_that_cannot_be(y, options, message):
     """Refused by column and row."""
-    with pytest.raises(DataError, match=told):
-        fit(X, y, progress=False, **given)
+    with pytest.raises(DataError, match=message):
+        fit(X, y, progress=False, **options)
 
 
 @pytest.mark.parametrize(
-    ("given", "field"),
+    ("options", "field"),
     [
         ({"family": "poisson"}, "family"),
         ({"method": "bcart"}, "method"),
@@ -328,10 +328,10 @@ def test_data_that_cannot_be(y, given, told):
         ({"upper": Y + 1}, "event"),
     ],
 )
-def test_settings_that_do_not_go_with_censoring(given, field):
+def test_settings_that_do_not_go_with_censoring(options, field):
     """Refused by name."""
     with pytest.raises(SettingsError) as caught:
-        fit(X, Y, event=SOME, progress=False, **given)
+        fit(X, Y, event=SOME, progress=False, **options)
     assert caught.value.field == field
 
 

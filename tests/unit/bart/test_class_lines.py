@@ -92,7 +92,7 @@ def test_probabilities_have_lines_in_them(fitted, tmp_path):
     """Softmax of log shares, forests and lines; the same from a file, for each row alone, extended."""
     X, y = three()
     new, _ = three(30, seed=3)
-    said, coded = fitted.predict(new), fitted.encode(new)
+    prediction, coded = fitted.predict(new), fitted.encode(new)
     first = fitted.chains()[0]
     step, terms = fitted.constants["step"], fitted._header.linear
     slopes = step * first.forests[CLASS_FOREST].leaf.reshape(40, 3, -1)
@@ -104,7 +104,7 @@ def test_probabilities_have_lines_in_them(fitted, tmp_path):
     fitted.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
     row = {name: values[4:5] for name, values in new.items()}
-    np.testing.assert_array_equal(again.predict(row).lower, said.lower[4:5])
+    np.testing.assert_array_equal(again.predict(row).lower, prediction.lower[4:5])
     longer = fit(X, y, family="categorical", progress=False, **FAST | {"num_draws": 45})
     assert again.extend(5, X, y, progress=False).to_bytes() == longer.to_bytes()
     assert read_contents(fitted.to_bytes()).posterior.num_draws == 40
@@ -118,10 +118,10 @@ def test_explanations_have_lines_in_them(fitted):
     total = shap.base_values + shap.values.sum(axis=1)
     logs = np.log(fitted.sample(new).reshape(80, 5, 3)).mean(axis=0)
     np.testing.assert_allclose(total[:, 1] - total[:, 0], logs[:, 1] - logs[:, 0], atol=1e-6)
-    found = fitted.linear_part()
-    (own,) = (each for each in found if each["of_class"] == "b" and each["feature"] == "x")
+    line = fitted.linear_part()
+    (own,) = (each for each in line if each["of_class"] == "b" and each["feature"] == "x")
     assert own["lower"] < own["mean"] < own["upper"]
-    assert len(found) == 3 * 4
+    assert len(line) == 3 * 4
     assert fitted.importance(X, y).names == ["x", "t", "c"]
     curve = fitted.partial_dependence(["x"], X)
     assert curve.mean[-1, 1] > curve.mean[0, 1] + 0.3

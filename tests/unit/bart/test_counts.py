@@ -91,27 +91,27 @@ def test_rates_dispersion_and_intervals_are_those_of_the_process(tmp_path):
     assert posterior.exposure == "exposure"
     assert [column.name for column in posterior.schema.columns] == ["a", "b"]
     assert posterior.dispersion.mean() == pytest.approx(2.0, rel=0.35)
-    said = posterior.predict(rest)
+    prediction = posterior.predict(rest)
     truth = 2 * exposure[750:] * np.exp(X[750:, 0])
-    assert np.corrcoef(said.mean, truth)[0, 1] > 0.97
-    assert np.all(said.lower == np.rint(said.lower))
-    inside = np.mean((said.lower <= y[750:]) & (y[750:] <= said.upper))
+    assert np.corrcoef(prediction.mean, truth)[0, 1] > 0.97
+    assert np.all(prediction.lower == np.rint(prediction.lower))
+    inside = np.mean((prediction.lower <= y[750:]) & (y[750:] <= prediction.upper))
     assert 0.87 < inside < 0.99
     unit = posterior.predict({name: rest[name] for name in "ab"})
-    assert any("exposure of 1" in told for told in unit.warnings)
-    np.testing.assert_allclose(unit.mean * exposure[750:], said.mean, rtol=1e-12)
+    assert any("exposure of 1" in warning for warning in unit.warnings)
+    np.testing.assert_allclose(unit.mean * exposure[750:], prediction.mean, rtol=1e-12)
     one = posterior.predict({name: float(values[0]) for name, values in rest.items()})
-    assert one.mean == pytest.approx(said.mean[:1], rel=1e-12)
+    assert one.mean == pytest.approx(prediction.mean[:1], rel=1e-12)
     pmf = posterior.pmf({name: values[:3] for name, values in rest.items()}, largest=200)
     np.testing.assert_allclose(pmf.sum(axis=1), 1, atol=1e-6)
-    np.testing.assert_allclose(pmf @ np.arange(201), said.mean[:3], rtol=1e-3)
+    np.testing.assert_allclose(pmf @ np.arange(201), prediction.mean[:3], rtol=1e-3)
     few = {name: values[:150] for name, values in rest.items()}
     scores = posterior.score(few, y[750:900])
     assert abs(scores["zeros"]["observed"] - scores["zeros"]["predicted"]) < 0.06
     assert scores["deviance"] > 0
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    np.testing.assert_array_equal(again.predict(few).upper, said.upper[:150])
+    np.testing.assert_array_equal(again.predict(few).upper, prediction.upper[:150])
     longer = fit(
         half, y[:750], exposure=exposure[:750], family="negative-binomial", **settings | {"num_draws": 60}
     )
@@ -164,11 +164,11 @@ def test_quantiles_of_counts_of_any_size(size, zeros):
     dispersion = None if size is None else size * rng.uniform(1, 2, 20)
     law = CountLaw(mean, dispersion, rng.uniform(0, 0.4, mean.shape) if zeros else None)
     levels = np.array([0.95, 0.025, 0.5])
-    for level, found in zip(levels, law.quantiles(levels), strict=True):
-        assert np.all(found == np.floor(found))
-        assert np.all(law.below_by_draw(found, slice(None)).mean(axis=1) > level - 1e-12)
-        some = np.flatnonzero(found > 0)
-        assert np.all(law.below_by_draw(found[some] - 1, some).mean(axis=1) < level + 1e-12)
+    for level, quantile in zip(levels, law.quantiles(levels), strict=True):
+        assert np.all(quantile == np.floor(quantile))
+        assert np.all(law.below_by_draw(quantile, slice(None)).mean(axis=1) > level - 1e-12)
+        some = np.flatnonzero(quantile > 0)
+        assert np.all(law.below_by_draw(quantile[some] - 1, some).mean(axis=1) < level + 1e-12)
 
 
 @pytest.mark.parametrize("size", [None, 2.0])

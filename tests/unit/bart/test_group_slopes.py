@@ -144,8 +144,8 @@ def test_known_groups_add_their_slopes(fitted, tmp_path):
     """Draws of f are trees, intercepts and slopes times features; the same from a file and when extended."""
     X, y = rows(300)
     new, truth = rows(40, seed=9)
-    said = fitted.predict(new)
-    assert np.sqrt(np.mean((said.mean - truth) ** 2)) < 0.6  # of outcomes with sd 2.7
+    prediction = fitted.predict(new)
+    assert np.sqrt(np.mean((prediction.mean - truth) ** 2)) < 0.6  # of outcomes with sd 2.7
     coded, (draws, _) = fitted.encode(new), fitted.chains()
     step, terms = fitted.constants["step"], fitted._header.groupings.slopes
     f = fitted.constants["offset"] + step * fitted._ensemble.sums(coded.codes)[:30]
@@ -155,10 +155,10 @@ def test_known_groups_add_their_slopes(fitted, tmp_path):
     f += effects[:, new["who"]] + z * effects[:, 8 + new["who"]]
     f += effects[:, 16 + where] + z * effects[:, 21 + where]
     np.testing.assert_allclose(fitted.sample(new)[0], f, atol=4 * step)
-    np.testing.assert_allclose(said.lower, fitted.law(coded).quantile(0.05), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(prediction.lower, fitted.law(coded).quantile(0.05), rtol=1e-6, atol=1e-9)
     fitted.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    np.testing.assert_array_equal(again.predict(new).lower, said.lower)
+    np.testing.assert_array_equal(again.predict(new).lower, prediction.lower)
     assert again.slopes_of_groups == ("x",)
     more = again.extend(5, X, y, progress=False)
     longer = fit(X, y, groups=["who", "where"], slopes="x", progress=False, **FAST | {"num_draws": 35})
@@ -170,7 +170,7 @@ def test_new_groups_have_slopes_of_their_own(fitted):
     """The variance of a new group's outcomes grows with the distance from the feature's mean."""
     X, _ = rows(3, seed=5)
     new = X | {"x": [0.0, 2.0, None], "who": ["nobody"] * 3}
-    said = fitted.predict(new)
+    prediction = fitted.predict(new)
     terms, law = fitted._header.groupings.slopes, fitted._intercepts
     z = np.array([(0 - terms.mean[0]) / terms.scale[0], (2 - terms.mean[0]) / terms.scale[0], 0.0])
     factor = law._factor[0]
@@ -178,20 +178,20 @@ def test_new_groups_have_slopes_of_their_own(fitted):
     between = cov[:, 0, 0, None] + 2 * cov[:, 0, 1, None] * z + cov[:, 1, 1, None] * z**2
     variance = fitted.sample(new).reshape(60, 3).var(axis=0, ddof=1)
     variance += (between + fitted.sigma.reshape(-1, 1) ** 2).mean(axis=0)
-    np.testing.assert_allclose(said.sd**2, variance, rtol=1e-9)
-    assert said.sd[1] > 1.3 * said.sd[0]
+    np.testing.assert_allclose(prediction.sd**2, variance, rtol=1e-9)
+    assert prediction.sd[1] > 1.3 * prediction.sd[0]
 
 
 def test_the_table_of_slopes(fitted):
     """Slopes near those that made the outcomes, in units of the feature; their spread and correlation."""
     who, where = fitted.groups()
     _, slope = np.random.default_rng(99).normal(size=(2, 8))
-    (found,) = who.slopes
-    assert found.feature == "x"
-    own = found.mean - found.mean.mean()
+    (slopes,) = who.slopes
+    assert slopes.feature == "x"
+    own = slopes.mean - slopes.mean.mean()
     np.testing.assert_allclose(own, 1.5 * (slope - slope.mean()), atol=0.35)
-    assert found.standard_deviation["mean"] > 5 * where.slopes[0].standard_deviation["mean"]
-    assert -1 <= found.correlation["lower"] < found.correlation["upper"] <= 1
+    assert slopes.standard_deviation["mean"] > 5 * where.slopes[0].standard_deviation["mean"]
+    assert -1 <= slopes.correlation["lower"] < slopes.correlation["upper"] <= 1
     assert who.to_json()["slopes"][0]["groups"][3]["group"] == "3"
     assert "x: mean" in who.to_pandas()
     assert "slope of x: standard deviation" in str(who)
@@ -203,7 +203,7 @@ def test_the_table_of_slopes(fitted):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"groups": None}, "name the columns of groups too"),
         ({"slopes": "z"}, "is not among the features"),
@@ -214,10 +214,10 @@ def test_the_table_of_slopes(fitted):
         ({"slopes": "flat"}, "has a single value"),
     ],
 )
-def test_what_slopes_do_not_go_with(settings, told):
+def test_what_slopes_do_not_go_with(settings, message):
     """Each is refused by name."""
     X, y = rows()
-    with pytest.raises(SettingsError, match=told) as refused:
+    with pytest.raises(SettingsError, match=message) as refused:
         prepare(X | {"flat": np.ones(120)}, y, **{"groups": "who", "slopes": "x"} | settings)
     assert refused.value.field == "slopes"
 
@@ -253,14 +253,14 @@ def test_a_mixed_model_agrees():
     y = 2 * x + level[group] + slope[group] * x + rng.normal(size=1000)
     settings = FAST | {"linear": True, "num_draws": 150}
     posterior = fit({"x": x, "g": group}, y, groups="g", slopes="x", progress=False, **settings)
-    (found,) = posterior.groups()
-    (slopes,) = found.slopes
-    assert found.standard_deviation["mean"] == pytest.approx(1.4220, rel=0.1)
+    (grouping,) = posterior.groups()
+    (slopes,) = grouping.slopes
+    assert grouping.standard_deviation["mean"] == pytest.approx(1.4220, rel=0.1)
     assert slopes.standard_deviation["mean"] * x.std() == pytest.approx(0.7227, rel=0.12)
     assert slopes.correlation["mean"] == pytest.approx(0.5280, abs=0.12)
     assert posterior.sigma.mean() == pytest.approx(0.9948, rel=0.03)
-    place = [found.groups.index(str(g)) for g in (0, 7, 23, 39)]
-    own = (found.mean - found.mean.mean())[place], x.std() * (slopes.mean - slopes.mean.mean())[place]
+    place = [grouping.groups.index(str(g)) for g in (0, 7, 23, 39)]
+    own = (grouping.mean - grouping.mean.mean())[place], x.std() * (slopes.mean - slopes.mean.mean())[place]
     np.testing.assert_allclose(own[0], [1.263, 2.822, -0.823, 1.448], atol=0.2)
     np.testing.assert_allclose(own[1], [0.284, 1.683, 0.383, 0.205], atol=0.2)
 
@@ -276,7 +276,7 @@ def test_left_out_groups_are_covered():
     X = {"x": x, "g": group}
     of_kept = {name: values[kept] for name, values in X.items()}
     posterior = fit(of_kept, y[kept], groups="g", slopes="x", progress=False, **FAST)
-    said = posterior.predict({name: v[~kept] for name, v in X.items()})
-    held = (said.lower <= y[~kept]) & (y[~kept] <= said.upper)
+    prediction = posterior.predict({name: v[~kept] for name, v in X.items()})
+    held = (prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper)
     assert 0.82 < held.mean() < 0.96
     assert 0.8 < held[abs(x[~kept]) > 0.7].mean() < 0.97

@@ -128,9 +128,9 @@ def test_known_groups_add_their_intercepts(fitted, tmp_path):
     """Draws of f are trees plus intercepts; the same from a file, for each row alone, and after extension."""
     X, y = rows(300)
     new, truth = rows(40, seed=9)
-    said = fitted.predict(new)
-    assert np.corrcoef(said.mean, truth)[0, 1] > 0.95
-    assert said.flags == [[]] * 40
+    prediction = fitted.predict(new)
+    assert np.corrcoef(prediction.mean, truth)[0, 1] > 0.95
+    assert prediction.flags == [[]] * 40
     coded, (draws, _) = fitted.encode(new), fitted.chains()
     step = fitted.constants["step"]
     trees = fitted.constants["offset"] + step * fitted._ensemble.sums(coded.codes)[:30]
@@ -145,8 +145,8 @@ def test_known_groups_add_their_intercepts(fitted, tmp_path):
     mixed = {name: [*values[2:3], *values[2:3]] for name, values in new.items()} | {
         "who": ["?", new["who"][2]]
     }
-    np.testing.assert_array_equal(again.predict(mixed).lower[1], said.lower[2])
-    np.testing.assert_allclose(said.lower, fitted.law(coded).quantile(0.05), rtol=1e-6)
+    np.testing.assert_array_equal(again.predict(mixed).lower[1], prediction.lower[2])
+    np.testing.assert_allclose(prediction.lower, fitted.law(coded).quantile(0.05), rtol=1e-6)
     assert fitted.bound_work(coded) < fitted.bound_work(fitted.encode(mixed))
     more = again.extend(5, X, y, progress=False)
     longer = fit(X, y, groups=["who", "where"], **FAST | {"num_draws": 35})
@@ -158,24 +158,25 @@ def test_new_groups_are_flagged_and_widen_outcomes(fitted):
     """New and missing groups: the mean is f alone; a new outcome varies by the groups' variance too."""
     X, _ = rows(4, seed=5)
     new = X | {"who": ["3", "nobody", None, "3"], "where": [*X["where"][:3], "elsewhere"]}
-    said = fitted.predict(new)
-    assert [[tuple(flag) for flag in flags] for flags in said.flags] == [
+    prediction = fitted.predict(new)
+    assert [[tuple(flag) for flag in flags] for flags in prediction.flags] == [
         [],
         [("who", "unseen_level")],
         [("who", "missing")],
         [("where", "unseen_level")],
     ]
     assert any(
-        "who: groups never seen in training: 'nobody' (1 row); missing in 1 row" in w for w in said.warnings
+        "who: groups never seen in training: 'nobody' (1 row); missing in 1 row" in w
+        for w in prediction.warnings
     )
     who, where = (draws.reshape(-1) for draws in fitted._intercepts.sds)
     f = fitted.sample(new).reshape(60, 4)
     variance = f.var(axis=0, ddof=1) + np.mean(fitted.sigma**2)
     variance += np.array([0, np.mean(who**2), np.mean(who**2), np.mean(where**2)])
-    np.testing.assert_allclose(said.sd**2, variance, rtol=1e-9)
+    np.testing.assert_allclose(prediction.sd**2, variance, rtol=1e-9)
     credible = fitted.predict(new, interval="credible")
     np.testing.assert_allclose(credible.sd, f.std(axis=0, ddof=1), rtol=1e-9)
-    density = fitted.law(fitted.encode(new)).log_density(said.mean)
+    density = fitted.law(fitted.encode(new)).log_density(prediction.mean)
     assert density[0] > density[1] + 0.5
 
 
@@ -218,7 +219,7 @@ def test_effects_leave_rows_in_their_groups(fitted):
 
 
 @pytest.mark.parametrize(
-    ("settings", "told"),
+    ("settings", "message"),
     [
         ({"method": "bcart"}, "set method=bart"),
         ({"family": "poisson"}, "set family=gaussian or probit"),
@@ -232,11 +233,11 @@ def test_effects_leave_rows_in_their_groups(fitted):
         ({"groups": [3]}, "names of columns"),
     ],
 )
-def test_what_groups_do_not_go_with(settings, told):
+def test_what_groups_do_not_go_with(settings, message):
     """Each is refused by name."""
     X, y = rows()
     outcome = np.abs(np.rint(y)) if settings.get("family") == "poisson" else y
-    with pytest.raises(SettingsError, match=told) as refused:
+    with pytest.raises(SettingsError, match=message) as refused:
         prepare(X, outcome, **{"groups": "who"} | settings)
     assert refused.value.field == "groups"
 
@@ -319,12 +320,12 @@ def test_a_mixed_model_agrees():
     sigma2 = rest.var(axis=1, ddof=1).mean()
     tau2 = rest.mean(axis=1).var(ddof=1) - sigma2 / 25
     shrunk = tau2 / (tau2 + sigma2 / 25) * (rest.mean(axis=1) - rest.mean())
-    (found,) = posterior.groups()
-    assert found.standard_deviation["mean"] == pytest.approx(np.sqrt(tau2), rel=0.1)
+    (grouping,) = posterior.groups()
+    assert grouping.standard_deviation["mean"] == pytest.approx(np.sqrt(tau2), rel=0.1)
     assert posterior.sigma.mean() == pytest.approx(np.sqrt(sigma2), rel=0.05)
-    effect = found.mean - found.mean.mean()
-    np.testing.assert_allclose(effect, shrunk[[int(name) for name in found.groups]], atol=0.12)
-    assert found.share == pytest.approx(tau2 / (tau2 + sigma2), abs=0.05)
+    effect = grouping.mean - grouping.mean.mean()
+    np.testing.assert_allclose(effect, shrunk[[int(name) for name in grouping.groups]], atol=0.12)
+    assert grouping.share == pytest.approx(tau2 / (tau2 + sigma2), abs=0.05)
 
 
 def test_left_out_groups_are_covered():
@@ -333,8 +334,8 @@ def test_left_out_groups_are_covered():
     kept = X["g"] < 40
     posterior = fit({name: values[kept] for name, values in X.items()}, y[kept], groups="g", **FAST)
     new = {name: values[~kept] for name, values in X.items()}
-    said, credible = posterior.predict(new), posterior.predict(new, interval="credible")
-    held = np.mean((said.lower <= y[~kept]) & (y[~kept] <= said.upper))
+    prediction, credible = posterior.predict(new), posterior.predict(new, interval="credible")
+    held = np.mean((prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper))
     assert 0.82 < held < 0.96
     sigma = posterior.sigma.mean()
     narrow = np.mean(np.abs(y[~kept] - credible.mean) < 1.645 * np.hypot(credible.sd, sigma))

@@ -84,8 +84,8 @@ def test_the_law_of_the_noise_is_scipys():
             return abs(1.5 + 2 * x) * noise_law.scaled_density(np.array(x), degrees[k]) / np.sqrt(2 * np.pi)
 
         size = sum(quad(integrand, a, b, limit=200)[0] for a, b in ((-np.inf, -0.75), (-0.75, np.inf)))
-        found = noise_law.mean_size(np.array(1.5), np.array(2.0), degrees[[k]])
-        np.testing.assert_allclose(found, size, rtol=1e-5)
+        mean_size = noise_law.mean_size(np.array(1.5), np.array(2.0), degrees[[k]])
+        np.testing.assert_allclose(mean_size, size, rtol=1e-5)
 
 
 def test_answers_are_those_of_a_mixture_of_t(tmp_path):
@@ -93,7 +93,7 @@ def test_answers_are_those_of_a_mixture_of_t(tmp_path):
     X, y = far_out()
     posterior = fit(X, y, noise="t", **FAST)
     new, truth = far_out(6, seed=9)
-    said = posterior.predict(new, level=0.8)
+    prediction = posterior.predict(new, level=0.8)
     rng = np.random.default_rng(2)
     degrees = posterior.degrees()
     assert degrees.shape == (2, 30)
@@ -101,23 +101,23 @@ def test_answers_are_those_of_a_mixture_of_t(tmp_path):
     noise = rng.standard_t(np.broadcast_to(degrees[:, :, None], (400, 2, 30, 6)))
     scale = posterior.sample_sigma(new) / noise_law.sd_of(degrees)[:, :, None]
     outcomes = (posterior.sample(new) + scale * noise).reshape(-1, 6)
-    inside = (said.lower <= outcomes) & (outcomes <= said.upper)
+    inside = (prediction.lower <= outcomes) & (outcomes <= prediction.upper)
     np.testing.assert_allclose(inside.mean(axis=0), 0.8, atol=0.02)
     law = Predictive.of(posterior, posterior.encode(new), None)
     np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.02)
     low, high = law.interval(0.8)
-    np.testing.assert_allclose(low, said.lower, rtol=1e-6)
-    np.testing.assert_allclose(high, said.upper, rtol=1e-6)
+    np.testing.assert_allclose(low, prediction.lower, rtol=1e-6)
+    np.testing.assert_allclose(high, prediction.upper, rtol=1e-6)
     grid = np.linspace(-400, 400, 160_001)
     one = Predictive.of(posterior, posterior.encode(new[:1]), None)
     steps = np.array([one.below(np.array([x]))[0] for x in grid[::40]])
     direct = np.sum((steps - (grid[::40] >= truth[0])) ** 2) * (grid[40] - grid[0])
     assert one.crps(truth[:1])[0] == pytest.approx(direct, abs=0.25)
-    told = posterior.density(new[:1])
-    assert np.sum(told["outcome"]) * (told["x"][1] - told["x"][0]) == pytest.approx(1, abs=0.05)
+    density = posterior.density(new[:1])
+    assert np.sum(density["outcome"]) * (density["x"][1] - density["x"][0]) == pytest.approx(1, abs=0.05)
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).lower, said.lower[[2]])
+    np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).lower, prediction.lower[[2]])
     more = again.extend(5, X, y, progress=False)
     np.testing.assert_array_equal(
         more.predict(new).upper, fit(X, y, noise="t", **FAST | {"num_draws": 35}).predict(new).upper
@@ -142,8 +142,8 @@ def test_an_outcome_far_out_moves_nothing():
     wrong[3] += 60
     widths = {}
     for noise in ("constant", "t"):
-        said = fit(X, wrong, noise=noise, **FAST).predict(X[10:40])
-        widths[noise] = float(np.mean(said.upper - said.lower))
+        prediction = fit(X, wrong, noise=noise, **FAST).predict(X[10:40])
+        widths[noise] = float(np.mean(prediction.upper - prediction.lower))
     assert widths["t"] < 0.8 * widths["constant"]
 
 

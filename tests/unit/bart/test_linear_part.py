@@ -56,13 +56,13 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
     ).training
     chain = Chain.start(replace(data, linear=linear), 0)
     part, step = chain._likelihood._slopes._part, data.constants.step
-    found = np.empty((count, len(z)))
+    slopes = np.empty((count, len(z)))
     for draw in range(count):
         draw_slopes(part, chain._models[0], tau / step, chain._work.random)
-        found[draw] = part.rotation @ part.turned * step
-        chain._likelihood.outcome.scalars[2:] = found[draw]
+        slopes[draw] = part.rotation @ part.turned * step
+        chain._likelihood.outcome.scalars[2:] = slopes[draw]
         apply_slopes(part, chain._likelihood.outcome, chain._models[0].residual)
-    return found
+    return slopes
 
 
 def test_slopes_have_the_conjugate_law():
@@ -102,11 +102,11 @@ def test_tau_passes_from_one_mode_to_the_other():
         draws[draw] = np.log(likelihood.outcome.scalars[1])
     high = log_tau > 2.4
     assert np.mean(draws > 2.4) == pytest.approx(share[high].sum() / share.sum(), abs=0.06)
-    for part, found in ((high, draws[draws > 2.4]), (~high, draws[draws < 2.4])):
+    for part, inside in ((high, draws[draws > 2.4]), (~high, draws[draws < 2.4])):
         mean = np.average(log_tau[part], weights=share[part])
         sd = np.sqrt(np.average((log_tau[part] - mean) ** 2, weights=share[part]))
-        assert found.mean() == pytest.approx(mean, abs=0.15 * sd)
-        assert found.std() == pytest.approx(sd, rel=0.15)
+        assert inside.mean() == pytest.approx(mean, abs=0.15 * sd)
+        assert inside.std() == pytest.approx(sd, rel=0.15)
 
 
 def test_the_rotation_makes_terms_orthogonal():
@@ -163,9 +163,9 @@ def test_predictions_add_line_and_trees(tmp_path, noise):
     X, y = rows(200)
     posterior = fit(X, y, linear=True, noise=noise, **FAST)
     new, truth = rows(40, seed=9)
-    said = posterior.predict(new)
-    assert np.corrcoef(said.mean, truth)[0, 1] > 0.85
-    np.testing.assert_allclose(posterior.sample(new).mean(axis=(0, 1)), said.mean, rtol=1e-12)
+    prediction = posterior.predict(new)
+    assert np.corrcoef(prediction.mean, truth)[0, 1] > 0.85
+    np.testing.assert_allclose(posterior.sample(new).mean(axis=(0, 1)), prediction.mean, rtol=1e-12)
     coded = posterior.encode(new)
     (draws,) = posterior.chains()[:1]
     slopes = np.stack([draws.scalars[f"slope_{k}"] for k in range(5)], axis=1)
@@ -178,7 +178,7 @@ def test_predictions_add_line_and_trees(tmp_path, noise):
     again = load(tmp_path / "model.bart")
     for k in range(3):
         row = {name: values[k : k + 1] for name, values in new.items()}
-        np.testing.assert_array_equal(again.predict(row).lower, said.lower[[k]])
+        np.testing.assert_array_equal(again.predict(row).lower, prediction.lower[[k]])
     credible = posterior.predict(new, interval="credible")
     np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.95, axis=(0, 1)))
     more = again.extend(5, X, y, progress=False)
@@ -197,8 +197,8 @@ def test_slopes_are_told_on_the_columns_own_scale():
     assert (a["feature"], a["level"], c["feature"], c["level"]) == ("a", None, "c", "y")
     assert a["lower"] < 0.5 < a["upper"]
     assert c["mean"] == pytest.approx(4, abs=0.6)
-    found = posterior.partial_dependence(["a"], grid={"a": [10.0, 60.0]})
-    assert found.mean[1] - found.mean[0] == pytest.approx(25, abs=1)
+    effect = posterior.partial_dependence(["a"], grid={"a": [10.0, 60.0]})
+    assert effect.mean[1] - effect.mean[0] == pytest.approx(25, abs=1)
     contrast = posterior.contrast(None, {"a": 60.0}, {"a": 10.0})
     assert contrast.average.mean == pytest.approx(25, abs=1)
     assert fit(X, y, linear=False, **FAST).linear_part() is None
@@ -234,11 +234,11 @@ def test_the_unit_of_weights_does_not_choose():
     weights = 1.0 + np.arange(120) % 3
     design, codes = np.stack([X["b"]]), np.zeros((1, 120), np.uint8)
     for factor in (2.0**-30, 2.0**30):
-        asked = [
+        choices = [
             choose_transform_and_line("auto", "auto", y, design, w, codes)
             for w in (weights, weights * factor)
         ]
-        assert asked[0] == asked[1]
+        assert choices[0] == choices[1]
         prepared = [prepare(X, y, weights=w).training.settings for w in (weights, weights * factor)]
         assert prepared[0] == prepared[1]
 

@@ -34,9 +34,9 @@ def test_the_evidence_is_the_golden_one():
 )
 def test_the_prior_is_calibrated_exactly(trees, log_sd, shape, rate):
     """The log of the product of precisions has prior mean 0 and the requested sd."""
-    found = noise_forest.gamma_prior(log_sd, trees)
-    assert found == pytest.approx((shape, rate), rel=1e-5)
-    assert trees * polygamma(1, found[0]) == pytest.approx(log_sd**2)
+    gamma = noise_forest.gamma_prior(log_sd, trees)
+    assert gamma == pytest.approx((shape, rate), rel=1e-5)
+    assert trees * polygamma(1, gamma[0]) == pytest.approx(log_sd**2)
 
 
 def test_log_gamma_is_scipys():
@@ -105,8 +105,8 @@ def test_intervals_follow_the_noise(tmp_path):
     X, y = uneven(1200)
     posterior = fit(X, y, noise="forest", **FAST | {"num_burnin": 300, "num_draws": 60})
     new = np.column_stack([[0.1, 0.5, 0.9], [0.5] * 3])
-    said = posterior.predict(new)
-    width = (said.upper - said.lower) / (2 * 1.645)
+    prediction = posterior.predict(new)
+    width = (prediction.upper - prediction.lower) / (2 * 1.645)
     np.testing.assert_allclose(width, np.exp(2 * new[:, 0]) / 5, rtol=0.35)
     s = posterior.sample_sigma(new)
     assert s.shape == (2, 60, 3)
@@ -114,9 +114,9 @@ def test_intervals_follow_the_noise(tmp_path):
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
     for k in range(3):
-        np.testing.assert_array_equal(again.predict(new[[k]]).lower, said.lower[[k]])
+        np.testing.assert_array_equal(again.predict(new[[k]]).lower, prediction.lower[[k]])
     credible = posterior.predict(new, interval="credible")
-    assert np.all(credible.upper < said.upper)
+    assert np.all(credible.upper < prediction.upper)
     assert posterior.summary().sigma["rhat"] > 0.9
 
 
@@ -134,8 +134,8 @@ def test_what_makes_outcomes_uncertain():
     shares = posterior.inclusion(of="noise")
     assert shares.mean[0] > 0.5
     name = shares.names[0]
-    found = posterior.partial_dependence([name], grid={name: [0.1, 0.9]}, of="noise")
-    np.testing.assert_allclose(found.mean, np.exp(2 * np.array([0.1, 0.9])) / 5, rtol=0.5)
+    effect = posterior.partial_dependence([name], grid={name: [0.1, 0.9]}, of="noise")
+    np.testing.assert_allclose(effect.mean, np.exp(2 * np.array([0.1, 0.9])) / 5, rtol=0.5)
     other = shares.names[1]
     flat = posterior.partial_dependence([other], grid={other: [0.1, 0.9]}, of="noise")
     assert flat.mean[1] / flat.mean[0] == pytest.approx(1.0, abs=0.3)

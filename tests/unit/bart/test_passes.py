@@ -254,9 +254,11 @@ def test_splittable(rng):
         part = codes[:, (slots == 1) & (goes_left(codes[0], cut, side) == left)]
         expected = bool((part != part[:, :1]).any()) if part.shape[1] else False
         key, shift = rows.shifted(cut, side)
-        got = rows.splittable(codes, slots, np.uint8(1), n, codes[0], np.uint8(key), np.uint8(shift), left)
-        assert got == expected
-        answers.add(got)
+        splittable = rows.splittable(
+            codes, slots, np.uint8(1), n, codes[0], np.uint8(key), np.uint8(shift), left
+        )
+        assert splittable == expected
+        answers.add(splittable)
     assert answers == {True, False}
 
 

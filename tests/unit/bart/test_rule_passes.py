@@ -42,10 +42,10 @@ def test_histograms(rng, n, weighted):
     residual = rng.integers(-(2**20), 2**20, n).astype(np.int32)
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32)
-    sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
+    sums, counts, present = (np.full((2, 256), 99, np.int64) for _ in range(3))
     values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
     terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
-    into = CodeSums(values, bins, sums, counts, found, terms, terms, info)
+    into = CodeSums(values, bins, sums, counts, present, terms, terms, info)
     pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50), np.int32(70))
     (first, second), all_rows = [padded(column, 0) for column in columns], padded(residual, 0)
     if weighted:
@@ -62,7 +62,7 @@ def test_histograms(rng, n, weighted):
             assert sums[which, code] == partial[here].sum()
             assert counts[which, code] == w[here].sum()
             if weighted:
-                assert found[which, code] == here.sum()
+                assert present[which, code] == here.sum()
 
 
 @pytest.mark.parametrize("n", [100, 5000])
@@ -73,10 +73,10 @@ def test_parts_by_code(rng, n, weighted):
     part, scale = rng.uniform(size=n), 2.0**30
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
-    sums, counts, found = (np.full((2, 256), 99, np.int64) for _ in range(3))
+    sums, counts, present = (np.full((2, 256), 99, np.int64) for _ in range(3))
     values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
     terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
-    into = CodeSums(values, bins, sums, counts, found, terms, terms, info)
+    into = CodeSums(values, bins, sums, counts, present, terms, terms, info)
     pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50_000), np.int32(70_000))
     first, second = [padded(column, 0) for column in columns]
     parts_by_code.sum_by_code(padded(part, 0.0), weights, scale, pair, first, second, n, into)
@@ -89,14 +89,14 @@ def test_parts_by_code(rng, n, weighted):
             assert sums[which, code] == pytest.approx(np.sum(without[here]) * scale, abs=float(here.sum()))
             assert counts[which, code] == (weights[here].sum() if weighted else here.sum())
             if weighted:
-                assert found[which, code] == here.sum()
+                assert present[which, code] == here.sum()
 
 
 def test_exp_negative():
     """e^x of the rule draw is within 1e-15 of the library's, and 0 below -700."""
     x = -np.concatenate([np.linspace(0, 50, 5001), np.linspace(50, 699, 3001)])
-    got = np.array([rule_draw.exp_negative(value) for value in x])
-    assert np.max(np.abs(got / np.exp(x) - 1)) < 1e-15
+    values = np.array([rule_draw.exp_negative(value) for value in x])
+    assert np.max(np.abs(values / np.exp(x) - 1)) < 1e-15
     assert rule_draw.exp_negative(0.0) == 1.0
     assert rule_draw.exp_negative(-701.0) == 0.0
 
@@ -174,7 +174,7 @@ def test_left_part(rng, weighted):
     column = codes_of(rng, n)
     weights = rng.integers(0, 9, n).astype(np.int32)
     key, shift = rows.shifted(8, 1)
-    got = pairs.left_part(
+    sums = pairs.left_part(
         residual, weights if weighted else weights[:0],
         LeafPair(slots, np.uint8(0), np.uint8(2), np.int32(40), np.int32(-60)), column, np.uint8(key),
         np.uint8(shift), n,
@@ -182,7 +182,7 @@ def test_left_part(rng, weighted):
     w = weights.astype(np.int64) if weighted else np.ones(n, np.int64)
     here = ((slots == 0) | (slots == 2)) & goes_left(column, 8, 1)
     partial = residual + np.where(slots == 0, 40, -60)
-    assert got == ((w * partial)[here].sum(), w[here].sum())
+    assert sums == ((w * partial)[here].sum(), w[here].sum())
 
 
 @pytest.mark.parametrize("n", ROWS)
@@ -220,5 +220,5 @@ def test_constant_columns(rng, share):
             codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), n, np.zeros((6, 256, 8), np.int32),
         )  # fmt: skip
         columns = np.zeros(6, np.int32)
-        found = below_split.list_constant(data, padded(member, 255), np.uint8(0), columns)
-        assert columns[:found].tolist() == expected
+        constants = below_split.list_constant(data, padded(member, 255), np.uint8(0), columns)
+        assert columns[:constants].tolist() == expected

@@ -54,8 +54,8 @@ def test_mixture_quantiles_are_roots():
     centre, sd = rng.normal(size=(6, 50)) * 4, rng.uniform(0.1, 2, (6, 50))
     share = rng.dirichlet(np.ones(50))
     tails = np.array([0.05, -0.05, 0.5, 1e-6, -1e-6])
-    found = noise_mixture(centre, sd, share, tails)
-    for tail, row in zip(tails, found, strict=True):
+    quantiles = noise_mixture(centre, sd, share, tails)
+    for tail, row in zip(tails, quantiles, strict=True):
         z = (row[:, None] - centre) / sd
         reached = stats.norm.cdf(z) @ share if tail > 0 else stats.norm.sf(z) @ share
         np.testing.assert_allclose(reached, abs(tail), rtol=1e-6)
@@ -78,24 +78,24 @@ def test_weights_tell_how_many_draws_count():
     rng = np.random.default_rng(2)
     f = rng.normal(size=(3, 2, 50))
     f[2, 1] += 3
-    found = agreement(f, even.share)
-    assert found.rhat[:2].max() < 1.1 < found.rhat[2]
+    verdict = agreement(f, even.share)
+    assert verdict.rhat[:2].max() < 1.1 < verdict.rhat[2]
 
 
 def test_errors_of_weighted_draws():
     """Monte Carlo errors of weighted means and quantiles equal their spread over repeated sets of runs."""
     rng = np.random.default_rng(4)
-    means, medians, told = [], [], []
+    means, medians, errors = [], [], []
     for _ in range(300):
         x = rng.normal(0.7, 1.3, (8, 60))
         log = -0.5 * x**2 + 0.5 * ((x - 0.7) / 1.3) ** 2
         share = np.exp(log) / np.exp(log).sum()
         means.append(np.sum(x * share))
         medians.append(of_draws(x.reshape(1, -1), share.ravel(), np.array([0.3]))[0, 0])
-        told.append([mean_error(x[None], share)[0], quantile_error(x[None], share, 0.3)[0]])
-    found = np.sqrt(np.mean(np.square(told), axis=0))
-    assert found[0] == pytest.approx(np.std(means), rel=0.2)
-    assert found[1] == pytest.approx(np.std(medians), rel=0.25)
+        errors.append([mean_error(x[None], share)[0], quantile_error(x[None], share, 0.3)[0]])
+    spread = np.sqrt(np.mean(np.square(errors), axis=0))
+    assert spread[0] == pytest.approx(np.std(means), rel=0.2)
+    assert spread[1] == pytest.approx(np.std(medians), rel=0.25)
 
 
 def test_errors_of_draws_that_weigh_alike():
@@ -115,9 +115,9 @@ def test_shapes_of_trees():
     """Each topology has the total weight of its trees, the most probable first; it is read off the splits."""
     splits = np.array([1, 0, 0, 0, 1, 1, 0, 0, 0, 1, 0, 0], bool)
     start = np.array([0, 3, 4, 9, 12])
-    found = topologies(splits, start, np.array([0.1, 0.2, 0.4, 0.3]))
-    assert found == pytest.approx({"(..)": 0.4, "((..).)": 0.4, ".": 0.2})
-    assert list(found)[-1] == "."
+    shapes = topologies(splits, start, np.array([0.1, 0.2, 0.4, 0.3]))
+    assert shapes == pytest.approx({"(..)": 0.4, "((..).)": 0.4, ".": 0.2})
+    assert list(shapes)[-1] == "."
     assert shape_of(np.array([1, 0, 1, 1, 0, 0, 0], bool)) == "(.((..).))"
 
 
@@ -132,8 +132,8 @@ def test_noise_of_leaves(tmp_path):
     """Predictive intervals widen where the data are noisier; a stored model gives equal answers."""
     X, y = steps()
     posterior = fit(X, y, method="bcart-mean-variance", **SHORT)
-    said = posterior.predict(LOW_AND_HIGH, interval="predictive")
-    assert (said.upper - said.lower)[1] > 4 * (said.upper - said.lower)[0]
+    prediction = posterior.predict(LOW_AND_HIGH, interval="predictive")
+    assert (prediction.upper - prediction.lower)[1] > 4 * (prediction.upper - prediction.lower)[0]
     posterior.save(tmp_path / "tree.bart")
     again = load(tmp_path / "tree.bart").predict(X, interval="predictive")
     np.testing.assert_array_equal(again.upper, posterior.predict(X, interval="predictive").upper)
@@ -166,9 +166,9 @@ def test_classes_of_any_number():
     label = np.where(y < 2, "low", np.where(y < 4, "mid", "top"))
     posterior = fit(X, label, method="bcart", family="auto", **SHORT)
     assert posterior.classes == ("low", "mid", "top")
-    said = posterior.predict(X[:5])
-    assert said.mean.shape == said.lower.shape == (5, 3)
-    np.testing.assert_allclose(said.mean.sum(axis=1), 1)
+    prediction = posterior.predict(X[:5])
+    assert prediction.mean.shape == prediction.lower.shape == (5, 3)
+    np.testing.assert_allclose(prediction.mean.sum(axis=1), 1)
     assert posterior.sample(X[:5]).shape == (2, 40, 5, 3)
     two = fit(X, label == "low", method="bcart", family="auto", **SHORT).predict(X)
     assert two.mean.shape == (200,)
@@ -198,8 +198,8 @@ def test_weighted_particles():
     assert posterior.weights.sum() == pytest.approx(1)
     assert len(posterior.evidence["log_evidence_runs"]) == 3
     assert "log evidence" in str(posterior.summary())
-    said = posterior.predict(LOW_AND_HIGH)
-    assert said.mean == pytest.approx([1, 4], abs=0.5)
+    prediction = posterior.predict(LOW_AND_HIGH)
+    assert prediction.mean == pytest.approx([1, 4], abs=0.5)
     assert posterior.inclusion().mean[0] > 0.5
     report, share = posterior.diagnostics(), posterior.weights
     assert report["f"]["rhat"][0] is None
@@ -225,7 +225,7 @@ def test_few_particles_of_large_trees():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"method": "bcart", "num_trees": 5}, "num_trees must be 1"),
         ({"method": "bcart", "family": "probit"}, "takes family gaussian or categorical"),
@@ -236,10 +236,10 @@ def test_few_particles_of_large_trees():
         ({"method": "smc", "moves": "cgm"}, "moves must be one of default, optimal, prior"),
     ],
 )
-def test_settings_of_other_methods_are_refused(given, told):
+def test_settings_of_other_methods_are_refused(settings, message):
     """A setting that a method lacks is refused with the settings that it has."""
-    with pytest.raises(SettingsError, match=told):
-        Settings.resolve(**given)
+    with pytest.raises(SettingsError, match=message):
+        Settings.resolve(**settings)
 
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "bcart-wu", "bcart-mean-variance", "smc"])

@@ -63,12 +63,12 @@ def test_a_row_of_lists_has_the_codes_and_values_of_the_table():
     for i, record in enumerate(texts):
         cells = {name: [None if value != value else value] for name, value in record.items()}
         for order in (names, names[::-1]):
-            found = encode(
+            coded = encode(
                 {name: cells[name] for name in order}, PROBLEM.schema, PROBLEM.grid, keep_values=True
             )
-            np.testing.assert_array_equal(found.codes[:, 0], table.codes[:, i])
-            np.testing.assert_array_equal(vars(found)["values"][:, 0], vars(table)["values"][:, i])
-            np.testing.assert_array_equal(found.marks, np.zeros((len(names), 1), np.uint8))
+            np.testing.assert_array_equal(coded.codes[:, 0], table.codes[:, i])
+            np.testing.assert_array_equal(vars(coded)["values"][:, 0], vars(table)["values"][:, i])
+            np.testing.assert_array_equal(coded.marks, np.zeros((len(names), 1), np.uint8))
     whole = encode({**cells, "size": [6]}, PROBLEM.schema, PROBLEM.grid)
     np.testing.assert_array_equal(whole.codes[:, 0], table.codes[:, 5])
     for change, usual in (({}, True), ({"size": 6.5}, False), ({"trio": "d"}, False), ({"when": "x"}, False)):

@@ -212,8 +212,8 @@ def test_targets_and_weights_at_the_ends_of_what_is_taken(method, scale):
         constants = prepare(
             mixed_columns(), outcome * scale, weights=weights * other, method=method
         ).training.constants
-        found = [constants.step, constants.leaf_sd, constants.sigma_start, constants.lambda_]
-        assert all(0 < value < math.inf for value in found)
+        figures = [constants.step, constants.leaf_sd, constants.sigma_start, constants.lambda_]
+        assert all(0 < value < math.inf for value in figures)
 
 
 @pytest.mark.parametrize("method", ["bart", "bcart", "smc", "rjhmc-df"])
@@ -250,10 +250,10 @@ def test_constants_have_the_units_of_the_outcomes_and_weights(settings):
     fixed = {"transform": "none"} if METHODS[settings.get("method", "bart")].engine.forests else {}
 
     def constants(k: int, j: int) -> dict[str, object]:
-        found = prepare(X, outcome * 2.0**k, weights=w * 2.0**j, **fixed, **settings)
-        linear, groups = found.training.linear, found.groupings
+        prepared = prepare(X, outcome * 2.0**k, weights=w * 2.0**j, **fixed, **settings)
+        linear, groups = prepared.training.linear, prepared.groupings
         return (
-            found.training.constants.to_json()
+            prepared.training.constants.to_json()
             | ({"slope_scale": linear.terms.slope_scale} if linear else {})
             | ({"scale_of_groups": groups.scales[0]} if groups else {})
         )
@@ -270,12 +270,12 @@ def test_weights_too_small_to_be_told_from_zero_are_said():
     """Rows with negligible weight count as weight 0, with a warning and their number."""
     w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
     problem = problem_of(weights=w)
-    (told,) = [told for told in problem.warnings if told.startswith("weights")]
-    assert "20 of 60 rows (33.3%) count as weight 0" in told
+    (warning,) = [warning for warning in problem.warnings if warning.startswith("weights")]
+    assert "20 of 60 rows (33.3%) count as weight 0" in warning
     training = problem.training
     np.testing.assert_array_equal(training.grid_weights * training.weight_unit, np.where(w < 1, 0, w))
 
     fine = problem_of(weights=np.where(w < 1, 1e-1, 1e6))
-    assert not [told for told in fine.warnings if told.startswith("weights")]
+    assert not [warning for warning in fine.warnings if warning.startswith("weights")]
     relative = fine.training.grid_weights * fine.training.weight_unit / fine.training.weights
     np.testing.assert_allclose(relative, 1, atol=1 / 8)

@@ -139,9 +139,9 @@ def test_classes_that_float64_would_merge():
 @pytest.mark.parametrize("scale", [5e-324, 1e-310, 1e-200, 1e160, 1e300, 1e307])
 def test_extreme_targets_are_refused_by_name(scale):
     """Targets whose squares overflow or underflow are refused with their size."""
-    told = str(refusal_of(outcome=RNG.uniform(1, 9, N).round() * scale, target_name="price"))
-    assert "price" in told
-    assert "rescale" in told
+    message = str(refusal_of(outcome=RNG.uniform(1, 9, N).round() * scale, target_name="price"))
+    assert "price" in message
+    assert "rescale" in message
 
 
 @pytest.mark.parametrize("name", ["k", "leaf_sd", "lambda", "sigma", "sigma_start", "step"])
@@ -155,7 +155,8 @@ def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
     """Weights of a single tree may span a factor of 1e12, held exactly; a span of 1e24 is refused."""
     w = np.where(np.arange(N) % 3 == 0, 1e-6, 1e6)
     assert not any(
-        "weights" in told for told in prepare(mixed_columns(), outcomes(), weights=w, method="bcart").warnings
+        "weights" in warning
+        for warning in prepare(mixed_columns(), outcomes(), weights=w, method="bcart").warnings
     )
     with pytest.raises(DataError, match="is negligible"):
         prepare(mixed_columns(), outcomes(), weights=w**2, method="bcart")

@@ -128,14 +128,14 @@ def test_pandas_names_of_any_type():
 
 def test_describe():
     """A description has kinds, missing, distinct, range and levels of every column, dates as text."""
-    found = {summary.name: summary.to_json() for summary in describe(VALUES)}
-    assert found["whole"] == {
+    summaries = {summary.name: summary.to_json() for summary in describe(VALUES)}
+    assert summaries["whole"] == {
         "name": "whole", "kind": "number", "missing": 1, "distinct": 2,
         "min": 1.0, "max": 2.0, "levels": [], "note": "",
     }  # fmt: skip
-    assert (found["text"]["kind"], found["text"]["levels"]) == ("category", ["a", "b"])
-    assert (found["time"]["min"], found["time"]["max"]) == ("1969-12-31", "2020-01-01T12:00:00")
-    assert found["flag"]["kind"] == "boolean"
+    assert (summaries["text"]["kind"], summaries["text"]["levels"]) == ("category", ["a", "b"])
+    assert (summaries["time"]["min"], summaries["time"]["max"]) == ("1969-12-31", "2020-01-01T12:00:00")
+    assert summaries["flag"]["kind"] == "boolean"
 
 
 def test_text_of_many_levels_is_text():

@@ -93,8 +93,8 @@ def test_a_cold_start_compiles_only_what_is_needed(tmp_path):
         assert ("compiled in" in done.stderr) == (code is COLD), done.stderr
         return done.stdout.strip(), {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
 
-    told, compiled = run(COLD)
-    assert told == GROUP
+    output, compiled = run(COLD)
+    assert output == GROUP
     assert compiled
     for number, path in enumerate(copy.rglob("*.py")):
         os.utime(path, (1e9 + number, 1e9 + number))
@@ -128,15 +128,15 @@ def test_two_cold_starts_at_once_both_end(tmp_path):
 def test_groups_of_a_fit(moves):
     """A fit needs the groups of its moves and their dependencies, each after its dependencies."""
     settings = Settings.resolve(moves=moves)
-    found = _groups(settings)
-    assert len(set(found)) == len(found)
-    for place, name in enumerate(found):
-        assert set(GROUPS[name].needs) <= set(found[:place])
-    assert {"bart", GROUP} <= set(found)
-    assert not {"shapley", "heavy-tails", "count-quantiles", "soft-prediction", "weights"} & set(found)
+    groups = _groups(settings)
+    assert len(set(groups)) == len(groups)
+    for place, name in enumerate(groups):
+        assert set(GROUPS[name].needs) <= set(groups[:place])
+    assert {"bart", GROUP} <= set(groups)
+    assert not {"shapley", "heavy-tails", "count-quantiles", "soft-prediction", "weights"} & set(groups)
     unused = {MOVES[name].group for name in MOVE_NAMES if name in MOVES and name not in settings.moves}
-    needed = {group for name in found for group in GROUPS[name].needs}
-    assert not (unused - needed - {MOVES[n].group for n in settings.moves if n in MOVES}) & set(found)
+    needed = {group for name in groups for group in GROUPS[name].needs}
+    assert not (unused - needed - {MOVES[n].group for n in settings.moves if n in MOVES}) & set(groups)
 
 
 def test_compiled_kernels_are_reported_as_present():

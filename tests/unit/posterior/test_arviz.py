@@ -13,9 +13,9 @@ from tests.support.models.random_posteriors import make_posterior
 def test_shapes_are_chain_draw_row():
     """Arrays have the shapes of `arviz_base.from_dict`: chains first, then draws."""
     posterior, X, _ = make_posterior()
-    found = draws_of(posterior)
-    assert found["sigma"].shape == (2, 12)
-    np.testing.assert_array_equal(found["f"], posterior.sample(X))  # all 80 rows are reference rows
+    shapes = draws_of(posterior)
+    assert shapes["sigma"].shape == (2, 12)
+    np.testing.assert_array_equal(shapes["f"], posterior.sample(X))  # all 80 rows are reference rows
 
 
 def test_without_arviz_the_package_is_named(monkeypatch):

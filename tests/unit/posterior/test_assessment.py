@@ -16,30 +16,30 @@ from tests.support.models.random_posteriors import make_posterior
 def test_convergence_is_that_of_growing_parts_of_the_draws():
     """R-hat and ESS at a count are those of the first draws up to it; the last count covers all draws."""
     posterior, _, _ = make_posterior(num_draws=(40, 50))
-    told = posterior.convergence()
-    assert (told["draws"][-1], told["chains"], told["f"]["rows"]) == (40, 2, 50)
+    convergence = posterior.convergence()
+    assert (convergence["draws"][-1], convergence["chains"], convergence["f"]["rows"]) == (40, 2, 50)
     f = posterior.draws_by_figure(posterior.reference)[evenly_spaced(posterior.reference.num_rows, 50)]
-    for i, count in enumerate(told["draws"]):
+    for i, count in enumerate(convergence["draws"]):
         sigma = np.ascontiguousarray(posterior.sigma[None, :, :count])
-        assert told["sigma"]["ess_bulk"][i] == rhat_ess.ess_bulk(sigma)[0]
+        assert convergence["sigma"]["ess_bulk"][i] == rhat_ess.ess_bulk(sigma)[0]
         rhat = rhat_ess.rhat(np.ascontiguousarray(f[:, :, :count]))
-        assert told["f"]["rhat"][i] == pytest.approx(np.median(rhat), rel=1e-12)
-        assert told["f"]["rhat_p95"][i] == pytest.approx(np.quantile(rhat, 0.95), rel=1e-12)
+        assert convergence["f"]["rhat"][i] == pytest.approx(np.median(rhat), rel=1e-12)
+        assert convergence["f"]["rhat_p95"][i] == pytest.approx(np.quantile(rhat, 0.95), rel=1e-12)
 
 
 def test_a_density_is_that_of_the_draws():
     """A new outcome's density is the mixture of the draws' normals and integrates to one."""
     posterior, X, _ = make_posterior(num_draws=(40, 50))
     row = {name: values[0] for name, values in X.items()}
-    told = posterior.density(row)
+    density = posterior.density(row)
     f, sigma = posterior.sample(one := {name: [value] for name, value in row.items()}), posterior.sigma
     np.testing.assert_allclose(
-        told["outcome"], norm.pdf(told["x"][:, None], f.reshape(-1), sigma.reshape(-1)).mean(axis=1)
+        density["outcome"], norm.pdf(density["x"][:, None], f.reshape(-1), sigma.reshape(-1)).mean(axis=1)
     )
-    assert np.trapezoid(told["outcome"], told["x"]) == pytest.approx(1, abs=1e-3)
+    assert np.trapezoid(density["outcome"], density["x"]) == pytest.approx(1, abs=1e-3)
     predicted = posterior.predict(one, 0.9, "predictive")
-    assert told["intervals"]["outcome"] == (predicted.lower[0], predicted.upper[0])
-    assert told["centre"] == pytest.approx(f.mean())
+    assert density["intervals"]["outcome"] == (predicted.lower[0], predicted.upper[0])
+    assert density["centre"] == pytest.approx(f.mean())
     with pytest.raises(DataError, match="one row"):
         posterior.density({name: values[:2] for name, values in X.items()})
 
@@ -61,14 +61,14 @@ def test_scores_of_numbers_are_those_of_the_predictive_law():
     """Scores work for any number of rows; `quick` omits two figures; invalid outcomes are named by row."""
     posterior, X, _ = make_posterior(num_draws=(40, 50))
     y = np.random.default_rng(1).normal(10, 1, 80)
-    told = posterior.score(X, y)
+    scores = posterior.score(X, y)
     mixture = Predictive(posterior.sample(X), posterior.sample_sigma(X), None)
-    assert told["crps"] == pytest.approx(mixture.crps(y).mean())
-    assert told["rmse"] == pytest.approx(np.sqrt(np.mean((posterior.predict(X).mean - y) ** 2)))
+    assert scores["crps"] == pytest.approx(mixture.crps(y).mean())
+    assert scores["rmse"] == pytest.approx(np.sqrt(np.mean((posterior.predict(X).mean - y) ** 2)))
     predicted = posterior.predict(X, [0.5, 0.9], "predictive")
-    for entry, lower, upper in zip(told["coverage"][::2], predicted.lower, predicted.upper, strict=True):
+    for entry, lower, upper in zip(scores["coverage"][::2], predicted.lower, predicted.upper, strict=True):
         assert entry["coverage"] == np.mean((lower <= y) & (y <= upper))
-    quick = {name: value for name, value in told.items() if name not in {"crps", "pinball"}}
+    quick = {name: value for name, value in scores.items() if name not in {"crps", "pinball"}}
     assert posterior.score(X, y, quick=True) == quick
     assert {entry["level"]: entry["rows"] for entry in posterior.calibration(X, y)}[0.99] == 80
     assert posterior.score({name: values[:1] for name, values in X.items()}, y[:1])["rows"] == 1

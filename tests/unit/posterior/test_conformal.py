@@ -72,15 +72,15 @@ def test_intervals_are_predictive_quantiles(posterior):
     """At the levels that calibration chose; the mean stays as it is, and the claims are with them."""
     calibrated = posterior.calibrate(*uneven(60, seed=4))
     new, _ = uneven(5, seed=5)
-    said = calibrated.predict(new, level=[0.5, 0.9], interval="calibrated")
+    prediction = calibrated.predict(new, level=[0.5, 0.9], interval="calibrated")
     half, most = calibrated.calibrated_levels([0.5, 0.9])
     expected = posterior.predict(new, level=None, quantiles=list(most.ends))
-    np.testing.assert_array_equal(said.intervals[1].lower, expected.quantiles[0].values)
-    np.testing.assert_array_equal(said.intervals[1].upper, expected.quantiles[1].values)
-    np.testing.assert_array_equal(said.mean, expected.mean)
-    assert np.all(said.intervals[0].upper <= said.intervals[1].upper)
-    assert said.interval == "calibrated"
-    assert said.claims == [half, most]
+    np.testing.assert_array_equal(prediction.intervals[1].lower, expected.quantiles[0].values)
+    np.testing.assert_array_equal(prediction.intervals[1].upper, expected.quantiles[1].values)
+    np.testing.assert_array_equal(prediction.mean, expected.mean)
+    assert np.all(prediction.intervals[0].upper <= prediction.intervals[1].upper)
+    assert prediction.interval == "calibrated"
+    assert prediction.claims == [half, most]
     assert (most.rows, most.at_least) == (60, 0.9)
     assert "60 rows held out from the fit, at least 0.9 fall inside these intervals" in most.text
     assert CalibratedLevel.from_json(most.to_json()) == most
@@ -92,9 +92,9 @@ def test_a_model_file_keeps_the_calibration(posterior):
     again = Posterior.from_bytes(calibrated.to_bytes())
     new, _ = uneven(5, seed=5)
     expected = calibrated.predict(new, interval="calibrated")
-    said = again.predict(new, interval="calibrated")
-    np.testing.assert_array_equal(said.lower, expected.lower)
-    assert said.claims == expected.claims
+    prediction = again.predict(new, interval="calibrated")
+    np.testing.assert_array_equal(prediction.lower, expected.lower)
+    assert prediction.claims == expected.claims
     header = calibrated._header
     assert Header.from_bytes(header.to_bytes()).to_bytes() == header.to_bytes()
     assert Header.from_bytes(with_counts(header.to_bytes(), num_draws=9, num_chains=1)).calibration is None
@@ -108,21 +108,21 @@ def test_ends_are_infinite_where_no_finite_one_can_be_claimed(posterior):
     """Outcomes far beyond the predictive distribution, more of them than the level leaves out."""
     X, y = uneven(40, seed=6)
     y[:20] += 1e6
-    said = posterior.calibrate(X, y).predict(X[:3], level=0.9, interval="calibrated")
-    assert np.all(np.isinf(said.upper))
-    assert np.all(np.isinf(said.lower))
+    prediction = posterior.calibrate(X, y).predict(X[:3], level=0.9, interval="calibrated")
+    assert np.all(np.isinf(prediction.upper))
+    assert np.all(np.isinf(prediction.lower))
 
 
 def test_what_is_refused(posterior):
     """A level of 99% takes 99 rows; models that are not calibrated, quantiles, and some of the draws."""
     calibrated, (new, _) = posterior.calibrate(*uneven(60, seed=4)), uneven(2, seed=1)
-    for model, more, told, field in (
+    for model, more, message, field in (
         (calibrated, {"level": 0.99}, "at least 99 calibration rows, and there are 60", "level"),
         (calibrated, {"quantiles": [0.1]}, "quantiles are not calibrated", "quantiles"),
         (calibrated, {"num_draws": 10}, "calibrated for all 30 draws per chain, not for 10", "num_draws"),
         (posterior, {}, "no calibrated intervals: fit it with calibrate", "interval"),
     ):
-        with pytest.raises(SettingsError, match=told) as refused:
+        with pytest.raises(SettingsError, match=message) as refused:
             model.predict(new, interval="calibrated", **more)
         assert refused.value.field == field
     X, y = uneven(60, seed=1)
@@ -142,19 +142,19 @@ def test_sets_of_classes():
     posterior = fit(X, y, family="categorical", calibrate="holdout", **QUICK | {"num_trees": 5})
     assert (posterior.conformal_table.kind, posterior.conformal_table.rows) == ("holdout", 30)
     new, own = classes(300, seed=2)
-    said = posterior.predict(new, level=[0.5, 0.9], interval="calibrated")
-    small, large = (each.members for each in said.sets)
+    prediction = posterior.predict(new, level=[0.5, 0.9], interval="calibrated")
+    small, large = (each.members for each in prediction.sets)
     assert np.all(small <= large)
     assert np.all(small.any(axis=1))
-    least = said.claims[1].least_probability
-    np.testing.assert_array_equal(large | (said.mean == said.mean.max(1, keepdims=True)), large)
-    assert np.all(said.mean[~large] < least)
+    least = prediction.claims[1].least_probability
+    np.testing.assert_array_equal(large | (prediction.mean == prediction.mean.max(1, keepdims=True)), large)
+    assert np.all(prediction.mean[~large] < least)
     inside = large[np.arange(300), [posterior.classes.index(each) for each in own]]
     assert inside.mean() > 0.8
-    table = said.to_pandas()
+    table = prediction.to_pandas()
     assert {"mean_low", "set_50_low", "set_90_middle", "interval"} <= {*table}
     assert table["set_90_middle"].dtype == bool
-    assert "at least 0.9" in said._repr_html_()
+    assert "at least 0.9" in prediction._repr_html_()
 
 
 def test_folds_score_rows_by_fits_that_have_not_seen_them():
@@ -170,5 +170,5 @@ def test_folds_score_rows_by_fits_that_have_not_seen_them():
     assert claim.at_least is None
     assert "Estimated: about 0.9 of new rows like the 60 training rows" in claim.text
     two = fit(X, y > 0.5, family="auto", calibrate="folds", **QUICK | {"num_burnin": 20, "num_draws": 10})
-    (found,) = two.predict(X[:4], interval="calibrated").sets
-    assert found.members.shape == (4, 2)
+    (sets,) = two.predict(X[:4], interval="calibrated").sets
+    assert sets.members.shape == (4, 2)

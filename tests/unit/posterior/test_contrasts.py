@@ -14,21 +14,21 @@ SHORT = {"num_chains": 2, "num_burnin": 150, "num_draws": 150, "thin": 1, "num_t
 def test_differences_of_predictions_on_every_draw():
     """Rows, their average, groups and the treated equal differences of draws of f with the columns set."""
     posterior, X, _ = make_posterior(2)
-    found = posterior.contrast(X, {"x1": 1.0, "x3": 0.5}, {"x1": -1.0, "x3": 0.0}, by="c", level=0.8)
+    contrast = posterior.contrast(X, {"x1": 1.0, "x3": 0.5}, {"x1": -1.0, "x3": 0.0}, by="c", level=0.8)
     num_rows = len(X["x1"])
     high = posterior.sample(X | {"x1": [1.0] * num_rows, "x3": [0.5] * num_rows})
     low = posterior.sample(X | {"x1": [-1.0] * num_rows, "x3": [0.0] * num_rows})
     draws = (high - low).reshape(-1, num_rows)
-    np.testing.assert_allclose(found.mean, draws.mean(axis=0))
-    np.testing.assert_allclose([found.lower, found.upper], np.quantile(draws, [0.1, 0.9], axis=0))
+    np.testing.assert_allclose(contrast.mean, draws.mean(axis=0))
+    np.testing.assert_allclose([contrast.lower, contrast.upper], np.quantile(draws, [0.1, 0.9], axis=0))
     average = draws.mean(axis=1)
-    np.testing.assert_allclose(found.average[:3], [average.mean(), *np.quantile(average, [0.1, 0.9])])
-    assert found.average.rows == num_rows
-    for level, estimate in found.groups.items():
+    np.testing.assert_allclose(contrast.average[:3], [average.mean(), *np.quantile(average, [0.1, 0.9])])
+    assert contrast.average.rows == num_rows
+    for level, estimate in contrast.groups.items():
         part = np.array([value == level for value in X["c"]])
         assert estimate.rows == part.sum() > 0
         np.testing.assert_allclose(estimate.mean, draws[:, part].mean())
-    assert found.treated is None
+    assert contrast.treated is None
 
 
 @pytest.mark.parametrize(
@@ -51,35 +51,35 @@ def test_probabilities_counts_and_times(y, settings):
         "times": np.exp(X["a"] + rng.normal(size=60) / 4),
     }
     posterior = fit(X, outcomes[y], **SHORT | {"num_trees": 10} | settings)
-    found = posterior.contrast(X, {"a": 1.0}, {"a": -1.0})
+    contrast = posterior.contrast(X, {"a": 1.0}, {"a": -1.0})
     high, low = (posterior.sample(X | {"a": np.full(60, value)}) for value in (1.0, -1.0))
     draws = (high - low).reshape(-1, *high.shape[2:])
-    np.testing.assert_allclose(found.mean, draws.mean(axis=0), atol=1e-12)
+    np.testing.assert_allclose(contrast.mean, draws.mean(axis=0), atol=1e-12)
     np.testing.assert_allclose(
-        [found.lower, found.upper], np.quantile(draws, [0.05, 0.95], axis=0), atol=1e-12
+        [contrast.lower, contrast.upper], np.quantile(draws, [0.05, 0.95], axis=0), atol=1e-12
     )
-    last = np.atleast_1d(found.average.mean)[-1]
+    last = np.atleast_1d(contrast.average.mean)[-1]
     assert last > (0.4 if y in ("two", "three") else 0.8)
-    assert np.all(np.abs(found.mean) <= 1) or y in ("counts", "times")
+    assert np.all(np.abs(contrast.mean) <= 1) or y in ("counts", "times")
 
 
 def test_groups_without_rows_are_left_out():
     """A level or quarter that no row has gives no average; the printed table has one line for each other."""
     posterior, X, _ = make_posterior(2)
     rows = {name: list(values)[:8] for name, values in X.items()} | {"x1": [5.0] * 8}
-    found = posterior.contrast(rows, {"x3": 0.5}, {"x3": 0.0}, by="x1")
-    assert list(found.groups) == ["highest quarter"]
-    assert "highest quarter" in str(found)
-    assert "nan" not in str(found)
+    contrast = posterior.contrast(rows, {"x3": 0.5}, {"x3": 0.0}, by="x1")
+    assert list(contrast.groups) == ["highest quarter"]
+    assert "highest quarter" in str(contrast)
+    assert "nan" not in str(contrast)
 
 
 def test_the_treated_are_the_rows_with_the_first_setting():
     """The average over the treated takes the rows whose own level is that of the first setting."""
     posterior, X, _ = make_posterior(2)
-    found = posterior.contrast(X, {"c": "a"}, {"c": "b"})
+    contrast = posterior.contrast(X, {"c": "a"}, {"c": "b"})
     part = np.array([value == "a" for value in X["c"]])
-    assert found.treated.rows == part.sum()
-    np.testing.assert_allclose(found.treated.mean, found.mean[part].mean())
+    assert contrast.treated.rows == part.sum()
+    np.testing.assert_allclose(contrast.treated.mean, contrast.mean[part].mean())
 
 
 def confounded():
@@ -100,27 +100,27 @@ def effect():
 def test_an_effect_under_confounding(effect):
     """The average contrast covers the effect that the naive difference of means misses."""
     X, y, posterior = effect
-    found = posterior.contrast(X, {"z": True}, {"z": False}, by="x")
-    assert found.average.lower < 1.5 < found.average.upper
+    contrast = posterior.contrast(X, {"z": True}, {"z": False}, by="x")
+    assert contrast.average.lower < 1.5 < contrast.average.upper
     assert y[X["z"]].mean() - y[~X["z"]].mean() > 2
-    assert list(found.groups) == ["lowest quarter", "second quarter", "third quarter", "highest quarter"]
-    assert sum(estimate.rows for estimate in found.groups.values()) == 600
+    assert list(contrast.groups) == ["lowest quarter", "second quarter", "third quarter", "highest quarter"]
+    assert sum(estimate.rows for estimate in contrast.groups.values()) == 600
 
 
 def test_the_population_is_less_certain_than_the_sample(effect):
     """Bayesian-bootstrap intervals are as wide as draws and rows make them, and equal requests agree."""
     X, _, posterior = effect
     few = {name: values[:12] for name, values in X.items()}
-    found = posterior.contrast(few, {"x": 1.0}, {"x": -1.0})
+    contrast = posterior.contrast(few, {"x": 1.0}, {"x": -1.0})
     again = posterior.contrast(few, {"x": 1.0}, {"x": -1.0})
-    assert found.population == again.population
+    assert contrast.population == again.population
     draws = (posterior.sample(few | {"x": [1.0] * 12}) - posterior.sample(few | {"x": [-1.0] * 12})).reshape(
         -1, 12
     )
     rng = np.random.default_rng(5)
     weights = rng.dirichlet(np.ones(12), size=(40, len(draws)))
     sd = (weights * draws).sum(axis=2).std()
-    width = (found.population.upper - found.population.lower) / (2 * 1.645)
+    width = (contrast.population.upper - contrast.population.lower) / (2 * 1.645)
     assert width == pytest.approx(sd, rel=0.25)
 
 
@@ -147,10 +147,10 @@ def test_warnings_about_the_rows_are_passed_on():
     """Rows with a level never seen in training, and such a setting, are warned of."""
     posterior, X, _ = make_posterior()
     rows = X | {"c": ["mars"] * len(X["x1"])}
-    told = posterior.contrast(rows, {"x1": 0.5}, {"x1": 0.0}).warnings
-    assert any("never seen" in warning for warning in told)
-    told = posterior.contrast(X, {"c": "mars"}, {"c": "a"}).warnings
-    assert any("c = mars: only 0 of" in warning for warning in told)
+    warnings = posterior.contrast(rows, {"x1": 0.5}, {"x1": 0.0}).warnings
+    assert any("never seen" in warning for warning in warnings)
+    warnings = posterior.contrast(X, {"c": "mars"}, {"c": "a"}).warnings
+    assert any("c = mars: only 0 of" in warning for warning in warnings)
 
 
 @pytest.mark.parametrize(
@@ -181,8 +181,8 @@ def test_memory_does_not_grow_with_rows_times_rows_times_columns():
     posterior = Posterior.from_blocks(problem.header(), blocks)
     rows = posterior.encode({name: [*values, *values] for name, values in X.items()})
     tracemalloc.start()
-    found = posterior.contrast(rows, {"x0": -0.1}, {"x0": 0.1})
+    contrast = posterior.contrast(rows, {"x0": -0.1}, {"x0": 0.1})
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert peak < 40e6
-    assert not found.unlike[0].all()
+    assert not contrast.unlike[0].all()

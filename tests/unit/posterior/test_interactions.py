@@ -31,7 +31,7 @@ def test_h_by_its_definition(make):
     """The strength is the sd of the joint effect less the separate ones, on every draw; H its share."""
     posterior, X, *_ = make(3)
     rows = {name: np.asarray(values, dtype=object)[:9] for name, values in X.items()}
-    found = posterior.interactions(["x1", "x3"], rows, level=0.8, max_draws=1000)
+    interactions = posterior.interactions(["x1", "x3"], rows, level=0.8, max_draws=1000)
 
     def effect(names):
         means = []
@@ -43,19 +43,19 @@ def test_h_by_its_definition(make):
     joint = effect(["x1", "x3"])
     strength = (joint - effect(["x1"]) - effect(["x3"])).std(axis=0)
     h = strength / np.where(joint.std(axis=0) > 0, joint.std(axis=0), 1)
-    for figure, draws in ((found.strength, strength), (found.h, h)):
+    for figure, draws in ((interactions.strength, strength), (interactions.h, h)):
         np.testing.assert_allclose(figure, [draws.mean()], atol=1e-9)
-    ends = [found.strength_lower, found.strength_upper]
+    ends = [interactions.strength_lower, interactions.strength_upper]
     np.testing.assert_allclose(ends, np.quantile(strength, [0.1, 0.9])[:, None], atol=1e-9)
 
 
 def test_shares_of_neighbouring_splits():
     """Shares are counted draw by draw, a category's indicators as one column, and sum to one."""
     posterior, _, chains = make_posterior(3)
-    found = posterior.interactions()
-    assert len(found.pairs) == 6
-    np.testing.assert_allclose(found.inclusion.sum(), 1)
-    np.testing.assert_allclose(found.expected.sum(), 1)
+    interactions = posterior.interactions()
+    assert len(interactions.pairs) == 6
+    np.testing.assert_allclose(interactions.inclusion.sum(), 1)
+    np.testing.assert_allclose(interactions.expected.sum(), 1)
     names = [column.name for column in posterior.schema.columns]
     column_of = [names[j] for j, _ in posterior.schema.coded]
     joined, every = 0.0, 0
@@ -71,20 +71,20 @@ def test_shares_of_neighbouring_splits():
             pairs = [pair for pair in pairs if len(pair) == 2]
             if not pairs:
                 continue
-            joined += sum(pair == set(found.pairs[0]) for pair in pairs) / len(pairs)
+            joined += sum(pair == set(interactions.pairs[0]) for pair in pairs) / len(pairs)
             every += 1
-    np.testing.assert_allclose(found.inclusion[0], joined / every)
-    assert found.draws_without_pairs == 24 - every
+    np.testing.assert_allclose(interactions.inclusion[0], joined / every)
+    assert interactions.draws_without_pairs == 24 - every
 
 
 def test_the_product_in_friedmans_function_comes_first():
     """Friedman's x1 and x2 interact, far above all other pairs, by both measures."""
     X, _, y = friedman(500, seed=2)
     posterior = fit(X, y, num_chains=2, num_burnin=300, num_draws=200, num_trees=100, progress=False)
-    found = posterior.interactions()
-    assert set(found.pairs[0]) == {"x1", "x2"}
-    assert found.strength_lower[0] > 2 * found.strength_upper[1:].max()
-    excess = found.inclusion / found.expected
+    interactions = posterior.interactions()
+    assert set(interactions.pairs[0]) == {"x1", "x2"}
+    assert interactions.strength_lower[0] > 2 * interactions.strength_upper[1:].max()
+    excess = interactions.inclusion / interactions.expected
     assert excess.argmax() == 0
 
 

@@ -26,11 +26,11 @@ def test_quarters_are_compared_as_kruskal_and_wallis_do():
     """The p-value by the prediction is scipy's Kruskal-Wallis one times the number of comparisons."""
     rng = np.random.default_rng(1)
     below, mean = rng.uniform(size=400) ** 1.1, rng.normal(size=400)
-    told, _ = judged(below, mean)
-    by = next(entry for entry in told["by"] if entry["feature"] is None)
+    verdict, _ = judged(below, mean)
+    by = next(entry for entry in verdict["by"] if entry["feature"] is None)
     quarter = np.searchsorted(np.quantile(mean, [0.25, 0.5, 0.75]), mean)
     expected = kruskal(*(np.abs(2 * below - 1)[quarter == k] for k in range(4))).pvalue
-    assert by["p"] == pytest.approx(min(1.0, expected * len(told["by"])))
+    assert by["p"] == pytest.approx(min(1.0, expected * len(verdict["by"])))
     inside = [np.mean(np.abs(2 * below - 1)[quarter == k] <= 0.9) for k in range(4)]
     assert [part["observed"] for part in by["quarters"]] == pytest.approx(inside)
 
@@ -53,16 +53,16 @@ def test_intervals_of_a_wrong_width_are_reported(power, code):
     """Levels crowded at one end give the direction in which the width is wrong, without unevenness."""
     rng = np.random.default_rng(3)
     level = rng.uniform(size=500) ** power
-    told, _ = judged(0.5 + level / 2 * rng.choice([-1, 1], 500))
-    assert [reason["code"] for reason in told["reasons"]] == [code]
-    assert code.replace("_", " ") in told["text"]
-    assert told["advice"]
+    verdict, _ = judged(0.5 + level / 2 * rng.choice([-1, 1], 500))
+    assert [reason["code"] for reason in verdict["reasons"]] == [code]
+    assert code.replace("_", " ") in verdict["text"]
+    assert verdict["advice"]
 
 
 def test_few_rows_are_no_evidence():
     """With fewer than 40 rows the verdict says only that they are too few."""
-    told, _ = judged(np.full(39, 0.999))
-    assert (told["verdict"], told["reasons"], told["advice"]) == ("unknown", [], None)
+    verdict, _ = judged(np.full(39, 0.999))
+    assert (verdict["verdict"], verdict["reasons"], verdict["advice"]) == ("unknown", [], None)
 
 
 def noisy(rows, sd, seed):
@@ -78,13 +78,13 @@ FAST = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 100, "
 def test_noise_that_grows_with_a_feature_is_named():
     """Intervals too wide at small x2 and too narrow at large x2 are attributed to x2 alone."""
     X, y = noisy(1500, lambda X: 0.3 + 4 * X[:, 1], 4)
-    told = fit(X[:700], y[:700], **FAST).score(X[700:], y[700:], quick=True)["intervals_verdict"]
-    assert told["verdict"] == "not_held"
-    assert {"code": "uneven", "feature": "x2"} in told["reasons"]
-    assert not {"x3", "x4", "x5"} & {reason["feature"] for reason in told["reasons"]}
-    assert "too wide where x2 is at most" in told["text"]
-    assert "too narrow where x2 is above" in told["text"]
-    quarters = next(entry for entry in told["by"] if entry["feature"] == "x2")["quarters"]
+    verdict = fit(X[:700], y[:700], **FAST).score(X[700:], y[700:], quick=True)["intervals_verdict"]
+    assert verdict["verdict"] == "not_held"
+    assert {"code": "uneven", "feature": "x2"} in verdict["reasons"]
+    assert not {"x3", "x4", "x5"} & {reason["feature"] for reason in verdict["reasons"]}
+    assert "too wide where x2 is at most" in verdict["text"]
+    assert "too narrow where x2 is above" in verdict["text"]
+    quarters = next(entry for entry in verdict["by"] if entry["feature"] == "x2")["quarters"]
     assert quarters[0]["observed"] > 0.95 > 0.85 > quarters[-1]["observed"]
 
 
@@ -95,6 +95,6 @@ def test_constant_noise_is_not_doubted():
     for seed in range(100):
         X, y = noisy(800, lambda X: np.ones(len(X)), 100 + seed)
         posterior = fit(X[:500], y[:500], seed=seed, **FAST)
-        told = posterior.score(X[500:], y[500:], quick=True)["intervals_verdict"]
-        doubted += told["verdict"] != "held"
+        verdict = posterior.score(X[500:], y[500:], quick=True)["intervals_verdict"]
+        doubted += verdict["verdict"] != "held"
     assert doubted <= 5

@@ -16,9 +16,9 @@ STEP = 2.0**-18
 
 
 def answer(steps, sigma, level=0.9, interval="credible", quantiles=None):
-    found = IntervalFigures(steps.shape[1:], Request.check(level, interval, quantiles))
-    found.fill(slice(0, steps.shape[1]), steps, 3.0, STEP, sigma)
-    return found
+    figures = IntervalFigures(steps.shape[1:], Request.check(level, interval, quantiles))
+    figures.fill(slice(0, steps.shape[1]), steps, 3.0, STEP, sigma)
+    return figures
 
 
 def draws(seed, num_draws=200, num_rows=4, spread=0.5):
@@ -31,14 +31,14 @@ def draws(seed, num_draws=200, num_rows=4, spread=0.5):
 def test_credible_intervals_are_sample_quantiles(num_draws):
     """Mean, sd and every quantile equal numpy's on the draws of f."""
     steps, sigma = draws(1, num_draws)
-    found = answer(steps, sigma, [0.5, 0.9], quantiles=[0.01, 0.5, 0.999])
+    figures = answer(steps, sigma, [0.5, 0.9], quantiles=[0.01, 0.5, 0.999])
     f = 3.0 + STEP * steps
-    np.testing.assert_allclose(found.mean, f.mean(axis=0), rtol=1e-14)
-    np.testing.assert_allclose(found.sd, f.std(axis=0, ddof=1) if num_draws > 1 else 0, rtol=1e-12)
-    for level, lower, upper in found.intervals:
+    np.testing.assert_allclose(figures.mean, f.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(figures.sd, f.std(axis=0, ddof=1) if num_draws > 1 else 0, rtol=1e-12)
+    for level, lower, upper in figures.intervals:
         np.testing.assert_allclose(lower, np.quantile(f, (1 - level) / 2, axis=0), rtol=1e-13)
         np.testing.assert_allclose(upper, np.quantile(f, (1 + level) / 2, axis=0), rtol=1e-13)
-    for q, values in found.quantiles:
+    for q, values in figures.quantiles:
         np.testing.assert_allclose(values, np.quantile(f, q, axis=0), rtol=1e-13)
 
 
@@ -52,7 +52,7 @@ def test_predictive_quantiles_solve_the_mixture(seed, spread, q):
     """The mixture's distribution function at the quantile is the level, as scipy finds it, to 1e-10."""
     steps, sigma = draws(seed, 60, 1, spread)
     f = 3.0 + STEP * steps[:, 0]
-    ((_, (found,)),) = answer(steps, sigma, None, "predictive", q).quantiles
+    ((_, (quantiles,)),) = answer(steps, sigma, None, "predictive", q).quantiles
     ends = (f - 12 * sigma).min(), (f + 12 * sigma).max()
     if q <= 0.5:
         exact = brentq(lambda x: ndtr((x - f) / sigma).mean() - q, *ends, xtol=1e-13, rtol=1e-15)
@@ -60,7 +60,7 @@ def test_predictive_quantiles_solve_the_mixture(seed, spread, q):
         exact = brentq(lambda x: (1 - q) - ndtr((f - x) / sigma).mean(), *ends, xtol=1e-13, rtol=1e-15)
     density = np.mean(np.exp(-0.5 * ((exact - f) / sigma) ** 2) / sigma) / np.sqrt(2 * np.pi)
     # the error of evaluating the distribution function moves the root by this much where it is flat
-    assert abs(found - exact) < 1e-10 * np.hypot(f.std(), 1) + 1e-15 / density
+    assert abs(quantiles - exact) < 1e-10 * np.hypot(f.std(), 1) + 1e-15 / density
 
 
 def test_predictive_of_clusters_far_apart():
@@ -68,17 +68,17 @@ def test_predictive_of_clusters_far_apart():
     steps = (np.repeat([0, 1000, 5000], 20)[:, None] / STEP / 10).astype(np.int32)
     sigma = np.full(60, 1e-3)
     for q in (0.1, 0.3, 0.5, 0.9, 0.999):
-        ((_, (found,)),) = answer(steps, sigma, None, "predictive", q).quantiles
-        assert abs(ndtr((found - 3.0 - STEP * steps[:, 0]) / sigma).mean() - q) < 1e-9
+        ((_, (quantiles,)),) = answer(steps, sigma, None, "predictive", q).quantiles
+        assert abs(ndtr((quantiles - 3.0 - STEP * steps[:, 0]) / sigma).mean() - q) < 1e-9
 
 
 def test_predictive_mean_and_sd():
     """The predictive mean is f's, and the noise variance is added to f's."""
     steps, sigma = draws(2)
     f = STEP * steps
-    found = answer(steps, sigma, interval="predictive")
-    np.testing.assert_allclose(found.mean, 3 + f.mean(axis=0))
-    np.testing.assert_allclose(found.sd**2, f.var(axis=0, ddof=1) + np.mean(sigma**2))
+    figures = answer(steps, sigma, interval="predictive")
+    np.testing.assert_allclose(figures.mean, 3 + f.mean(axis=0))
+    np.testing.assert_allclose(figures.sd**2, f.var(axis=0, ddof=1) + np.mean(sigma**2))
 
 
 def test_predictive_contains_credible():
@@ -94,18 +94,18 @@ def test_sums_past_32_bits():
     """Sums beyond int32 give the intervals of their values."""
     steps, sigma = draws(4)
     wide = steps.astype(np.int64) * 2**16
-    (found,) = answer(wide, sigma * 2**16, interval="predictive").intervals
+    (interval,) = answer(wide, sigma * 2**16, interval="predictive").intervals
     (plain,) = answer(steps, sigma, interval="predictive").intervals
-    np.testing.assert_allclose((found.lower - 3) / 2**16, plain.lower - 3, rtol=1e-6)
+    np.testing.assert_allclose((interval.lower - 3) / 2**16, plain.lower - 3, rtol=1e-6)
 
 
 def mixture(f, sigma, alike, transform=None):
     """Bounds of f [row, draw] with noise of one size, by the search for any noise or by the fast one."""
-    found = IntervalFigures((len(f),), Request.check([0.5, 0.9], "predictive", [0.01, 0.5]))
+    figures = IntervalFigures((len(f),), Request.check([0.5, 0.9], "predictive", [0.01, 0.5]))
     noise = np.broadcast_to(sigma, f.shape)
-    given = AlikeNoise(sigma, 3.0, STEP) if alike else None
-    found.fill_mixtures(slice(0, len(f)), f, noise, None, transform, given)
-    return found
+    noise_law = AlikeNoise(sigma, 3.0, STEP) if alike else None
+    figures.fill_mixtures(slice(0, len(f)), f, noise, None, transform, noise_law)
+    return figures
 
 
 @pytest.mark.parametrize("transform", [None, Transform("log")])

@@ -61,8 +61,8 @@ def test_the_figures_are_the_posterior_s_own():
     assert effects.tables[0].heads[0] == first
     assert effects.tables[0].rows[0][1].startswith(f"{effect.mean[0]:.4g} (")
     assert all(section.title in card.to_markdown() for section in card.sections)
-    found = Cells(card.to_html()).found
-    assert {*TITLES, "1.235", "75.0%"} <= set(found)
+    numbers = Cells(card.to_html()).found
+    assert {*TITLES, "1.235", "75.0%"} <= set(numbers)
 
 
 def test_scores_of_rows_are_those_of_score():

@@ -56,9 +56,9 @@ def test_extra_columns_are_left_out_on_request():
     posterior, X, _ = make_posterior()
     with pytest.raises(DataError, match="'note': there was no such column"):
         posterior.predict(X | {"note": ["a"] * 80})
-    found = posterior.predict(X | {"note": ["a"] * 80}, ignore_extra=True)
-    np.testing.assert_array_equal(found.mean, posterior.predict(X).mean)
-    assert "not used by the model: note" in " ".join(found.warnings)
+    prediction = posterior.predict(X | {"note": ["a"] * 80}, ignore_extra=True)
+    np.testing.assert_array_equal(prediction.mean, posterior.predict(X).mean)
+    assert "not used by the model: note" in " ".join(prediction.warnings)
     with pytest.raises(DataError, match="the model needs this column"):
         posterior.predict({"note": ["a"]}, ignore_extra=True)
 

@@ -37,15 +37,15 @@ def test_scores_of_numbers_are_those_of_the_held_out_rows():
     """Means and counts over rows equal what `score` reports."""
     posterior = fit(*numbers(150, 1), **QUICK)
     rows = LabelledRows.read(posterior, *numbers(1200, 2))
-    found, known = score_outcomes(posterior, rows, shares(1200)), score(posterior, rows, quick=True)
-    assert np.mean(found.log_score) == pytest.approx(known["log_score"])
-    assert np.sqrt(np.mean(found.error)) == pytest.approx(known["rmse"])
-    assert [found.inside_50.sum(), found.inside_90.sum()] == [
-        count_inside(found.pit, lv) for lv in (0.5, 0.9)
+    scores, known = score_outcomes(posterior, rows, shares(1200)), score(posterior, rows, quick=True)
+    assert np.mean(scores.log_score) == pytest.approx(known["log_score"])
+    assert np.sqrt(np.mean(scores.error)) == pytest.approx(known["rmse"])
+    assert [scores.inside_50.sum(), scores.inside_90.sum()] == [
+        count_inside(scores.pit, lv) for lv in (0.5, 0.9)
     ]
-    assert found.inside_90.mean() == next(c["coverage"] for c in known["coverage"] if c["level"] == 0.9)
-    np.testing.assert_array_equal(found.above, found.pit > 0.5)
-    np.testing.assert_array_equal(found.score, conformity(posterior, rows))
+    assert scores.inside_90.mean() == next(c["coverage"] for c in known["coverage"] if c["level"] == 0.9)
+    np.testing.assert_array_equal(scores.above, scores.pit > 0.5)
+    np.testing.assert_array_equal(scores.score, conformity(posterior, rows))
 
 
 def test_calibrated_intervals_are_those_judged():
@@ -53,8 +53,8 @@ def test_calibrated_intervals_are_those_judged():
     X, y = numbers(150, 1)
     posterior = fit(X, y, **QUICK).calibrate(*numbers(60, 5))
     rows = LabelledRows.read(posterior, *numbers(300, 2))
-    found = score_outcomes(posterior, rows, shares(300))
-    for level, marks in ((0.5, found.inside_50), (0.9, found.inside_90)):
+    scores = score_outcomes(posterior, rows, shares(300))
+    for level, marks in ((0.5, scores.inside_50), (0.9, scores.inside_90)):
         answer = posterior.predict(rows.coded, level, "calibrated")
         np.testing.assert_array_equal(marks, (answer.lower <= rows.y) & (rows.y <= answer.upper))
 
@@ -78,13 +78,13 @@ def test_classes_have_uniform_ranks_and_sets():
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * rng.normal(size=2400), [0.3, 0.7])]
     posterior = fit(X[:1400], y[:1400], family="categorical", **QUICK)
     rows = LabelledRows.read(posterior, X[1400:], y[1400:])
-    found = score_outcomes(posterior, rows, shares(1000))
-    assert uniform_share(found.pit) < 0.06
-    assert 0.86 < found.inside_90.mean() < 0.94
+    scores = score_outcomes(posterior, rows, shares(1000))
+    assert uniform_share(scores.pit) < 0.06
+    assert 0.86 < scores.inside_90.mean() < 0.94
     known = score(posterior, rows)
-    assert -found.log_score.mean() == pytest.approx(known["log_loss"])
-    assert found.error.mean() == pytest.approx(known["brier"])
-    assert not found.above.any()
+    assert -scores.log_score.mean() == pytest.approx(known["log_loss"])
+    assert scores.error.mean() == pytest.approx(known["brier"])
+    assert not scores.above.any()
     strange = LabelledRows.read(posterior, X[:2], np.array(["new", "a"]))
     odd = score_outcomes(posterior, strange, shares(2))
     assert (odd.pit[0], odd.inside_90[0], odd.score[0]) == (1.0, False, 0.0)
@@ -102,9 +102,9 @@ def test_two_classes_have_brier_scores_of_the_second():
     y = rng.uniform(size=500) < X[:, 0]
     posterior = fit(X[:300], y[:300], family="probit", **QUICK)
     rows = LabelledRows.read(posterior, X[300:], y[300:])
-    found, known = score_outcomes(posterior, rows, shares(200)), score(posterior, rows)
-    assert found.error.mean() == pytest.approx(known["brier"])
-    assert -found.log_score.mean() == pytest.approx(known["log_loss"])
+    scores, known = score_outcomes(posterior, rows, shares(200)), score(posterior, rows)
+    assert scores.error.mean() == pytest.approx(known["brier"])
+    assert -scores.log_score.mean() == pytest.approx(known["log_loss"])
 
 
 def test_censored_times_are_uniform_between_their_limits():
@@ -115,6 +115,6 @@ def test_censored_times_are_uniform_between_their_limits():
     y, event = np.minimum(times, ends), times <= ends
     posterior = fit({"x": X[:800, 0]}, y[:800], event=event[:800], **QUICK)
     new = {"x": X[800:, 0], "event": event[800:]}
-    found = score_outcomes(posterior, LabelledRows.read(posterior, new, y[800:]), shares(800))
-    assert uniform_share(found.pit) < 0.07
-    np.testing.assert_array_equal(np.isnan(found.error), ~event[800:])
+    scores = score_outcomes(posterior, LabelledRows.read(posterior, new, y[800:]), shares(800))
+    assert uniform_share(scores.pit) < 0.07
+    np.testing.assert_array_equal(np.isnan(scores.error), ~event[800:])

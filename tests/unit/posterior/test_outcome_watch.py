@@ -159,9 +159,9 @@ def test_sums_add_and_subtract():
     """Sums of parts are the sums of the whole, and come back from JSON."""
     pit = np.random.default_rng(5).uniform(size=20)
     whole, first, last = sums_of(pit), sums_of(pit[:7]), sums_of(pit[7:])
-    for made, expected in ((first.plus(last), whole), (whole.plus(last, -1), first)):
-        assert made.bins == expected.bins
-        assert vars(made) | {"bins": 0} == pytest.approx(vars(expected) | {"bins": 0})
+    for sums, expected in ((first.plus(last), whole), (whole.plus(last, -1), first)):
+        assert sums.bins == expected.bins
+        assert vars(sums) | {"bins": 0} == pytest.approx(vars(expected) | {"bins": 0})
     assert OutcomeSums.from_json(whole.to_json()) == whole
     assert total_of({1: first, 2: last}).rows == 20
 

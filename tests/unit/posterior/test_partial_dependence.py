@@ -16,21 +16,21 @@ RNG = np.random.default_rng(0)
 def test_equals_predicting_with_the_feature_set():
     """Each point is the mean over rows of f with the feature fixed; its interval is over draws."""
     posterior, X, _ = make_posterior()
-    found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 0.5, None]}, level=0.8)
+    effect = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 0.5, None]}, level=0.8)
     for i, value in enumerate([-1.0, 0.5, None]):
         f = posterior.sample(X | {"x1": [value] * 80}).mean(axis=2).reshape(-1)
-        np.testing.assert_allclose([found.mean[i], found.sd[i]], [f.mean(), f.std()])
-        np.testing.assert_allclose([found.lower[i], found.upper[i]], np.quantile(f, [0.1, 0.9]))
-    assert found.grid == [[-1.0, 0.5, None]]
+        np.testing.assert_allclose([effect.mean[i], effect.sd[i]], [f.mean(), f.std()])
+        np.testing.assert_allclose([effect.lower[i], effect.upper[i]], np.quantile(f, [0.1, 0.9]))
+    assert effect.grid == [[-1.0, 0.5, None]]
 
 
 def test_two_features():
     """Two features give a table over the product of their grids."""
     posterior, X, _ = make_posterior()
-    found = posterior.partial_dependence(["c", "x1"], X, grid={"x1": [0.0, 1.0]})
-    assert found.mean.shape == found.lower.shape == (4, 2)
+    effect = posterior.partial_dependence(["c", "x1"], X, grid={"x1": [0.0, 1.0]})
+    assert effect.mean.shape == effect.lower.shape == (4, 2)
     one = posterior.sample(X | {"c": ["d"] * 80, "x1": [1.0] * 80}).mean()
-    np.testing.assert_allclose(found.mean[2, 1], one)
+    np.testing.assert_allclose(effect.mean[2, 1], one)
 
 
 def test_reference_rows_by_default():
@@ -72,9 +72,9 @@ def test_additive_effect_is_recovered():
     y = 4 * np.abs(x[:, 0] - 0.5) + x[:, 1] + RNG.normal(0, 0.1, 300)
     posterior = fit(x, y, num_trees=50, num_burnin=200, num_draws=50, thin=1, progress=False)
     grid = [0.1, 0.3, 0.5, 0.7, 0.9]
-    found = posterior.partial_dependence(["x1"], grid={"x1": grid})
+    effect = posterior.partial_dependence(["x1"], grid={"x1": grid})
     truth = 4 * np.abs(np.array(grid) - 0.5)
-    np.testing.assert_allclose(found.mean - found.mean.mean(), truth - truth.mean(), atol=0.2)
+    np.testing.assert_allclose(effect.mean - effect.mean.mean(), truth - truth.mean(), atol=0.2)
 
 
 @pytest.mark.parametrize("features", [["x9"], [], ["x1", "x1"], ["x1", "x2", "x3"], "x9"])
@@ -95,12 +95,12 @@ def test_bad_grid():
 def test_curves_of_single_rows():
     """ICE curves are f at a row with the feature fixed, with intervals over draws; rows are evenly spaced."""
     posterior, X, _ = make_posterior()
-    found = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 1.0]}, level=[0.5, 0.9], ice=5)
-    assert found.ice is not None
-    assert found.ice.rows.tolist() == [0, 19, 39, 59, 79]
-    f = posterior.sample(X | {"x1": [1.0] * 80}).reshape(-1, 80)[:, found.ice.rows]
-    np.testing.assert_allclose(found.ice.mean[:, 1], f.mean(axis=0))
-    for interval, level in zip(found.ice.intervals, (0.5, 0.9), strict=True):
+    effect = posterior.partial_dependence(["x1"], X, grid={"x1": [-1.0, 1.0]}, level=[0.5, 0.9], ice=5)
+    assert effect.ice is not None
+    assert effect.ice.rows.tolist() == [0, 19, 39, 59, 79]
+    f = posterior.sample(X | {"x1": [1.0] * 80}).reshape(-1, 80)[:, effect.ice.rows]
+    np.testing.assert_allclose(effect.ice.mean[:, 1], f.mean(axis=0))
+    for interval, level in zip(effect.ice.intervals, (0.5, 0.9), strict=True):
         expected = np.quantile(f, [(1 - level) / 2, (1 + level) / 2], axis=0)
         np.testing.assert_allclose([interval.lower[:, 1], interval.upper[:, 1]], expected)
     with pytest.raises(SettingsError, match="one feature"):
@@ -110,11 +110,11 @@ def test_curves_of_single_rows():
 def test_levels_and_pinned_draws():
     """Several interval levels are given at once; `draws` takes the first draws, as in `sample`."""
     posterior, X, _ = make_posterior()
-    found = posterior.partial_dependence(["x1"], X, grid={"x1": [0.5]}, level=[0.5, 0.9], num_draws=7)
+    effect = posterior.partial_dependence(["x1"], X, grid={"x1": [0.5]}, level=[0.5, 0.9], num_draws=7)
     f = posterior.sample(X | {"x1": [0.5] * 80}, 7).mean(axis=2)
-    np.testing.assert_allclose(found.mean[0], f.mean())
-    assert [interval.level for interval in found.intervals] == [0.5, 0.9]
-    np.testing.assert_allclose(found.intervals[1].upper[0], np.quantile(f, 0.95))
+    np.testing.assert_allclose(effect.mean[0], f.mean())
+    assert [interval.level for interval in effect.intervals] == [0.5, 0.9]
+    np.testing.assert_allclose(effect.intervals[1].upper[0], np.quantile(f, 0.95))
 
 
 def test_work_is_bounded_by_leaving_rows_out():
@@ -122,11 +122,11 @@ def test_work_is_bounded_by_leaving_rows_out():
     posterior, X, _ = make_posterior()
     each = 2 * 24 * 7  # points, draws and trees per row
     grid = {"x1": [-1.0, 1.0]}
-    found = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each)
-    assert found.rows == 40
+    effect = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each)
+    assert effect.rows == 40
     kept = np.linspace(0, 79, 40).astype(int)
     some = {name: [column[row] for row in kept] for name, column in X.items()}
-    np.testing.assert_array_equal(found.mean, posterior.partial_dependence(["x1"], some, grid=grid).mean)
+    np.testing.assert_array_equal(effect.mean, posterior.partial_dependence(["x1"], some, grid=grid).mean)
     with pytest.raises(SettingsError, match="shorter"):
         posterior.partial_dependence(["x1"], X, grid=grid, max_work=19 * each)
     assert posterior.partial_dependence(["x1"], {n: c[:3] for n, c in X.items()}, max_work=1e9).rows == 3

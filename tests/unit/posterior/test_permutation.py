@@ -41,7 +41,7 @@ def test_importance_is_the_growth_of_each_draws_loss():
     posterior, X, _ = make_posterior(num_draws=(12, 12))
     rng = np.random.default_rng(1)
     y, w = rng.normal(10, 1, 80), rng.choice([0.5, 2.0], 80)
-    found = posterior.importance(X, y, w, loss="log_loss", permutations=2, seed=3)
+    importance = posterior.importance(X, y, w, loss="log_loss", permutations=2, seed=3)
 
     def loss(table):
         f, sigma = posterior.sample(table), posterior.sigma[:, :, None] / np.sqrt(w)
@@ -49,11 +49,11 @@ def test_importance_is_the_growth_of_each_draws_loss():
         return -density.mean(axis=2).ravel()
 
     orders = [np.random.default_rng([3, k]).permutation(80) for k in range(2)]
-    for j, name in enumerate(found.names):
+    for j, name in enumerate(importance.names):
         grown = [loss(X | {name: np.array(X[name])[order]}) - loss(X) for order in orders]
-        assert found.mean[j] == pytest.approx(np.mean(grown), abs=1e-12)
-        assert found.lower[j] == pytest.approx(np.quantile(grown, 0.05), abs=1e-12)
-    assert found.baseline == pytest.approx(loss(X).mean())
+        assert importance.mean[j] == pytest.approx(np.mean(grown), abs=1e-12)
+        assert importance.lower[j] == pytest.approx(np.quantile(grown, 0.05), abs=1e-12)
+    assert importance.baseline == pytest.approx(loss(X).mean())
 
 
 def test_a_feature_that_matters_to_the_noise_alone_is_seen():
@@ -170,8 +170,8 @@ def test_many_features_are_bounded_by_work(monkeypatch):
     posterior, X, _ = make_posterior(num_draws=(12, 12))
     rows = posterior_rows(posterior, X)
     seen = []
-    (found,) = permutation_importance(posterior, rows, ["rmse"], before=lambda: seen.append(1))
-    assert (found.rows, found.draws) == (30, 20)
+    (importance,) = permutation_importance(posterior, rows, ["rmse"], before=lambda: seen.append(1))
+    assert (importance.rows, importance.draws) == (30, 20)
     assert len(seen) == 5
 
 

@@ -39,13 +39,13 @@ def test_traces_and_ranks_have_a_line_for_each_chain():
 
 def test_convergence_is_drawn_by_number_of_draws():
     """R-hat on the left, effective draws on the right."""
-    found = POSTERIOR.convergence()
+    convergence = POSTERIOR.convergence()
     left, right = POSTERIOR.plot.convergence()
-    np.testing.assert_array_equal(left.lines[0].get_ydata(), found["f"]["rhat"])
-    np.testing.assert_array_equal(right.lines[-1].get_ydata(), found["sigma"]["ess_bulk"])
-    table = found.to_pandas()
-    assert list(table["draws"]) == found["draws"]
-    assert list(table["sigma_ess_tail"]) == found["sigma"]["ess_tail"]
+    np.testing.assert_array_equal(left.lines[0].get_ydata(), convergence["f"]["rhat"])
+    np.testing.assert_array_equal(right.lines[-1].get_ydata(), convergence["sigma"]["ess_bulk"])
+    table = convergence.to_pandas()
+    assert list(table["draws"]) == convergence["draws"]
+    assert list(table["sigma_ess_tail"]) == convergence["sigma"]["ess_tail"]
 
 
 def test_calibration_and_predictions_are_drawn_against_outcomes():
@@ -53,25 +53,25 @@ def test_calibration_and_predictions_are_drawn_against_outcomes():
     entries = POSTERIOR.calibration(X, Y)
     axes = POSTERIOR.plot.calibration(X, Y)
     np.testing.assert_array_equal(axes.lines[-1].get_ydata(), [entry["observed"] for entry in entries])
-    found = POSTERIOR.predict(X)
-    inside = (found.lower <= Y) & (found.upper >= Y)
+    prediction = POSTERIOR.predict(X)
+    inside = (prediction.lower <= Y) & (prediction.upper >= Y)
     axes = POSTERIOR.plot.predictions(X, Y)
     by_colour = {line.get_color(): len(line.get_xdata()) for line in axes.lines}
     assert (by_colour[ACCENT], by_colour[FAIR]) == (inside.sum(), (~inside).sum())
     assert axes.get_xlabel() == "actual y"
-    for axes in (POSTERIOR.plot.predictions(X), found.plot()):
-        np.testing.assert_array_equal(axes.lines[0].get_ydata(), np.sort(found.mean))
+    for axes in (POSTERIOR.plot.predictions(X), prediction.plot()):
+        np.testing.assert_array_equal(axes.lines[0].get_ydata(), np.sort(prediction.mean))
 
 
 def test_effects_are_drawn_for_numbers_levels_and_pairs():
     """A curve with its points; levels from the least to the greatest; two surfaces for a pair."""
-    found = POSTERIOR.partial_dependence(["x1"])
-    np.testing.assert_array_equal(POSTERIOR.plot.effects("x1", ice=3).lines[-1].get_ydata(), found.mean)
-    found = POSTERIOR.partial_dependence(["c"])
+    effect = POSTERIOR.partial_dependence(["x1"])
+    np.testing.assert_array_equal(POSTERIOR.plot.effects("x1", ice=3).lines[-1].get_ydata(), effect.mean)
+    effect = POSTERIOR.partial_dependence(["c"])
     axes = POSTERIOR.plot.effects("c")
-    np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.sort(found.mean))
-    shown = [label.get_text() for label in axes.get_yticklabels()]
-    assert shown == [found.grid[0][k] for k in np.argsort(found.mean, kind="stable")]
+    np.testing.assert_array_equal(axes.lines[0].get_xdata(), np.sort(effect.mean))
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == [effect.grid[0][k] for k in np.argsort(effect.mean, kind="stable")]
     left, right = POSTERIOR.plot.effects(["x1", "c"])
     pair = POSTERIOR.partial_dependence(["x1", "c"])
     np.testing.assert_array_equal(left.collections[0].get_array().data, pair.mean.T)
@@ -84,28 +84,28 @@ def test_effects_are_drawn_for_numbers_levels_and_pairs():
 def test_importance_and_inclusion_are_drawn_and_tabled_largest_first():
     """The chart, the table and the card have the same order."""
     ranked = POSTERIOR.importance(X, Y, permutations=2)
-    for found, axes in (
+    for result, axes in (
         (ranked, POSTERIOR.plot.importance(X, Y, permutations=2)),
         (ranked, ranked.plot()),
         (POSTERIOR.inclusion(), POSTERIOR.plot.inclusion()),
     ):
-        names = [found.names[j] for j in found.order]
+        names = [result.names[j] for j in result.order]
         assert [label.get_text() for label in axes.get_yticklabels()] == names
-        np.testing.assert_array_equal(axes.lines[0].get_xdata(), found.mean[found.order])
-        table = found.to_pandas()
+        np.testing.assert_array_equal(axes.lines[0].get_xdata(), result.mean[result.order])
+        table = result.to_pandas()
         assert list(table["feature"]) == names
         assert list(table["mean"]) == sorted(table["mean"], reverse=True)
-        assert [name for name in names if name in found._repr_html_()] == names
+        assert [name for name in names if name in result._repr_html_()] == names
 
 
 def test_predictions_and_scores_are_tables():
     """Columns are those of CSV answers; of several classes one for each; scores one to a row."""
-    found = POSTERIOR.predict(X, [0.5, 0.9], quantiles=0.25)
-    table = found.to_pandas()
+    prediction = POSTERIOR.predict(X, [0.5, 0.9], quantiles=0.25)
+    table = prediction.to_pandas()
     figures = ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_25", "interval"]
     assert list(table) == figures
     assert set(table["interval"]) == {"predictive"}
-    assert table["upper_90"].tolist() == found.upper[1].tolist()
+    assert table["upper_90"].tolist() == prediction.upper[1].tolist()
     scores = POSTERIOR.score(X, Y)
     table = scores.to_pandas().set_index("score")
     assert table["value"]["rmse"] == scores["rmse"]
@@ -156,14 +156,14 @@ def test_classes_are_drawn_and_tabled():
         y = np.array(["a", "b", HOSTILE])[np.digitize(x, cuts)]
         family = "categorical" if settings else "probit"
         posterior = fit({"x": x}, y, family=family, **FAST | settings)
-        found = posterior.predict({"x": x})
+        prediction = posterior.predict({"x": x})
         assert posterior.plot.traces().get_ylabel().startswith("mean probability of")
         for axes in (posterior.plot.effects("x"), posterior.plot.calibration({"x": x}, y)):
             axes.figure.canvas.draw()
         posterior.plot.predictions({"x": x}, y)
-        columns = list(found.to_pandas())
+        columns = list(prediction.to_pandas())
         assert ("mean_a" if len(cuts) == 2 else "mean") in columns
-        assert "<script>" not in found._repr_html_()
+        assert "<script>" not in prediction._repr_html_()
 
 
 def test_names_are_text_and_nothing_else():
@@ -200,23 +200,23 @@ def test_an_absent_package_is_named_in_one_sentence(monkeypatch, package, use):
 
 def test_shap_values_are_drawn_as_waterfall_and_beeswarm():
     """Bars lead from the base to f of the row, each with its interval; a swarm has a point for every row."""
-    found = POSTERIOR.shap(X)
-    axes = found.waterfall(3)
+    shap = POSTERIOR.shap(X)
+    axes = shap.waterfall(3)
     bars = [patch for patch in axes.patches if patch.get_width()]
-    assert sum(bar.get_width() for bar in bars) == pytest.approx(found.f[3] - found.base_values)
-    assert bars[0].get_x() + bars[0].get_width() == pytest.approx(found.f[3])
+    assert sum(bar.get_width() for bar in bars) == pytest.approx(shap.f[3] - shap.base_values)
+    assert bars[0].get_x() + bars[0].get_width() == pytest.approx(shap.f[3])
     assert len(axes.get_yticklabels()) == 4
-    axes = found.beeswarm()
+    axes = shap.beeswarm()
     points = [each for each in axes.collections if len(each.get_offsets()) == 80]
     drawn = np.sort(np.concatenate([each.get_offsets()[:, 0] for each in points]))
-    np.testing.assert_allclose(drawn, np.sort(found.values.ravel()))
+    np.testing.assert_allclose(drawn, np.sort(shap.values.ravel()))
 
 
 def test_accumulated_effects_are_drawn():
     """The line is the mean, and the band between the ends."""
-    found = POSTERIOR.accumulated_effects("x1", X)
+    effects = POSTERIOR.accumulated_effects("x1", X)
     axes = POSTERIOR.plot.accumulated_effects("x1", X)
-    np.testing.assert_allclose(axes.lines[0].get_ydata(), found.mean)
+    np.testing.assert_allclose(axes.lines[0].get_ydata(), effects.mean)
 
 
 def test_counts_are_drawn_by_their_mean():

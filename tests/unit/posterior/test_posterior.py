@@ -27,9 +27,17 @@ def fingerprint(posterior):
     codes = random_codes(5, 7, 300)
     hashed = hashlib.sha256(posterior._f(Coded(codes, [])).tobytes())
     for interval in ("credible", "predictive"):
-        said = posterior.predict(ROWS, [0.5, 0.9], interval, 0.3)
+        prediction = posterior.predict(ROWS, [0.5, 0.9], interval, 0.3)
         hashed.update(
-            np.array([said.mean, said.sd, *said.lower, *said.upper, said.quantiles[0].values]).tobytes()
+            np.array(
+                [
+                    prediction.mean,
+                    prediction.sd,
+                    *prediction.lower,
+                    *prediction.upper,
+                    prediction.quantiles[0].values,
+                ]
+            ).tobytes()
         )
     return hashed.hexdigest()
 
@@ -48,19 +56,19 @@ def test_predict_agrees_with_sample():
     """Mean and credible interval are those of the draws of f, pooled over chains."""
     posterior, X, _ = make_posterior()
     f = posterior.sample(X).reshape(-1, 80)
-    said = posterior.predict(X, level=0.8, interval="credible")
-    np.testing.assert_allclose(said.mean, f.mean(axis=0), rtol=1e-13)
-    np.testing.assert_allclose(said.lower, np.quantile(f, 0.1, axis=0), rtol=1e-12)
-    np.testing.assert_allclose(said.upper, np.quantile(f, 0.9, axis=0), rtol=1e-12)
-    assert said.draws == 12
+    prediction = posterior.predict(X, level=0.8, interval="credible")
+    np.testing.assert_allclose(prediction.mean, f.mean(axis=0), rtol=1e-13)
+    np.testing.assert_allclose(prediction.lower, np.quantile(f, 0.1, axis=0), rtol=1e-12)
+    np.testing.assert_allclose(prediction.upper, np.quantile(f, 0.9, axis=0), rtol=1e-12)
+    assert prediction.draws == 12
 
 
 def test_the_default_interval_is_predictive():
     """The default interval is predictive, and an answer states its kind."""
     posterior, X, _ = make_posterior()
-    usual, asked = posterior.predict(X), posterior.predict(X, interval="predictive")
-    assert (usual.interval, asked.interval) == ("predictive", "predictive")
-    np.testing.assert_array_equal(usual.lower, asked.lower)
+    usual, prediction = posterior.predict(X), posterior.predict(X, interval="predictive")
+    assert (usual.interval, prediction.interval) == ("predictive", "predictive")
+    np.testing.assert_array_equal(usual.lower, prediction.lower)
     assert np.all(usual.upper > posterior.predict(X, interval="credible").upper)
 
 
@@ -69,10 +77,10 @@ def test_rows_outside_training_are_flagged():
     posterior, _, _ = make_posterior()
     rows = {name: list(column) for name, column in ROWS.items()}
     rows["x1"][1] = 1e7
-    said = posterior.predict(rows)
-    assert ("x1", "outside_range") in said.flags[1]
-    assert ("x1", "outside_range") not in said.flags[0]
-    (warning,) = [text for text in said.warnings if text.startswith("x1: outside")]
+    prediction = posterior.predict(rows)
+    assert ("x1", "outside_range") in prediction.flags[1]
+    assert ("x1", "outside_range") not in prediction.flags[0]
+    (warning,) = [text for text in prediction.warnings if text.startswith("x1: outside")]
     column = next(column for column in posterior.schema.columns if column.name == "x1")
     assert f"x1: outside the training range ({column.min:.6g} to {column.max:.6g}) in 1 row" in warning
     assert "as at the edge" in warning
@@ -178,10 +186,10 @@ def test_model_file_of_format_1_reads_for_ever():
     """The stored file of format 1 loads and gives its recorded predictions."""
     posterior = load(FIXTURES / "model_v1.bart")
     expected = json.loads((FIXTURES / "model_v1.json").read_text())
-    said = posterior.predict(ROWS, 0.9, "credible")
-    assert said.mean.tolist() == expected["mean"]
-    assert said.lower.tolist() == expected["lower"]
-    assert said.upper.tolist() == expected["upper"]
+    prediction = posterior.predict(ROWS, 0.9, "credible")
+    assert prediction.mean.tolist() == expected["mean"]
+    assert prediction.lower.tolist() == expected["lower"]
+    assert prediction.upper.tolist() == expected["upper"]
     np.testing.assert_allclose(
         posterior.predict(ROWS, 0.9, "predictive").lower, expected["predictive_lower"], rtol=1e-10
     )
@@ -242,8 +250,12 @@ def test_the_smallest_noise():
     for draws in chains:
         draws.sigma[:] = 1e-300
     posterior = Posterior.from_blocks(make_problem()[0].header(), [[pack(draws)] for draws in chains])
-    said, f = posterior.predict(ROWS, 0.8, "predictive"), posterior.sample(ROWS).reshape(-1, 3)
-    assert np.all((f.min(axis=0) <= said.lower) & (said.upper <= f.max(axis=0)) & (said.lower < said.upper))
+    prediction, f = posterior.predict(ROWS, 0.8, "predictive"), posterior.sample(ROWS).reshape(-1, 3)
+    assert np.all(
+        (f.min(axis=0) <= prediction.lower)
+        & (prediction.upper <= f.max(axis=0))
+        & (prediction.lower < prediction.upper)
+    )
 
 
 def test_warnings_travel_with_the_answer():
@@ -273,10 +285,10 @@ def test_zero_rows_and_no_level():
 def test_several_levels():
     """Each level has its interval, wider for a higher level."""
     posterior, X, _ = make_posterior()
-    said = posterior.predict(X, level=[0.5, 0.95])
-    assert said.lower.shape == (2, 80)
-    assert np.all(said.lower[1] <= said.lower[0])
-    assert [interval.level for interval in said.intervals] == [0.5, 0.95]
+    prediction = posterior.predict(X, level=[0.5, 0.95])
+    assert prediction.lower.shape == (2, 80)
+    assert np.all(prediction.lower[1] <= prediction.lower[0])
+    assert [interval.level for interval in prediction.intervals] == [0.5, 0.95]
 
 
 def test_rows_that_do_not_fit():
@@ -289,18 +301,18 @@ def test_rows_that_do_not_fit():
 def test_inclusion_proportions():
     """Inclusion proportions are the features' shares of all rules, indicators combined; they sum to one."""
     posterior, _, chains = make_posterior()
-    found = posterior.inclusion()
-    assert found.names == ["x1", "x2", "x3", "c"]
-    assert found.mean.sum() == pytest.approx(1)
+    inclusion = posterior.inclusion()
+    assert inclusion.names == ["x1", "x2", "x3", "c"]
+    assert inclusion.mean.sum() == pytest.approx(1)
     shares = []
     for draws in chains:
         for d in range(draws.num_draws):
             used = draws[d : d + 1].feature
             used = used[used >= 0]
             shares.append([np.mean(used == j) for j in range(3)] + [np.mean(used >= 3)])
-    np.testing.assert_allclose(found.mean, np.mean(shares, axis=0))
-    np.testing.assert_allclose(found.lower, np.quantile(shares, 0.05, axis=0))
-    assert "x1" in str(found)
+    np.testing.assert_allclose(inclusion.mean, np.mean(shares, axis=0))
+    np.testing.assert_allclose(inclusion.lower, np.quantile(shares, 0.05, axis=0))
+    assert "x1" in str(inclusion)
 
 
 def test_summary_of_a_posterior():

@@ -33,10 +33,10 @@ def test_depths_are_those_of_a_plain_walk(grow):
 @pytest.mark.parametrize(("count", "most"), [(1, 500), (7, 7), (7, 500), (1000, 500), (1001, 3), (10, 2)])
 def test_thinned_traces_are_even_and_whole(count, most):
     """A thinned trace includes the first and last draw, with steps equal to within one."""
-    shown = evenly_spaced(count, most)
-    assert len(shown) == min(count, most)
-    assert (shown[0], shown[-1]) == (0, count - 1)
-    steps = np.diff(shown)
+    places = evenly_spaced(count, most)
+    assert len(places) == min(count, most)
+    assert (places[0], places[-1]) == (0, count - 1)
+    steps = np.diff(places)
     assert len(steps) == 0 or steps.max() - steps.min() <= 1
 
 
@@ -132,9 +132,11 @@ def test_heavy_tailed_noise_known_by_its_prior_alone_is_reported():
     rng = np.random.default_rng(0)
     x = rng.uniform(size=(200, 2))
     y = 3.0 * (x[:, 0] > 0.5) + 0.01 * rng.standard_t(4, size=200)
-    default, told = (fit(x, y, noise="t", prior=prior, seed=1, **SHORT) for prior in (None, {"lambda": 2e-5}))
-    assert default.sigma.mean() > 2 * told.sigma.mean()
-    codes = [[reason.code for reason in each.summary().reasons] for each in (default, told)]
+    default, informative = (
+        fit(x, y, noise="t", prior=prior, seed=1, **SHORT) for prior in (None, {"lambda": 2e-5})
+    )
+    assert default.sigma.mean() > 2 * informative.sigma.mean()
+    codes = [[reason.code for reason in each.summary().reasons] for each in (default, informative)]
     assert ["sigma_by_prior" in each for each in codes] == [True, False]
 
 
@@ -145,11 +147,11 @@ def test_noise_known_by_its_prior_alone_is_reported(weighted):
     x = rng.uniform(size=(200, 2))
     weights = np.where(np.arange(200) % 2, 1e-4, 1e4) if weighted else np.full(200, 1e4)
     y = 3.0 * (x[:, 0] > 0.5) + rng.normal(size=200) / np.sqrt(weights)
-    given = weights if weighted else None
+    w = weights if weighted else None
     truth = 1.0 if weighted else 0.01
     short = {"num_trees": 20, "num_burnin": 100, "num_draws": 50, "thin": 2, "seed": 1, "progress": False}
-    default = fit(x, y, weights=given, **short)
-    told = fit(x, y, weights=given, prior={"lambda": 0.2 * truth**2}, **short)
+    default = fit(x, y, weights=w, **short)
+    posterior = fit(x, y, weights=w, prior={"lambda": 0.2 * truth**2}, **short)
 
     code, values = default.diagnostics()["reason_codes"][-1].values()
     assert code == "sigma_by_prior"
@@ -157,5 +159,5 @@ def test_noise_known_by_its_prior_alone_is_reported(weighted):
     assert values["scale"] == pytest.approx(np.sqrt(default.constants["lambda_"]))
     assert "set the prior's lambda" in str(default.summary())
     assert default.sigma.mean() > 2 * truth
-    assert told.sigma.mean() == pytest.approx(truth, rel=0.5)
-    assert all(reason.code != "sigma_by_prior" for reason in told.summary().reasons)
+    assert posterior.sigma.mean() == pytest.approx(truth, rel=0.5)
+    assert all(reason.code != "sigma_by_prior" for reason in posterior.summary().reasons)

@@ -29,16 +29,16 @@ def test_flags_name_what_training_never_saw():
     )
     columns = [number, holed, town]
 
-    found = row_flags.by_row(marks, columns)
+    flags = row_flags.by_row(marks, columns)
 
-    assert found == [
+    assert flags == [
         [],
         [],
         [("x", "outside_range"), ("h", "outside_range"), ("t", "unseen_level")],
         [("x", "outside_range"), ("h", "outside_range")],
         [("x", "missing"), ("t", "missing")],
     ]
-    assert row_flags.as_text(found[4]) == "missing: x; missing: t"
+    assert row_flags.as_text(flags[4]) == "missing: x; missing: t"
     assert row_flags.count(marks, columns) == {
         "x": {"outside_range": 2, "missing": 1},
         "h": {"outside_range": 2},
@@ -78,11 +78,11 @@ def test_errors_belong_to_their_rows(kind):
     """Every bound has an error per row, equal for any accompanying rows."""
     posterior, _, _ = make_posterior()
     coded = posterior.encode(ROWS)
-    asked = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
-    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **asked))
+    options = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
+    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **options))
     one = {name: column[1:2] for name, column in ROWS.items()}
     single = posterior.encode(one)
-    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **asked))
+    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **options))
 
     assert [each.level for each in whole.intervals] == [0.5, 0.9]
     assert alone.mean[0] == pytest.approx(whole.mean[1], rel=1e-12)
@@ -95,9 +95,9 @@ def test_errors_belong_to_their_rows(kind):
 def test_the_verdict_on_rows_is_that_of_the_summary():
     """Requested rows equal to the reference rows get the model's own verdict."""
     posterior, _, _ = make_posterior()
-    found = row_diagnostics.agreement(posterior, posterior.reference, posterior.num_draws)
+    verdict = row_diagnostics.agreement(posterior, posterior.reference, posterior.num_draws)
 
-    judged = row_diagnostics.verdict(posterior, found, posterior.num_draws)
+    judged = row_diagnostics.verdict(posterior, verdict, posterior.num_draws)
 
     assert judged.verdict == posterior.summary().verdict
     assert not any("reference" in str(reason) for reason in judged.reasons)

@@ -74,7 +74,7 @@ def test_equals_the_definition_on_every_draw(make):
     names = [column.name for column in posterior.schema.columns]
     explained, background = table_of(X, slice(0, 3)), table_of(X, slice(40, 47))
     count = posterior.num_chains * posterior.num_draws
-    found = posterior.shap(explained, background, level=0.8, max_draws=count)
+    shap = posterior.shap(explained, background, level=0.8, max_draws=count)
     for i in range(3):
 
         def worth(members, i=i):
@@ -85,11 +85,11 @@ def test_equals_the_definition_on_every_draw(make):
             return posterior.sample(mixed).mean(axis=2).reshape(-1)
 
         phi = by_definition(worth, len(names))  # [column, draw]
-        np.testing.assert_allclose(found.values[i], phi.mean(axis=1), atol=1e-11)
+        np.testing.assert_allclose(shap.values[i], phi.mean(axis=1), atol=1e-11)
         lower, upper = np.quantile(phi, [0.1, 0.9], axis=1)
-        np.testing.assert_allclose(found.lower[i], lower, atol=1e-11)
-        np.testing.assert_allclose(found.upper[i], upper, atol=1e-11)
-    np.testing.assert_allclose(found.base_values, posterior.sample(background).mean(), atol=1e-11)
+        np.testing.assert_allclose(shap.lower[i], lower, atol=1e-11)
+        np.testing.assert_allclose(shap.upper[i], upper, atol=1e-11)
+    np.testing.assert_allclose(shap.base_values, posterior.sample(background).mean(), atol=1e-11)
 
 
 @pytest.mark.parametrize("by_path", [False, True])
@@ -153,9 +153,9 @@ def test_classes_on_the_probit_scale():
     posterior = fit(
         X, y, family="probit", num_trees=5, num_chains=1, num_burnin=20, num_draws=30, thin=1, progress=False
     )
-    found = posterior.shap(X[:4], max_draws=1000)
-    assert "probit" in found.scale
-    np.testing.assert_allclose(found.f, ndtri(posterior.sample(X[:4])).mean(axis=(0, 1)), atol=1e-6)
+    shap = posterior.shap(X[:4], max_draws=1000)
+    assert "probit" in shap.scale
+    np.testing.assert_allclose(shap.f, ndtri(posterior.sample(X[:4])).mean(axis=(0, 1)), atol=1e-6)
 
 
 def test_single_tree_of_classes():
@@ -165,8 +165,8 @@ def test_single_tree_of_classes():
     y = np.array(["a", "b", "c"])[(3 * X[:, 0]).astype(int)]
     short = {"num_chains": 1, "num_burnin": 20, "num_draws": 30, "thin": 1, "progress": False}
     posterior = fit(X, y, method="bcart", family="categorical", **short)
-    found = posterior.shap(X[:4], max_draws=1000)
-    np.testing.assert_allclose(found.f, posterior.sample(X[:4]).mean(axis=(0, 1)), atol=1e-12)
+    shap = posterior.shap(X[:4], max_draws=1000)
+    np.testing.assert_allclose(shap.f, posterior.sample(X[:4]).mean(axis=(0, 1)), atol=1e-12)
 
 
 def test_soft_trees_are_refused():
@@ -201,18 +201,18 @@ def test_agrees_with_the_package_shap():
     _, (forest,) = posterior.forests_to_explain()
     reference = posterior.reference.codes.T.astype(float)
     model = {"trees": [_as_dict(forest, tree, reference) for tree in range(20)]}
-    found = posterior.shap(X[:30], X[50:150])
+    shapley = posterior.shap(X[:30], X[50:150])
     background = posterior.encode(X[50:150]).codes.T.astype(float)
     explainer = shap.TreeExplainer(model, background, feature_perturbation="interventional")
     codes = posterior.encode(X[:30]).codes.T.astype(float)
-    np.testing.assert_allclose(found.values, explainer.shap_values(codes), atol=1e-6)
+    np.testing.assert_allclose(shapley.values, explainer.shap_values(codes), atol=1e-6)
     by_path = posterior.shap(X[:30], X[50:150], game="path-dependent")
     model = {"trees": [_as_dict(forest, tree, background) for tree in range(20)]}
     explainer = shap.TreeExplainer(model, feature_perturbation="tree_path_dependent")
     np.testing.assert_allclose(by_path.values, explainer.shap_values(codes), atol=1e-6)
-    explanation = found.explanation()
+    explanation = shapley.explanation()
     assert isinstance(explanation, shap.Explanation)
-    np.testing.assert_array_equal(explanation.values, found.values)
+    np.testing.assert_array_equal(explanation.values, shapley.values)
 
 
 def _as_dict(forest, tree, rows):
@@ -250,9 +250,9 @@ def _as_dict(forest, tree, rows):
 def test_training_rows_by_default():
     """The reference rows are explained; their cells are coded as these rows are."""
     posterior, _, _ = make_posterior()
-    found = posterior.shap()
+    shap = posterior.shap()
     reference = posterior.reference
-    assert found.f.shape == (reference.num_rows,)
-    again = posterior.encode(dict(zip(found.names, found.data, strict=True)))
+    assert shap.f.shape == (reference.num_rows,)
+    again = posterior.encode(dict(zip(shap.names, shap.data, strict=True)))
     np.testing.assert_array_equal(again.codes, reference.codes)
-    np.testing.assert_array_equal(posterior.shap(again).values, found.values)
+    np.testing.assert_array_equal(posterior.shap(again).values, shap.values)

@@ -67,27 +67,27 @@ def test_answers_are_about_the_outcome(tmp_path, settings):
     f, noise = posterior.sample_learnt(new)
     rng = np.random.default_rng(2)
     outcomes = np.exp(f + noise * rng.normal(size=(2000, *f.shape))).reshape(-1, 5)
-    said = posterior.predict(new, level=0.8, quantiles=[0.3])
-    np.testing.assert_allclose(said.mean, outcomes.mean(axis=0), rtol=0.02)
-    np.testing.assert_allclose(said.sd, outcomes.std(axis=0), rtol=0.06)
-    np.testing.assert_allclose(said.lower, np.quantile(outcomes, 0.1, axis=0), rtol=0.02)
-    np.testing.assert_allclose(said.quantiles[0].values, np.quantile(outcomes, 0.3, axis=0), rtol=0.02)
-    np.testing.assert_allclose(said.mean, posterior.sample(new).mean(axis=(0, 1)), rtol=1e-12)
+    prediction = posterior.predict(new, level=0.8, quantiles=[0.3])
+    np.testing.assert_allclose(prediction.mean, outcomes.mean(axis=0), rtol=0.02)
+    np.testing.assert_allclose(prediction.sd, outcomes.std(axis=0), rtol=0.06)
+    np.testing.assert_allclose(prediction.lower, np.quantile(outcomes, 0.1, axis=0), rtol=0.02)
+    np.testing.assert_allclose(prediction.quantiles[0].values, np.quantile(outcomes, 0.3, axis=0), rtol=0.02)
+    np.testing.assert_allclose(prediction.mean, posterior.sample(new).mean(axis=(0, 1)), rtol=1e-12)
     credible = posterior.predict(new, level=0.8, interval="credible")
-    np.testing.assert_allclose(credible.mean, said.mean)
+    np.testing.assert_allclose(credible.mean, prediction.mean)
     np.testing.assert_allclose(credible.upper, np.quantile(posterior.sample(new), 0.9, axis=(0, 1)))
     np.testing.assert_allclose(
         posterior.sample_sigma(new), posterior.sample(new) * np.sqrt(np.expm1(noise**2)), rtol=1e-12
     )
     law = Predictive.of(posterior, posterior.encode(new), None)
     np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.01)
-    np.testing.assert_allclose(law.quantile(0.1), said.lower, rtol=1e-7)
+    np.testing.assert_allclose(law.quantile(0.1), prediction.lower, rtol=1e-7)
     few = rng.permutation(outcomes)[:20_000]
     crps = np.abs(few - truth).mean(axis=0) - 0.5 * np.mean(np.abs(few - rng.permutation(few)), axis=0)
     np.testing.assert_allclose(law.crps(truth), crps, rtol=0.04, atol=0.05)
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
-    np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).upper, said.upper[[2]])
+    np.testing.assert_array_equal(again.predict(new[[2]], level=0.8).upper, prediction.upper[[2]])
     longer = fit(X, y, transform="log", **FAST | settings | {"num_draws": 45})
     np.testing.assert_array_equal(
         again.extend(5, X, y, progress=False).predict(new).mean, longer.predict(new).mean
@@ -113,15 +113,15 @@ def test_pictures_and_errors_are_about_the_outcome():
     X, y = skewed()
     posterior = fit(X, y, transform="yeo-johnson", **FAST)
     new, _ = skewed(4, seed=9)
-    told = posterior.density(new[:1])
-    assert np.sum(told["outcome"]) * (told["x"][1] - told["x"][0]) == pytest.approx(1, abs=0.15)
+    density = posterior.density(new[:1])
+    assert np.sum(density["outcome"]) * (density["x"][1] - density["x"][0]) == pytest.approx(1, abs=0.15)
     (name, _) = [column.name for column in posterior.schema.columns]
-    found = posterior.partial_dependence([name], grid={name: [0.1, 0.9]})
-    assert found.mean[1] > 3 * found.mean[0] > 0
+    effect = posterior.partial_dependence([name], grid={name: [0.1, 0.9]})
+    assert effect.mean[1] > 3 * effect.mean[0] > 0
     errors = row_diagnostics.errors(posterior, posterior.encode(new), posterior.predict(new))
-    said = posterior.predict(new)
-    assert np.all(errors.mean < said.sd)
-    assert np.all(errors.intervals[0].upper < said.upper - said.lower)
+    prediction = posterior.predict(new)
+    assert np.all(errors.mean < prediction.sd)
+    assert np.all(errors.intervals[0].upper < prediction.upper - prediction.lower)
     assert posterior.summary().sigma["rhat"] > 0.9
 
 
@@ -164,9 +164,9 @@ def test_a_line_competes_with_transforms():
 def test_auto_is_the_default_of_numbers():
     """The settings say what was chosen; the prior alone and absolute constants are on the outcome's scale."""
     X, y = skewed(300)
-    found = prepare(X, y)
-    assert found.transform == Transform("log")
-    assert found.training.settings.transform == "log"
+    prepared = prepare(X, y)
+    assert prepared.transform == Transform("log")
+    assert prepared.training.settings.transform == "log"
     assert "the logarithm of the target" in fit(X, y, **FAST).model_card().to_markdown()
     for settings in ({"prior_only": True}, {"prior": {"sigma": 1.0}}, {"noise": "t"}, {"method": "bcart"}):
         assert prepare(X, y, **settings).transform is None

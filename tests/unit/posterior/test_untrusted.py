@@ -27,9 +27,9 @@ def refused(file: File | bytes, word: str) -> None:
 def test_a_valid_file_is_read(file):
     """A valid file's parts are restored, with the verdict on the draws."""
     posterior = make_posterior()[0]
-    found = read_contents(file.to_bytes())
-    assert [[block.data for block in chain] for chain in found.chains] == file.chains
-    assert found.summary.to_json() == posterior.summary().to_json()
+    contents = read_contents(file.to_bytes())
+    assert [[block.data for block in chain] for chain in contents.chains] == file.chains
+    assert contents.summary.to_json() == posterior.summary().to_json()
 
 
 @pytest.mark.parametrize("rows", [0, REFERENCE_ROWS + 1, 50_000])

@@ -51,12 +51,12 @@ def test_density_and_gradient(name, classes, columns, by_axis):
     u = rng.normal(size=splits + sticks + (0 if classes else splits + 2))
     slope, room = np.full(len(u), np.nan), make_room(rows, shape)
     for width in (0.3, 0.05):
-        found = density(rows, shape, width, u, slope, room)
+        value = density(rows, shape, width, u, slope, room)
 
         def slow(point, width=width):
             return slow_density(x, y, classes, shape, width, point, **law)
 
-        assert found == pytest.approx(slow(u), abs=1e-9)
+        assert value == pytest.approx(slow(u), abs=1e-9)
         step = 1e-6
         differences = [
             (slow(u + step * unit) - slow(u - step * unit)) / (2 * step) for unit in np.eye(len(u))
@@ -79,10 +79,10 @@ def test_padding_and_values_alone(classes):
     alone, slope, other = np.empty(5), np.empty(points.shape[1]), np.empty(points.shape[1])
     densities(padded, shape, 0.1, points, make_room(padded, shape), np.empty(points.shape[1]), alone)
     for u, value in zip(points, alone, strict=True):
-        found = density(rows, shape, 0.1, u, slope, make_room(rows, shape))
-        assert density(padded, shape, 0.1, u, other, make_room(padded, shape)) == pytest.approx(found)
+        with_padding = density(rows, shape, 0.1, u, slope, make_room(rows, shape))
+        assert density(padded, shape, 0.1, u, other, make_room(padded, shape)) == pytest.approx(with_padding)
         np.testing.assert_allclose(other, slope, rtol=1e-9, atol=1e-9)
-        assert value == pytest.approx(found)
+        assert value == pytest.approx(with_padding)
 
 
 def test_arrays_of_rows_begin_at_cache_lines():
@@ -108,8 +108,8 @@ def test_sharp_splits(classes):
     room = make_room(rows, shape)
     for _ in range(20):
         u = rng.normal(size=10 + (0 if classes else 7))
-        found = density(rows, shape, 0.004, u, np.empty(len(u)), room)
-        assert found == pytest.approx(slow_density(x, y, classes, shape, 0.004, u), rel=1e-12, abs=1e-9)
+        value = density(rows, shape, 0.004, u, np.empty(len(u)), room)
+        assert value == pytest.approx(slow_density(x, y, classes, shape, 0.004, u), rel=1e-12, abs=1e-9)
 
 
 def test_without_likelihood_it_is_the_prior():
@@ -122,10 +122,10 @@ def test_without_likelihood_it_is_the_prior():
     def part(u0, s):
         return np.exp(density(rows, shape, 0.1, np.array([u0, 0.0, 0.0, s]), slope, room))
 
-    found = integrate.dblquad(part, -12, 12, -30, 30, epsabs=1e-10)[
+    integral = integrate.dblquad(part, -12, 12, -30, 30, epsabs=1e-10)[
         0
     ]  # means at their mode, twice 1/sqrt(2 pi)
-    assert found * 2 * np.pi == pytest.approx(1, rel=1e-5)
+    assert integral * 2 * np.pi == pytest.approx(1, rel=1e-5)
 
 
 def test_digamma():
@@ -139,8 +139,8 @@ def test_digamma():
 def test_exp_of_negative():
     """The exponential is within two machine epsilons of the library's and is exactly one at zero."""
     at = -np.concatenate([np.linspace(0, 3, 3001), np.geomspace(1e-300, SATURATED, 3001)])
-    found = np.array([vector_math.exp_of_negative(x) for x in at])
-    np.testing.assert_allclose(found, np.exp(at), rtol=2.3e-16 * 2, atol=0)
+    values = np.array([vector_math.exp_of_negative(x) for x in at])
+    np.testing.assert_allclose(values, np.exp(at), rtol=2.3e-16 * 2, atol=0)
     assert vector_math.exp_of_negative(0.0) == 1
 
 
@@ -193,10 +193,10 @@ def test_hard_limit():
     x, y = problem(3, 1, np.random.default_rng(5))
     shape = make_shape([1, 0, 0])
     rows = make_rows(x, y, classes=3)
-    found = density(rows, shape, 1e-6, np.array([0.1]), np.zeros(1), make_room(rows, shape))
+    value = density(rows, shape, 1e-6, np.array([0.1]), np.zeros(1), make_room(rows, shape))
     right = x[:, 0] > special.expit(0.1)
     expected = np.log(special.expit(0.1) * special.expit(-0.1))
     for side in (right, ~right):
         count = np.bincount(y[side], minlength=3)
         expected += special.gammaln(3) + special.gammaln(count + 1).sum() - special.gammaln(count.sum() + 3)
-    assert found == pytest.approx(expected, abs=1e-9)
+    assert value == pytest.approx(expected, abs=1e-9)

@@ -29,9 +29,9 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
         densities(rows, shape, 0.05, np.ascontiguousarray(points), room, slope, into)
         return into
 
-    found = nuts(rows, (True, False, False), 0.05, starts, 300, draws, seed)
+    result = nuts(rows, (True, False, False), 0.05, starts, 300, draws, seed)
     points, weights = map(
-        np.concatenate, zip(*sample_layers(found, density, 10, rng, spatial=spatial), strict=True)
+        np.concatenate, zip(*sample_layers(result, density, 10, rng, spatial=spatial), strict=True)
     )
     evidence = Evidence()
     evidence.add(points, weights, 1000, rng)
@@ -43,18 +43,18 @@ def evidence_of(rows, starts, seed=0, spatial=True, draws=400):
 def test_golden_evidence_of_numbers():
     """The evidence and mean threshold are those of docs/maths.md#tests within Monte Carlo error."""
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_Y)
-    found = [evidence_of(rows, np.tile([0.1, 0.0, 0.9, -1.0], (4, 1)), seed) for seed in range(4)]
-    log = np.array([evidence.log_evidence for evidence, _ in found])
+    evidences = [evidence_of(rows, np.tile([0.1, 0.0, 0.9, -1.0], (4, 1)), seed) for seed in range(4)]
+    log = np.array([evidence.log_evidence for evidence, _ in evidences])
     assert log.mean() == pytest.approx(-7.2565562, abs=0.05)
-    assert np.mean([mean for _, mean in found]) == pytest.approx(0.502766, abs=0.01)
+    assert np.mean([mean for _, mean in evidences]) == pytest.approx(0.502766, abs=0.01)
 
 
 @pytest.mark.parametrize("spatial", [True, False])
 def test_golden_evidence_of_classes(spatial):
     """The evidence of two classes is the golden one with both denominators."""
     rows = make_rows(GOLDEN_X[:, None], GOLDEN_CLASS, classes=2)
-    found = [evidence_of(rows, np.zeros((4, 1)), seed, spatial) for seed in range(4)]
-    log = np.array([evidence.log_evidence for evidence, _ in found])
+    evidences = [evidence_of(rows, np.zeros((4, 1)), seed, spatial) for seed in range(4)]
+    log = np.array([evidence.log_evidence for evidence, _ in evidences])
     assert log.mean() == pytest.approx(-4.3394785, abs=0.05 if spatial else 0.2)
 
 
@@ -131,9 +131,11 @@ def test_few_samples_fill_a_run():
 
 
 def batch(log_weights):
-    found = Evidence()
-    found.add(np.zeros((len(log_weights), 1)), np.asarray(log_weights, float), 10, np.random.default_rng(0))
-    return found
+    evidence = Evidence()
+    evidence.add(
+        np.zeros((len(log_weights), 1)), np.asarray(log_weights, float), 10, np.random.default_rng(0)
+    )
+    return evidence
 
 
 def test_utility():
@@ -141,7 +143,7 @@ def test_utility():
     batches = [[0.0, 0.0], [np.log(4), np.log(2)], [-1.0, -3.0]]
     selections = [1, 2, 4]
     knobs = {"delta": 0.25, "kappa": 0.5, "optimism": 2.0}
-    found = utilities([batch(each) for each in batches], selections, **knobs)
+    values = utilities([batch(each) for each in batches], selections, **knobs)
     weights = [np.exp(each) for each in batches]
     use = np.array([np.sqrt(w.mean() ** 2 + 1.5 * w.var()) for w in weights])
     z = [(np.log(4) - np.mean(each)) / np.std(each, ddof=1) if np.ptp(each) else np.inf for each in batches]
@@ -149,9 +151,9 @@ def test_utility():
     chosen = np.array(selections)
     rare = np.log(7) / np.sqrt(chosen)
     expected = (0.75 * use / use.max() + 0.25 * look / look.max() + 2 * rare) / chosen
-    np.testing.assert_allclose(found, expected)
+    np.testing.assert_allclose(values, expected)
     moved = utilities([batch(np.array(each) - 700) for each in batches], selections, **knobs)
-    np.testing.assert_allclose(moved, found)
+    np.testing.assert_allclose(moved, values)
 
 
 def steps(rows=60):
@@ -165,13 +167,13 @@ def test_a_search_gives_weighted_draws_and_a_verdict(tmp_path):
     X, y = steps()
     posterior = fit(X, y, method="dcc-tree", progress=False, **QUICK)
     assert posterior.weights.shape == (2, 100)
-    said = posterior.predict(np.array([[0.1, 0.5], [0.9, 0.5]]), interval="predictive")
-    assert said.mean == pytest.approx([1, 4], abs=0.3)
+    prediction = posterior.predict(np.array([[0.1, 0.5], [0.9, 0.5]]), interval="predictive")
+    assert prediction.mean == pytest.approx([1, 4], abs=0.3)
     assert len(posterior.evidence["log_evidence_runs"]) == 2
     shapes = posterior.topologies()
     assert sum(entry["probability"] for entry in shapes) == pytest.approx(1)
-    told = posterior._statistics[0]["divide"]["topologies"]
-    log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in told])
+    topologies = posterior._statistics[0]["divide"]["topologies"]
+    log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in topologies])
     assert posterior.evidence["log_evidence_runs"][0] == pytest.approx(log_evidence, abs=1e-3)
     assert "log evidence" in str(posterior.summary())
     assert "Search longer" in posterior.summary().advice or posterior.summary().verdict == "converged"
@@ -196,9 +198,9 @@ def test_chains_begin_at_good_trees():
     assert np.exp(fitted[4]) == pytest.approx(left, rel=0.2)
 
     width = here.constants.sharpness_start
-    found = np.array([here._first(bits, random) for _ in range(20)])
+    firsts = np.array([here._first(bits, random) for _ in range(20)])
     others = np.array([here._fitted(here.parameters.first(random, bits), width) for _ in range(200)])
-    assert np.median(here.density(bits, found, width)) > np.quantile(here.density(bits, others, width), 0.9)
+    assert np.median(here.density(bits, firsts, width)) > np.quantile(here.density(bits, others, width), 0.9)
 
 
 @pytest.mark.parametrize(("held", "rounds"), [(topology_chains.HELD, {2, 3, 4, 5}), (1, {1})])
@@ -240,7 +242,7 @@ def test_a_run_resumes_bit_for_bit():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"search": {"depth": 3}}, "unknown entry 'depth' of search"),
         ({"search": {"iterations": 0}}, "search iterations must be a whole number from 1"),
@@ -249,10 +251,10 @@ def test_a_run_resumes_bit_for_bit():
         ({"method": "bart", "search": {"draws": 20}}, "doesn't search over topologies"),
     ],
 )
-def test_wrong_settings_of_a_search_are_refused(given, told):
+def test_wrong_settings_of_a_search_are_refused(settings, message):
     """The error of an invalid search setting says what is accepted."""
-    with pytest.raises(SettingsError, match=told):
-        Settings.resolve(**{"method": "dcc-tree"} | given)
+    with pytest.raises(SettingsError, match=message):
+        Settings.resolve(**{"method": "dcc-tree"} | settings)
 
 
 def test_settings_are_restored_from_json():

@@ -27,9 +27,9 @@ def test_numbers(method, tmp_path):
     """A step is found; predictions equal the model's formula for the stored trees, also from a file."""
     X, y = steps()
     posterior = fit(X, y, method=method, **SHORT)
-    said = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]}, interval="predictive")
-    assert said.mean == pytest.approx([1, 4], abs=0.3)
-    assert np.all((said.upper - said.lower > 0.4) & (said.upper - said.lower < 2))
+    prediction = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]}, interval="predictive")
+    assert prediction.mean == pytest.approx([1, 4], abs=0.3)
+    assert np.all((prediction.upper - prediction.lower > 0.4) & (prediction.upper - prediction.lower < 2))
     assert posterior.sample(X).shape == (2, 20, 120)
     assert posterior.sigma.shape == (2, 20)
     assert posterior.inclusion().mean[0] > 0.4
@@ -67,8 +67,8 @@ def test_a_prior_far_from_the_outcomes(method):
     prior = {"mean": 0.0, "leaf_sd": 1.0, "sigma_scale": 1.5, "sharpness": 0.001}
     more = {"num_burnin": 40, "num_draws": 100, "thin": 1, "search": SEARCH} if method == "dcc-tree" else {}
     posterior = fit(X, y + 9, method=method, prior=prior, **SHORT | {"num_burnin": 300} | more)
-    said = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]})
-    assert said.mean == pytest.approx([10, 13], abs=0.3)
+    prediction = posterior.predict({"x": [0.1, 0.9], "z": [0, 0], "kind": ["a", "c"]})
+    assert prediction.mean == pytest.approx([10, 13], abs=0.3)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -77,10 +77,10 @@ def test_classes(method):
     X, y = steps()
     label = np.where(y > 2.5, "high", np.where(X["z"] > 0, "up", "down"))
     posterior = fit(X, label, method=method, family="auto", **SHORT)
-    said = posterior.predict(X)
-    assert said.mean.shape == said.upper.shape == (120, 3)
-    np.testing.assert_allclose(said.mean.sum(axis=1), 1)
-    assert np.mean(np.array(posterior.classes)[said.mean.argmax(axis=1)] == label) > 0.8
+    prediction = posterior.predict(X)
+    assert prediction.mean.shape == prediction.upper.shape == (120, 3)
+    np.testing.assert_allclose(prediction.mean.sum(axis=1), 1)
+    assert np.mean(np.array(posterior.classes)[prediction.mean.argmax(axis=1)] == label) > 0.8
     two = fit(X, label == "high", method=method, family="auto", **SHORT).predict(X)
     assert np.corrcoef(two.mean, y > 2.5)[0, 1] > 0.9
 
@@ -140,7 +140,7 @@ def test_missing_values_count_as_the_mean():
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("settings", "message"),
     [
         ({"prior": {"k": 2}}, "unknown prior entry 'k' of a tree of soft splits"),
         ({"prior": {"sharpness": 0.1, "sharpness_start": 0.01}}, "splits sharpen"),
@@ -150,11 +150,11 @@ def test_missing_values_count_as_the_mean():
         ({"family": "probit"}, "takes family gaussian or categorical"),
     ],
 )
-def test_settings_that_a_soft_tree_cannot_use_are_refused(given, told):
+def test_settings_that_a_soft_tree_cannot_use_are_refused(settings, message):
     """A refusal names the alternatives."""
     X, y = steps(40)
-    with pytest.raises(SettingsError, match=told):
-        fit(X, y, method="rjhmc-dfi", **SHORT | given)
+    with pytest.raises(SettingsError, match=message):
+        fit(X, y, method="rjhmc-dfi", **SHORT | settings)
 
 
 @pytest.mark.parametrize("method", METHODS)

@@ -81,8 +81,8 @@ def test_format_1_reads_for_ever():
     draws = unpack(FIXTURE.read_bytes())
     arrays = (draws.sigma, draws.tree_start, draws.feature, draws.cut, draws.missing_left, draws.leaf)
     assert (draws.num_draws, draws.num_trees) == (4, 6)
-    found = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
-    assert found == "c843fcacb5a4c3288aa01e46319108dd3a086d515ede0109631e0c07d75f8c95"
+    digest = hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()
+    assert digest == "c843fcacb5a4c3288aa01e46319108dd3a086d515ede0109631e0c07d75f8c95"
 
 
 @settings(max_examples=200, deadline=None)

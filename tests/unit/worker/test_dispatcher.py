@@ -15,33 +15,33 @@ def watched(monkeypatch):
     monkeypatch.setattr(dispatcher, "time", SimpleNamespace(monotonic=lambda: clock.now))
     state = SimpleNamespace(reserved=1)
     context = SimpleNamespace(settings=SimpleNamespace(worker_slots=2))
-    found = Dispatcher(None, context, lambda: state.reserved, ended.append)
-    found._claimable = 1
-    return found, state, clock, ended
+    started = Dispatcher(None, context, lambda: state.reserved, ended.append)
+    started._claimable = 1
+    return started, state, clock, ended
 
 
 def test_a_worker_that_answers_no_doorbell_ends(watched):
     """A worker ends when, for fifteen seconds, work waits, a doorbell was taken and no process works."""
-    found, _, clock, ended = watched
+    dispatcher, _, clock, ended = watched
     for clock.now in (0.0, 7.0, 14.9):
-        found._watch_bells()
+        dispatcher._watch_bells()
     assert ended == []
     clock.now = 15.1
-    found._watch_bells()
+    dispatcher._watch_bells()
     assert ended == [1]
 
 
 @pytest.mark.parametrize("change", ["busy", "idle", "answered"])
 def test_a_worker_at_work_or_without_any_goes_on(watched, change):
     """A working process, no waiting work, or no doorbell out restarts the count."""
-    found, state, clock, ended = watched
-    found._watch_bells()
+    dispatcher, state, clock, ended = watched
+    dispatcher._watch_bells()
     clock.now = 14.0
-    found._busy = change == "busy"
-    found._claimable = int(change != "idle")
+    dispatcher._busy = change == "busy"
+    dispatcher._claimable = int(change != "idle")
     state.reserved = int(change != "answered")
-    found._watch_bells()
-    found._busy, found._claimable, state.reserved = False, 1, 1
+    dispatcher._watch_bells()
+    dispatcher._busy, dispatcher._claimable, state.reserved = False, 1, 1
     clock.now = 20.0
-    found._watch_bells()
+    dispatcher._watch_bells()
     assert ended == []

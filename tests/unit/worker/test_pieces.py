@@ -68,6 +68,6 @@ def test_errors_become_sentences():
 
 def test_json_has_no_nan():
     """Numbers that JSON can't represent become null; arrays and numpy numbers become plain values."""
-    given = {"a": math.nan, "b": [np.float64(1.5), math.inf], "c": np.array([1, 2]), 4: (None, True)}
+    values = {"a": math.nan, "b": [np.float64(1.5), math.inf], "c": np.array([1, 2]), 4: (None, True)}
 
-    assert json_safe(given) == {"a": None, "b": [1.5, None], "c": [1, 2], "4": [None, True]}
+    assert json_safe(values) == {"a": None, "b": [1.5, None], "c": [1, 2], "4": [None, True]}

@@ -14,11 +14,11 @@ from worker.fits.scoring import importance_of, look_at, score
 @pytest.mark.parametrize(("inside", "rows"), [(0, 7), (7, 7), (85, 99), (1, 2)])
 def test_a_coverage_carries_its_own_binomial_interval(inside, rows):
     """A measured coverage has the exact binomial interval, also at 0 and 1."""
-    found = coverage(0.9, inside, rows)
+    share = coverage(0.9, inside, rows)
 
     exact = binomtest(inside, rows).proportion_ci(0.95, method="exact")
-    assert (exact.low, exact.high) == pytest.approx((found["lower"], found["upper"]))
-    assert found["lower"] <= found["coverage"] <= found["upper"]
+    assert (exact.low, exact.high) == pytest.approx((share["lower"], share["upper"]))
+    assert share["lower"] <= share["coverage"] <= share["upper"]
 
 
 @pytest.mark.parametrize("rows", [1, 60, 1_000_000])
@@ -58,12 +58,12 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     truth = np.array([[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]])
     assert scores["brier"] == pytest.approx(np.sum((np.c_[p, np.zeros(4)] - truth) ** 2) / 4)
 
-    shown = look_at(posterior, held, np.arange(60, 64), lambda: None)
-    assert shown["classes"] == ["a", "c", "d", "b"]
-    assert shown["rows"]["actual"] == [0, 3, 2, 1]
-    assert shown["rows"]["mean"] == [p[0, 0], 0, p[2, 2], p[3, 1]]
-    assert shown["rows"]["predicted"] == [0, 1, 2, 1]
-    assert sum(entry["observed"] * entry["rows"] for entry in shown["calibration"]) == 3
+    view = look_at(posterior, held, np.arange(60, 64), lambda: None)
+    assert view["classes"] == ["a", "c", "d", "b"]
+    assert view["rows"]["actual"] == [0, 3, 2, 1]
+    assert view["rows"]["mean"] == [p[0, 0], 0, p[2, 2], p[3, 1]]
+    assert view["rows"]["predicted"] == [0, 1, 2, 1]
+    assert sum(entry["observed"] * entry["rows"] for entry in view["calibration"]) == 3
 
 
 SMALL = {"num_chains": 2, "num_draws": 50, "progress": False}
@@ -99,15 +99,15 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     assert shares[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
     assert all(abs(share - level) < 0.12 for level, share in shares.items())
 
-    shown = look_at(posterior, held, np.arange(300, 600), list)
-    assert {each["level"]: each["observed"] for each in shown["calibration"]}[0.9] == shares[0.9]
+    view = look_at(posterior, held, np.arange(300, 600), list)
+    assert {each["level"]: each["observed"] for each in view["calibration"]}[0.9] == shares[0.9]
     own_scores = posterior.score({"x": x[300:]}, y[300:], w[300:])
     stored = score(posterior, training, held, list)
     assert {name: own_scores[name] for name in ("rows", "rmse", "log_score", "coverage")} == {
         name: stored[name] for name in ("rows", "rmse", "log_score", "coverage")
     }
-    assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == shown["calibration"]
+    assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == view["calibration"]
     own_rank = posterior.importance({"x": x[300:]}, y[300:], w[300:], loss="log_loss").to_json()
     assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held, list)}["log_loss"] == own_rank
-    np.testing.assert_allclose((shown["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
-    np.testing.assert_allclose((shown["rows"]["upper"] - high) / (high - low), 0, atol=0.1)
+    np.testing.assert_allclose((view["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
+    np.testing.assert_allclose((view["rows"]["upper"] - high) / (high - low), 0, atol=0.1)
