@@ -74,12 +74,12 @@ class ClassTrees:
             ]
             for k in range(self.classes)
         ]
-        found = {}
+        by_tree = {}
         for trees in product(range(len(self.toy.trees)), repeat=self.classes):
             total = sum(log_leaf[k][tree] for k, tree in enumerate(trees))
             value = np.sum(self.measure * np.exp(total))
-            found[trees] = np.log(value) + self.toy.log_prior[list(trees)].sum()
-        return found
+            by_tree[trees] = np.log(value) + self.toy.log_prior[list(trees)].sum()
+        return by_tree
 
     @property
     def log_evidence(self):

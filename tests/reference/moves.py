@@ -61,29 +61,29 @@ def _split_gain(toy, rows, depth, left, right):
 
 def grow(toy, tree, probs, pick="growable"):
     """Split a growable leaf by a rule from the prior; `pick="all"` counts leaves wrongly."""
-    found = growable(toy, tree)
+    leaves = growable(toy, tree)
     steps = []
-    for node in found:
+    for node in leaves:
         for choice in toy.rules(node.rows).values():
             new = replaced(tree, node.turns, (choice.rule, LEAF, LEAF))
             ratio = _split_gain(toy, node.rows, node.depth, choice.left, choice.right)
             ratio += np.log(probs["prune"] / probs["grow"]) - np.log(len(nog(toy, new)))
-            ratio += np.log(len(found) if pick == "growable" else _num_leaves(toy, tree))
-            steps.append(Step(choice.probability / len(found), new, ratio))
+            ratio += np.log(len(leaves) if pick == "growable" else _num_leaves(toy, tree))
+            steps.append(Step(choice.probability / len(leaves), new, ratio))
     return steps
 
 
 def prune(toy, tree, probs, pick="growable"):
     """Turn a split over two leaves into a leaf."""
-    found = nog(toy, tree)
+    parents = nog(toy, tree)
     steps = []
-    for node in found:
+    for node in parents:
         new = replaced(tree, node.turns, LEAF)
         left, right = toy.route(node.rows, node.tree[0])
         ratio = -_split_gain(toy, node.rows, node.depth, left, right)
-        ratio += np.log(probs["grow"] / probs["prune"]) + np.log(len(found))
+        ratio += np.log(probs["grow"] / probs["prune"]) + np.log(len(parents))
         ratio -= np.log(len(growable(toy, new)) if pick == "growable" else _num_leaves(toy, new))
-        steps.append(Step(1 / len(found), new, ratio))
+        steps.append(Step(1 / len(parents), new, ratio))
     return steps
 
 
@@ -113,9 +113,9 @@ def _below(toy, tree, turns, strict):
 
 def change(toy, tree, probs, where=internal, prior_terms=True):
     """Give a split a new rule from the prior; `prior_terms=False` omits A of the descendants."""
-    found = where(toy, tree)
+    nodes = where(toy, tree)
     steps = []
-    for node in found:
+    for node in nodes:
         old = _below(toy, tree, node.turns, strict=True)
         for choice in toy.rules(node.rows).values():
             new = replaced(tree, node.turns, (choice.rule, *node.tree[1:]))
@@ -123,7 +123,7 @@ def change(toy, tree, probs, where=internal, prior_terms=True):
             if now is None:
                 continue
             ratio = now[1] - old[1] + (now[0] - old[0] if prior_terms else 0.0)
-            steps.append(Step(choice.probability / len(found), new, ratio))
+            steps.append(Step(choice.probability / len(nodes), new, ratio))
     return steps
 
 
@@ -138,8 +138,8 @@ def change_good(toy, tree, probs, counts=True):
     `counts=False` leaves out log g_new - log g_old, as its source does.
     """
     steps = []
-    found = internal(toy, tree)
-    for node in found:
+    nodes = internal(toy, tree)
+    for node in nodes:
         valid = {}
         for choice in toy.rules(node.rows).values():
             new = replaced(tree, node.turns, (choice.rule, *node.tree[1:]))
@@ -151,7 +151,7 @@ def change_good(toy, tree, probs, counts=True):
         for options in valid.values():
             for new, now in options:
                 ratio = now[0] - old[0] + now[1] - old[1] + (np.log(len(options) / g_old) if counts else 0.0)
-                steps.append(Step(1 / len(found) / len(valid) / len(options), new, ratio))
+                steps.append(Step(1 / len(nodes) / len(valid) / len(options), new, ratio))
     return steps
 
 
@@ -175,9 +175,9 @@ def swap(toy, tree, probs, cancel_rules=False):
 
     `cancel_rules=True` forgets that the priors of the two rules do not cancel.
     """
-    found = pairs(toy, tree)
-    tried = [swap_one(toy, tree, node, turn, cancel_rules) for node, turn in found]
-    return [Step(1 / len(found), *step) for step in tried if step]
+    candidates = pairs(toy, tree)
+    tried = [swap_one(toy, tree, node, turn, cancel_rules) for node, turn in candidates]
+    return [Step(1 / len(candidates), *step) for step in tried if step]
 
 
 def rule_weights(toy, node, column, forget=None):
@@ -205,9 +205,9 @@ def rule_weights(toy, node, column, forget=None):
 
 def rule(toy, tree, probs, partner="any", forget=None):
     """Draw the exact rule in W(T): the present column against one partner, then a rule; always accept."""
-    found = nog(toy, tree)
+    parents = nog(toy, tree)
     steps = []
-    for node in found:
+    for node in parents:
         own = node.tree[0][0]
         partners = range(toy.num_columns) if partner == "any" else toy.columns(node.rows)
         for other in partners:
@@ -220,20 +220,20 @@ def rule(toy, tree, probs, partner="any", forget=None):
                 inner = normalised(np.array([w for _, w in options]))
                 for (new_rule, _), p in zip(options, inner, strict=True):
                     new = replaced(tree, node.turns, (new_rule, LEAF, LEAF))
-                    steps.append(Step(share * p / len(found) / len(partners), new, np.inf))
+                    steps.append(Step(share * p / len(parents) / len(partners), new, np.inf))
     return steps
 
 
 @cache
 def _clean_rules(toy, blocks):
     """Return rules valid at a node of row blocks that cut no block: [(rule, left, right)]."""
-    found = []
+    rules = []
     for choice in toy.rules(sum(blocks)).values():  # disjoint sets of bits: the sum is their union
         left = tuple(b for b in blocks if not b & choice.right)
         right = tuple(b for b in blocks if not b & choice.left)
         if len(left) + len(right) == len(blocks):
-            found.append((choice.rule, left, right))
-    return found
+            rules.append((choice.rule, left, right))
+    return rules
 
 
 @cache
@@ -241,10 +241,10 @@ def _builds(toy, blocks):
     """Return every tree over these leaves' rows that can be built from the root, with its probability."""
     if len(blocks) == 1:
         return [(LEAF, 1.0)]
-    found = _clean_rules(toy, blocks)
+    rules = _clean_rules(toy, blocks)
     return [
-        ((rule, left_tree, right_tree), p * q / len(found))
-        for rule, left, right in found
+        ((rule, left_tree, right_tree), p * q / len(rules))
+        for rule, left, right in rules
         for left_tree, p in _builds(toy, left)
         for right_tree, q in _builds(toy, right)
     ]

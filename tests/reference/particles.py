@@ -32,11 +32,11 @@ def queue_of(toy, decisions):
 
 def tree_of(decisions):
     """Return the tree of a complete tuple of decisions."""
-    children, made = {}, 1
+    children, count = {}, 1
     for at, rule in enumerate(decisions):
         if rule is not None:
-            children[at] = made
-            made += 2
+            children[at] = count
+            count += 2
 
     def build(at):
         return (decisions[at], build(children[at]), build(children[at] + 1)) if at in children else LEAF

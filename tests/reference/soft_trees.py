@@ -84,11 +84,11 @@ def take_apart(u, columns, shape, classes):
 
 def memberships(x, shape, threshold, direction, width):
     """Return the probability of each leaf at each row, [row, leaf]."""
-    found = []
+    shares = []
 
     def walk(node, log_share):
         if not shape.right[node]:
-            found.append(np.exp(log_share))
+            shares.append(np.exp(log_share))
             return
         j = shape.slot[node]
         a = (x @ direction[j] - threshold[j]) / width
@@ -96,7 +96,7 @@ def memberships(x, shape, threshold, direction, width):
         walk(shape.right[node], log_share - np.logaddexp(0, -a))
 
     walk(0, np.zeros(len(x)))
-    return np.stack(found, axis=1)
+    return np.stack(shares, axis=1)
 
 
 def slow_density(x, y, classes, shape, width, u, **law):

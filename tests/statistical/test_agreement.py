@@ -40,21 +40,21 @@ def check_agreement(family, draws, bound):
     rng = np.random.default_rng(4)
     forest, sigma2 = first.draw(rng)
     y = first.outcome(forest.f, sigma2, rng)
-    found = {
+    chains = {
         name: chains_of(Model("easy", **EASY, family=family, moves=moves), y, draws)
         for name, moves in SETS.items()
     }
-    together = np.concatenate([f for f, _ in found.values()])
+    together = np.concatenate([f for f, _ in chains.values()])
     rhat = np.asarray(array_stats.rhat(together, chain_axis=0, draw_axis=1))
     print(
         f"\n{family}: R-hat of f over all move sets: median {np.median(rhat):.4f}, largest {rhat.max():.4f}"
     )
     assert rhat.max() < bound
     if family == "gaussian":
-        noise = np.concatenate([s for _, s in found.values()])
+        noise = np.concatenate([s for _, s in chains.values()])
         assert float(array_stats.rhat(noise, chain_axis=0, draw_axis=1)) < bound
     # chain means are nearly normal: one-way analysis of variance with move sets as groups
-    by_set = [f.mean(1) for f, _ in found.values()]
+    by_set = [f.mean(1) for f, _ in chains.values()]
     if len(by_set) > 1:
         p = np.array([stats.f_oneway(*[means[:, row] for means in by_set]).pvalue for row in range(len(y))])
         print(f"  smallest p of {len(y)} rows: {p.min():.3g}")

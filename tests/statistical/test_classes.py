@@ -42,8 +42,8 @@ def looked_at(log_f, leaves, y):
 
 def squashed(values, lines):
     """The functions' values; with lines, whose spread has heavy tails, their inverse hyperbolic sines."""
-    found = np.array(list(values.values()))
-    return found if lines is None else np.arcsinh(found)
+    draws = np.array(list(values.values()))
+    return draws if lines is None else np.arcsinh(draws)
 
 
 def outcome(log_f, rng):

@@ -31,11 +31,11 @@ def draw_correlations(rng):
     """Draw a correlation matrix from all with equal density, by rejection."""
     below = np.tril_indices(TERMS, -1)
     while True:
-        found = np.eye(TERMS)
-        found[below] = rng.uniform(-1, 1, len(below[0]))
-        found += np.tril(found, -1).T
-        if np.linalg.eigvalsh(found)[0] > 0:
-            return found
+        correlations = np.eye(TERMS)
+        correlations[below] = rng.uniform(-1, 1, len(below[0]))
+        correlations += np.tril(correlations, -1).T
+        if np.linalg.eigvalsh(correlations)[0] > 0:
+            return correlations
 
 
 def draw_groups(rng):

@@ -148,8 +148,8 @@ def test_stopped_anywhere(moves):
         if rng.random() < 0.5:
             parts.append(chain.take())
         if rng.random() < 0.5:
-            taken = chain.take()
-            parts.append(taken)
+            draws = chain.take()
+            parts.append(draws)
             chain = Chain.resume(data, chain.checkpoint())
     parts.append(chain.take())
     assert concatenate([part for part in parts if part is not None]) == whole.take()
@@ -166,10 +166,10 @@ def test_stopped_anywhere_wide():
     chain = Chain.start(data, 0)
     while not chain.done:
         chain.run(777)
-        taken = chain.take()
+        draws = chain.take()
         chain = Chain.resume(data, chain.checkpoint())
     assert chain.checkpoint() == whole.checkpoint()
-    assert taken is not None
+    assert draws is not None
 
 
 @pytest.mark.parametrize("moves", [*move_sets(), RESTRUCTURED], ids=str)

@@ -101,8 +101,8 @@ def test_intervals_hold_where_the_noise_grows():
     y = 4 * X[:, 0] ** 2 + np.exp(2 * X[:, 0]) / 5 * rng.normal(size=10_000)
     short = {"num_trees": 50, "num_chains": 1, "num_burnin": 400, "num_draws": 150, "thin": 2}
     posterior = fit(X[:5000], y[:5000], noise="forest", transform="none", progress=False, **short)
-    said = posterior.predict(X[5000:])
-    inside = (said.lower <= y[5000:]) & (y[5000:] <= said.upper)
+    prediction = posterior.predict(X[5000:])
+    inside = (prediction.lower <= y[5000:]) & (y[5000:] <= prediction.upper)
     fifths = np.array_split(np.argsort(X[5000:, 0]), 5)
     held = [inside[rows].mean() for rows in fifths]
     assert all(0.85 <= share <= 0.95 for share in held), held

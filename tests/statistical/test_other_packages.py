@@ -36,10 +36,10 @@ def test_poisson_regression(family):
     glm = PoissonRegressor(alpha=0, max_iter=1000, tol=1e-9)
     theirs = glm.fit(saturated(X), y / exposure, sample_weight=exposure).predict(saturated(CELLS))
     seen = np.bincount(2 * X.a + X.b, exposure)
-    said = fit(X, y, family=family, exposure=exposure, **FAST).predict(
+    prediction = fit(X, y, family=family, exposure=exposure, **FAST).predict(
         CELLS.assign(exposure=1.0), interval="credible"
     )
-    agree(said.mean, said.sd, theirs, np.sqrt(theirs / seen))
+    agree(prediction.mean, prediction.sd, theirs, np.sqrt(theirs / seen))
 
 
 def test_multinomial_regression():
@@ -50,8 +50,8 @@ def test_multinomial_regression():
     y = (rng.uniform(size=(800, 1)) > law[2 * X.a + X.b].cumsum(axis=1)).sum(axis=1)
     logit = LogisticRegression(C=1e6, max_iter=10_000, tol=1e-9).fit(saturated(X), y)
     theirs = logit.predict_proba(saturated(CELLS))
-    said = fit(X, y, family="categorical", **FAST).predict(CELLS)
-    agree(said.mean, said.sd, theirs, np.sqrt(theirs * (1 - theirs) / 200))
+    prediction = fit(X, y, family="categorical", **FAST).predict(CELLS)
+    agree(prediction.mean, prediction.sd, theirs, np.sqrt(theirs * (1 - theirs) / 200))
 
 
 @pytest.mark.long
@@ -79,11 +79,11 @@ def test_log_normal_times():
 def test_bartz():
     """R-hat of f over eight chains of each package, pooled, is below 1.05."""
     pytest.importorskip("bartz", reason="bartz is not there: `make statistical` installs it")
-    shown = runpy.run_path(str(AGREEMENT))
-    X, y = shown["problem"]()
-    (f, sigma), (g, tau) = shown["ours"](X, y, 1000), shown["theirs"](X, y, 1000)
-    rhat = shown["rhat"](np.concatenate([f, g]))
-    noise = float(shown["rhat"](np.concatenate([sigma, tau])))
+    figures = runpy.run_path(str(AGREEMENT))
+    X, y = figures["problem"]()
+    (f, sigma), (g, tau) = figures["ours"](X, y, 1000), figures["theirs"](X, y, 1000)
+    rhat = figures["rhat"](np.concatenate([f, g]))
+    noise = float(figures["rhat"](np.concatenate([sigma, tau])))
     print(f"\nR-hat of f: median {np.median(rhat):.4f}, largest {rhat.max():.4f}; of sigma {noise:.4f}")
     assert f.shape == g.shape == (8, 1000, 100)
     assert rhat.max() < 1.05

@@ -124,7 +124,7 @@ class Simulated:
 
 def values_at(draws, codes, model, chosen):
     """Return the parameters of the leaf that each row reaches, [chosen draw, row, k]."""
-    first, wanted = 0, {}
+    first, by_draw = 0, {}
     for draw, ((key,), (start, end)) in enumerate(
         zip(tree_keys(draws), pairwise(draws.tree_start), strict=True)
     ):
@@ -133,9 +133,9 @@ def values_at(draws, codes, model, chosen):
             number = np.cumsum(is_leaf) - 1  # position among the leaves of a position in pre-order
             tree = decode(key)
             at = np.zeros(codes.shape[1], int) if tree == LEAF else number[leaf_places(tree, codes)]
-            wanted[draw] = draws.value[first + at]
+            by_draw[draw] = draws.value[first + at]
         first += int(is_leaf.sum())
-    values = np.array([wanted[draw] for draw in chosen])
+    values = np.array([by_draw[draw] for draw in chosen])
     if model == "shift":
         sigma = np.broadcast_to(draws.sigma[chosen][:, None, None], values.shape)
         return np.concatenate([values, sigma], axis=2)
@@ -151,7 +151,7 @@ def ranks_of(simulated, seed, rng, thin, num_burnin):
     weighted = simulated.case.method == "smc"
     chosen = rng.choice(len(share), DRAWS, p=share / share.sum()) if weighted else np.arange(DRAWS)
     values = values_at(draws, simulated.codes, simulated.case.model, chosen)
-    found = {
+    ranks = {
         "f at a row": rank_of(truth[0, 0], values[:, 0, 0], rng),
         "f at a new row": rank_of(truth[ROWS, 0], values[:, ROWS, 0], rng),
         "mean of f": rank_of(truth[:ROWS, 0].mean(), values[:, :ROWS, 0].mean(1), rng),
@@ -159,7 +159,7 @@ def ranks_of(simulated, seed, rng, thin, num_burnin):
         "leaves": rank_of(leaves, draws.leaf_counts[chosen, 0], rng),
     }
     likely = simulated.log_likelihood
-    return found | {"log likelihood": rank_of(likely(y, truth), likely(y, values), rng)}
+    return ranks | {"log likelihood": rank_of(likely(y, truth), likely(y, values), rng)}
 
 
 def calibrate(case, replications, thin, num_burnin):

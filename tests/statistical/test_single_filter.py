@@ -22,24 +22,24 @@ CASES = [
 def runs_of(toy, particles, runs, moves, seed=5):
     """Return the draws of independent runs."""
     data = toys.training_of(toy, method="smc", num_draws=particles, moves=moves, seed=seed, num_burnin=None)
-    found = []
+    results = []
     for run in range(runs):
         chain = start_chain(data, run)
         while not chain.done:
             chain.run(1000)
-        found.append(chain.take())
-    return found
+        results.append(chain.take())
+    return results
 
 
 def check_filter(name, model, moves, runs):
     """Check that the evidence estimate is unbiased and weighted tree sizes have their law."""
     toy = PROBLEMS[name](model)
-    found = runs_of(toy, 10, runs, moves)
-    weights = Weights(np.array([draws.log_weight for draws in found]))
+    results = runs_of(toy, 10, runs, moves)
+    weights = Weights(np.array([draws.log_weight for draws in results]))
     ratio = np.exp(weights.log_evidence - toy.log_evidence)
     sizes = np.array([count_leaves(tree) for tree in toy.trees])
     exact = np.array([toy.posterior[sizes == k].sum() for k in range(1, sizes.max() + 1)])
-    leaves = np.array([draws.leaf_counts[:, 0] for draws in found])
+    leaves = np.array([draws.leaf_counts[:, 0] for draws in results])
     share = np.exp(weights.log - toy.log_evidence)  # within a run they sum to its ratio
     law = np.array([(share * (leaves == k)).sum(axis=1) for k in range(1, sizes.max() + 1)])
     errors = law.std(axis=1, ddof=1) / np.sqrt(runs)

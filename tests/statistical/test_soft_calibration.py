@@ -107,12 +107,12 @@ class Simulated:
 
     def bits(self, rng):
         """Return a topology in pre-order; the root splits."""
-        found, depths = [1], [1, 1]
+        shape, depths = [1], [1, 1]
         while depths:
             depth = depths.pop()
-            found.append(int(rng.uniform() < self.case.prior["alpha"] * (1 + depth) ** -self.case.beta))
-            depths += [depth + 1] * (2 * found[-1])
-        return found
+            shape.append(int(rng.uniform() < self.case.prior["alpha"] * (1 + depth) ** -self.case.beta))
+            depths += [depth + 1] * (2 * shape[-1])
+        return shape
 
     def outcome(self, state, rng):
         """Draw y at the training rows; None where a row drew no class, or a class no row.
@@ -136,11 +136,11 @@ class Simulated:
     def fit(self, y, seed):
         """Return equally weighted states of one chain or one run."""
         case = self.case
-        given, family = y, "gaussian"
+        outcomes, family = y, "gaussian"
         if case.classes:
-            given, family = np.array(["a", "b", "c"])[y], "categorical"
+            outcomes, family = np.array(["a", "b", "c"])[y], "categorical"
         training = prepare(
-            self.x[: case.rows], given, weights=self.w if case.weighted else None, method=case.method,
+            self.x[: case.rows], outcomes, weights=self.w if case.weighted else None, method=case.method,
             family=family, seed=seed, prior=case.prior, num_chains=1, **case.settings,
         ).training  # fmt: skip
         chain = start_chain(training, 0)
@@ -168,14 +168,14 @@ def ranks_of(simulated, seed, rng):
 
     def figures(state):
         f, rows = state.f, simulated.case.rows
-        found = {
+        values = {
             "leaves": len(state.value),
             "f at a row": f[0],
             "f at a new row": f[rows],
             "mean of f": f[:rows].mean(),
             "log likelihood": simulated.log_likelihood(y, state),
         }
-        return found if simulated.case.classes else found | {"sigma": state.sigma}
+        return values if simulated.case.classes else values | {"sigma": state.sigma}
 
     drawn = [figures(state) for state in simulated.states(draws, chosen)]
     return {

@@ -27,8 +27,8 @@ def log_likelihoods(share, classes):
     """Return the log likelihood of memberships [.., row, leaf], leaf parameters and sigma integrated out."""
     if classes:
         count = np.einsum("...il,ik->...lk", share, np.eye(2)[CLASS])
-        found = special.gammaln(count + 1).sum(-1) - special.gammaln(count.sum(-1) + 2)
-        return found.sum(-1)
+        total = special.gammaln(count + 1).sum(-1) - special.gammaln(count.sum(-1) + 2)
+        return total.sum(-1)
     log_sigma = np.linspace(-3.5, 4, 121)
     parts = []
     for s in log_sigma:
@@ -44,17 +44,17 @@ def law_by_integrals(classes, points=60):
     """Return log prior times evidence of each topology, and the mean threshold of one split."""
     x = ((X - X.min()) / np.ptp(X))[:, None]
     grid = (np.arange(points) + 0.5) / points
-    found, mean = {}, 0.0
+    law, mean = {}, 0.0
     for text, bits in BITS.items():
         splits = sum(bits)
         places = np.stack(np.meshgrid(*[grid] * splits, indexing="ij"), -1).reshape(-1, splits)
         shape, one = make_shape(bits), np.ones((splits, 1))
         share = np.stack([memberships(x, shape, place, one, WIDTH) for place in places])
         log = log_likelihoods(share, classes)
-        found[text] = special.logsumexp(log) - np.log(len(log)) + log_topology(bits, ALPHA, BETA)
+        law[text] = special.logsumexp(log) - np.log(len(log)) + log_topology(bits, ALPHA, BETA)
         if splits == 1:
             mean = np.sum(special.softmax(log) * grid)
-    return np.array([found[text] for text in TOPOLOGIES]), mean
+    return np.array([law[text] for text in TOPOLOGIES]), mean
 
 
 def check_chains(method, classes, chains, draws):
@@ -124,7 +124,7 @@ def run_of(training, number):
     run = start_chain(training, number)
     run.run(10**9)
     draws = run.take()
-    told = {each["topology"]: each["log_evidence"] for each in run.statistics()["divide"]["topologies"]}
+    evidences = {each["topology"]: each["log_evidence"] for each in run.statistics()["divide"]["topologies"]}
     texts = np.array(
         [shape_of(draws.is_split[a:b]) for a, b in zip(draws.tree_start, draws.tree_start[1:], strict=False)]
     )
@@ -133,7 +133,7 @@ def run_of(training, number):
     first = np.cumsum([0, *(text.count("(") for text in texts)])[:-1]
     share = np.array([weight[texts == text].sum() for text in TOPOLOGIES])
     threshold = np.average(draws.threshold[first[one]], weights=weight[one])
-    return [told.get(text, -np.inf) for text in TOPOLOGIES], share / share.sum(), threshold
+    return [evidences.get(text, -np.inf) for text in TOPOLOGIES], share / share.sum(), threshold
 
 
 def check_search(classes, runs):
@@ -157,8 +157,8 @@ def check_search(classes, runs):
     exact = np.concatenate([np.ones(3), special.softmax(log_law), [mean]])
     z = (values.mean(axis=0) - exact) / stats.sem(values)
     p = min(1.0, 2 * stats.t.sf(np.abs(z), runs - 1).min() * len(z))
-    found, sd = values.mean(axis=0).round(4), values.std(axis=0).round(4)
-    print(f"\nfound {found}, sd {sd}, exact {exact.round(4)}, p {p:.3g}")
+    averages, sd = values.mean(axis=0).round(4), values.std(axis=0).round(4)
+    print(f"\nfound {averages}, sd {sd}, exact {exact.round(4)}, p {p:.3g}")
     holds(p)
     assert np.max(stats.sem(values)) < 0.1
 

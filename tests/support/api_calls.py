@@ -76,10 +76,10 @@ def dependence(client: httpx.Client, model: dict[str, Any], **body: Any) -> http
     return client.post(f"/models/{model['id']}/partial-dependence", json=body)
 
 
-def make_key(database: Database, name: str, **given: Any) -> keys.NewKey:
+def make_key(database: Database, name: str, **settings: Any) -> keys.NewKey:
     """Create an API key as `bartserve keys create` does."""
     with session_scope(database.engine) as session:
-        return keys.create(session, name=name, **given)
+        return keys.create(session, name=name, **settings)
 
 
 def bearer(key: keys.NewKey) -> dict[str, str]:

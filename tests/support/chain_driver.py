@@ -131,8 +131,8 @@ def partition_counts(forest, draws):
             if key not in places:
                 place = toy.index.get(toy.canonical(decode(key)))
                 places[key] = None if place is None else int(forest.partition[place])
-        found = [places[key] for key in keys]
-        counts[-1 if None in found else np.ravel_multi_index(found, shape)] += number
+        places_of = [places[key] for key in keys]
+        counts[-1 if None in places_of else np.ravel_multi_index(places_of, shape)] += number
     return counts
 
 

@@ -36,7 +36,7 @@ class Page(HTMLParser):
         self.feed(self.text)
 
     def handle_starttag(self, tag, attrs) -> None:
-        given = dict(attrs)
+        attributes = dict(attrs)
         self.tags.append(tag)
         if tag not in VOID:
             self.inside.append(tag)
@@ -45,23 +45,23 @@ class Page(HTMLParser):
                 self.breaches.append(f"<{tag} {name}>")
             if name in {"src", "href", "action", "srcset", "formaction"} and not OWN.match(value or ""):
                 self.breaches.append(f"<{tag} {name}={value}>")
-        if tag == "style" or (tag == "script" and not given.get("src")):
+        if tag == "style" or (tag == "script" and not attributes.get("src")):
             self.breaches.append(f"inline <{tag}>")
-        if given.get("id"):
-            self.ids.append(given["id"])
+        if attributes.get("id"):
+            self.ids.append(attributes["id"])
         if tag == "a":
-            self.links.append(given.get("href") or "")
+            self.links.append(attributes.get("href") or "")
         elif tag == "form":
-            self.forms.append(given)
+            self.forms.append(attributes)
         elif tag == "img":
-            self.images.append(given)
+            self.images.append(attributes)
         elif tag == "label":
-            self.labels.add(given.get("for") or "")
+            self.labels.add(attributes.get("for") or "")
         elif tag in {"input", "select", "textarea"}:
-            if given.get("type") == "hidden":
-                self.hidden[given.get("name") or ""] = given.get("value") or ""
+            if attributes.get("type") == "hidden":
+                self.hidden[attributes.get("name") or ""] = attributes.get("value") or ""
             else:
-                self.controls.append(given | {"in_label": ("label" in self.inside and "yes") or None})
+                self.controls.append(attributes | {"in_label": ("label" in self.inside and "yes") or None})
 
     def handle_endtag(self, tag) -> None:
         if tag in VOID:

@@ -16,13 +16,13 @@ ABSENT |= {"key_id": "x", "study_id": "std_1"}
 def every_route() -> list[tuple[str, str]]:
     """Return method and path template of each route, once."""
     app = create_app(Settings(database_url="sqlite:///never-opened"))
-    found = {
+    routes = {
         (method, str(route.path))
         for route in iter_route_contexts(app.routes)
         for method in (route.methods or {"GET"})  # a mounted folder has no methods
     }
-    assert len(found) > 30, "the routes aren't found any more"
-    return sorted(found, key=lambda route: (route[1], route[0]))
+    assert len(routes) > 30, "the routes aren't found any more"
+    return sorted(routes, key=lambda route: (route[1], route[0]))
 
 
 def guarded_routes() -> list[tuple[str, str]]:

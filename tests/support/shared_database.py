@@ -15,9 +15,9 @@ from tests.support.databases import Database
 @pytest.fixture
 def database(request: pytest.FixtureRequest, dialect: str) -> Database:
     """The shared database at head and empty, SQLite and Postgres in turn."""
-    made, empty = request.getfixturevalue(f"_shared_{dialect}")
+    created, empty = request.getfixturevalue(f"_shared_{dialect}")
     empty()
-    return made
+    return created
 
 
 @pytest.fixture(scope="session")

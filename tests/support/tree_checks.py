@@ -60,8 +60,8 @@ def every_node_holds_rows(chain, tree):
 def every_node_is_reached_once(chain, tree):
     """Check that the tables hold exactly one tree: each node reached once, with its parent and depth."""
     nodes, leaves = tables(chain, tree)
-    found = members(chain, tree)
-    assert sorted(found) == sorted([*range(len(nodes)), *(~slot for slot in range(len(leaves)))])
+    reached = members(chain, tree)
+    assert sorted(reached) == sorted([*range(len(nodes)), *(~slot for slot in range(len(leaves)))])
     for number, node in enumerate(nodes):
         for child in node[3:5]:
             parent = nodes[child, 5] if child >= 0 else leaves[~child, 1]

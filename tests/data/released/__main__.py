@@ -55,27 +55,27 @@ BATCHES = "0003"  # the first revision with predictions in the background
 TOLD = ("draws", "mean", "sd", "intervals")
 
 
-def main(wanted: list[str]) -> None:
+def main(revisions: list[str]) -> None:
     """Make the requested databases."""
-    if wanted[:1] == ["--from"]:
-        for revision in wanted[2:]:
-            take(wanted[1], revision)
+    if revisions[:1] == ["--from"]:
+        for revision in revisions[2:]:
+            take(revisions[1], revision)
         return
     commits = released()
-    for revision in wanted or [name for name in commits if not (HERE / f"{name}.sql").exists()]:
+    for revision in revisions or [name for name in commits if not (HERE / f"{name}.sql").exists()]:
         print(revision, commits[revision], flush=True)
         with checked_out(commits[revision]) as tree, tempfile.TemporaryDirectory() as folder:
             answers = live(tree, Path(folder))
             (HERE / f"{revision}.sql").write_text(dumped(Path(folder) / "data" / "bartserve.db"))
-        told = json.dumps({"commit": commits[revision], **answers}, indent=1)
-        (HERE / f"{revision}.json").write_text(told + "\n")
+        document = json.dumps({"commit": commits[revision], **answers}, indent=1)
+        (HERE / f"{revision}.json").write_text(document + "\n")
 
 
 def take(source: str, revision: str) -> None:
     """Copy the rows that one revision left into the tables of another."""
-    told = json.loads((HERE / f"{source}.json").read_text()) | {"taken_from": source}
+    document = json.loads((HERE / f"{source}.json").read_text()) | {"taken_from": source}
     if revision < BATCHES:
-        told["prediction"] = None
+        document["prediction"] = None
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "bartserve.db"
         connection = sqlite3.connect(file)
@@ -88,18 +88,18 @@ def take(source: str, revision: str) -> None:
             opened.commit()
         engine.dispose()
         (HERE / f"{revision}.sql").write_text(dumped(file))
-    (HERE / f"{revision}.json").write_text(json.dumps(told, indent=1) + "\n")
+    (HERE / f"{revision}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
 def released() -> dict[str, str]:
     """Return the last commit of each revision."""
-    found = {}
+    databases = {}
     for commit in git("rev-list", "--first-parent", "--reverse", "HEAD").split():
         files = git("ls-tree", "--name-only", commit, "migrations/versions/").split()
         revisions = [Path(file).name[:4] for file in files if re.match(r"\d{4}_", Path(file).name)]
         if revisions == [f"{number:04}" for number in range(1, len(revisions) + 1)] != []:
-            found[revisions[-1]] = commit
-    return found
+            databases[revisions[-1]] = commit
+    return databases
 
 
 def git(*arguments: str) -> str:
@@ -135,9 +135,9 @@ def talked(client: httpx.Client) -> dict[str, Any]:
     upload = client.post("/datasets", content=table(), headers={"Content-Type": "text/csv"})
     upload.raise_for_status()
     dataset_id = upload.json()["id"]
-    made = client.post("/models", json=FIT | {"dataset_id": dataset_id})
-    made.raise_for_status()
-    path = made.headers["location"]
+    response = client.post("/models", json=FIT | {"dataset_id": dataset_id})
+    response.raise_for_status()
+    path = response.headers["location"]
     ended = until(lambda: client.get(path).json(), "finished_at")
     assert ended["state"] == "succeeded", ended["error"]
     answer = client.post(f"{path}/predict", json=ASKED)
@@ -160,10 +160,10 @@ def talked(client: httpx.Client) -> dict[str, Any]:
 def until(look: Any, field: str) -> dict[str, Any]:
     """Poll the response until the field has a value, and return it."""
     deadline = time.monotonic() + MINUTES
-    while not (shown := look())[field]:
-        assert time.monotonic() < deadline, shown
+    while not (value := look())[field]:
+        assert time.monotonic() < deadline, value
         time.sleep(0.2)
-    return dict(shown)
+    return dict(value)
 
 
 def table() -> bytes:

@@ -115,8 +115,8 @@ def _change_text(file: File, dice: random.Random) -> None:
 
 def _change_index(file: File, dice: random.Random) -> None:
     lengths = {"chains": [[len(block) for block in chain] for chain in file.chains]}
-    found = _changed(file.index | dice.choice([{}, {}, lengths, {"header": 18}]), dice)
-    file.index = found if isinstance(found, dict) else {"statistics": found}
+    changed = _changed(file.index | dice.choice([{}, {}, lengths, {"header": 18}]), dice)
+    file.index = changed if isinstance(changed, dict) else {"statistics": changed}
 
 
 def _changed(value: object, dice: random.Random) -> object:
@@ -124,12 +124,16 @@ def _changed(value: object, dice: random.Random) -> object:
     places: list[tuple] = []
     waiting = [value]
     while waiting:
-        found = waiting.pop()
+        container = waiting.pop()
         keys = (
-            list(found) if isinstance(found, dict) else range(len(found)) if isinstance(found, list) else []
+            list(container)
+            if isinstance(container, dict)
+            else range(len(container))
+            if isinstance(container, list)
+            else []
         )
-        places += [(found, key) for key in keys]
-        waiting += [found[key] for key in keys if isinstance(found[key], dict | list)]
+        places += [(container, key) for key in keys]
+        waiting += [container[key] for key in keys if isinstance(container[key], dict | list)]
     if not places:
         return _any(value, dice)
     # top-level fields as often as the many places of schema and cuts
@@ -155,10 +159,10 @@ def _any(value: object, dice: random.Random) -> object:
     if kind == 0 and isinstance(value, int | float) and value == value:
         return value + dice.choice([-1, 1, 0.5]) if dice.random() < 0.5 else value * dice.choice([2, -1])
     if kind == 1:
-        found: object = value
+        content: object = value
         for _ in range(dice.choice([1, 2, 20, 300, 900])):
-            found = [found] if dice.random() < 0.5 else {"a": found}
-        return found
+            content = [content] if dice.random() < 0.5 else {"a": content}
+        return content
     if kind == 2:
         return dice.choice([list, dict])()
     if kind == 3:
@@ -212,31 +216,31 @@ def _change_block(file: File, dice: random.Random) -> None:
         if len(block) >= place + size:
             (had,) = struct.unpack_from(code, block, place)
             number = had + dice.choice([-1, 1]) if dice.random() < 0.3 else dice.choice(WHOLE)
-            told = dice.choice(FLOATS) if code == "<d" else int(number) % 256**size
-            block = block[:place] + struct.pack(code, told) + block[place + size :]
+            value = dice.choice(FLOATS) if code == "<d" else int(number) % 256**size
+            block = block[:place] + struct.pack(code, value) + block[place + size :]
     chain[at] = sealed_block(block)
 
 
 def read(data: bytes) -> None:
     """Process a file as the service does; raises ServiceError or MemoryError if it is refused."""
     out = io.BytesIO()
-    found = json.loads(json.dumps(model(io.BytesIO(data), out, {}), allow_nan=False))
+    answer = json.loads(json.dumps(model(io.BytesIO(data), out, {}), allow_nan=False))
     try:
-        _ask(found, out.getvalue())
+        _ask(answer, out.getvalue())
     except (errors.ServiceError, MemoryError) as error:
         raise AssertionError(f"it was taken, and then {error!r}") from error
 
 
-def _ask(found: dict, parts: bytes) -> None:
+def _ask(contents: dict, parts: bytes) -> None:
     """Send every request that a stored model answers; errors are valid answers."""
-    header, at = parts[: found["header"]], found["header"]
+    header, at = parts[: contents["header"]], contents["header"]
     blocks: list[list[bytes]] = []
-    for chain in found["chains"]:
+    for chain in contents["chains"]:
         blocks.append([])
         for _, length in chain:
             blocks[-1].append(parts[at : at + length])
             at += length
-    posterior = Posterior.from_blocks(header, blocks, found["statistics"])
+    posterior = Posterior.from_blocks(header, blocks, contents["statistics"])
     names = [column.name for column in posterior.schema.columns]
     rows = {name: [None, None] for name in names}
     for ask in (

@@ -210,15 +210,15 @@ def _batch(
                     out.flush()
         os._exit(0)
     os.close(write)
-    found = []
+    outcomes = []
     with os.fdopen(read, "rb") as results:
         while True:
             try:
-                found.append(pickle.load(results))
+                outcomes.append(pickle.load(results))
             except (EOFError, pickle.UnpicklingError):
                 break
     _, status = os.waitpid(child, 0)
-    return found, os.WIFSIGNALED(status)
+    return outcomes, os.WIFSIGNALED(status)
 
 
 def fuzz(name: str, inputs: int, seed: int, batch: int = BATCH) -> int:
@@ -227,9 +227,9 @@ def fuzz(name: str, inputs: int, seed: int, batch: int = BATCH) -> int:
     corpus, seen, wrong, ended = list(reader.seeds()), set(), 0, 0
     fed: list[bytes] = list(corpus)
     for _ in range(0, inputs, batch):
-        found, killed = _batch(reader, fed, seen)
+        outcomes, killed = _batch(reader, fed, seen)
         ended += killed
-        for number, steps, told in found:
+        for number, steps, told in outcomes:
             if told:
                 wrong += 1
                 print(f"{name}: {fed[number]!r}\n{told}")

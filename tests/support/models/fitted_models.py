@@ -34,9 +34,9 @@ def fitted(client, settings: Settings, *, text: str | None = None, **more) -> di
     """Fit a model of y by size and colour, and return it as GET shows it."""
     dataset = post_csv(client, text or table(60)).json()
     body = {"dataset_id": dataset["id"], "target": "y"} | SMALL | more
-    made = client.post("/models", json=body)
-    assert made.status_code == 202, made.text
+    response = client.post("/models", json=body)
+    assert response.status_code == 202, response.text
     run_units(settings)
-    model = client.get(made.headers["location"]).json()
+    model = client.get(response.headers["location"]).json()
     assert model["state"] == "succeeded", model["error"]
     return model

@@ -49,13 +49,13 @@ class Host:
 
     def environment(self, service: str) -> dict[str, str]:
         """Return the service's environment from the file, with paths and names of this machine."""
-        given = {
+        variables = {
             name: self._here(value) for name, value in self.stack[service].get("environment", {}).items()
         }
-        if "BARTSERVE_DATABASE_URL" in given:
-            given["BARTSERVE_DATABASE_URL"] = self.database_url
+        if "BARTSERVE_DATABASE_URL" in variables:
+            variables["BARTSERVE_DATABASE_URL"] = self.database_url
         scripts = Path(sys.executable).parent
-        return clean_environment() | {"PATH": f"{scripts}:/usr/sbin:{os.environ['PATH']}"} | given
+        return clean_environment() | {"PATH": f"{scripts}:/usr/sbin:{os.environ['PATH']}"} | variables
 
     def _here(self, text: str) -> str:
         text = text.replace("/run/secrets", str(self.secrets)).replace("$$", "$")

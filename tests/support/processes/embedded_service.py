@@ -49,14 +49,14 @@ class Up:
 
 
 def _processes() -> list[tuple[int, str]]:
-    found = []
+    processes = []
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             with contextlib.suppress(OSError):
-                found.append(
+                processes.append(
                     (int(entry.name), (entry / "cmdline").read_bytes().replace(b"\0", b" ").decode())
                 )
-    return found
+    return processes
 
 
 def _ancestors(pid: int) -> set[str]:

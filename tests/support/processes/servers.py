@@ -132,8 +132,8 @@ def _make_cluster(place: Path, more: dict[str, str]) -> tuple[list[str], str]:
     options = ["-D", str(data), "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"]
     with (place / "log").open("wb") as log:
         initdb = [str(binaries / "initdb"), *options, "--no-sync"]
-        made = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
-    assert made.returncode == 0, (place / "log").read_text()
+        process = subprocess.run(_as(user, initdb), stdout=log, stderr=log, cwd="/", check=False)
+    assert process.returncode == 0, (place / "log").read_text()
     settings = {
         "listen_addresses": "",
         "unix_socket_directories": str(data),

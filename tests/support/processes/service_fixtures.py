@@ -9,8 +9,8 @@ from tests.support.processes.worker_service import make_service
 def service(request, tmp_path, warm_parent):
     """Create a service without workers, which tests start."""
     broker = request.getfixturevalue("valkey_url") if request.param == "team" else None
-    with make_service(request.getfixturevalue("database"), broker, tmp_path, warm_parent) as made:
-        yield made
+    with make_service(request.getfixturevalue("database"), broker, tmp_path, warm_parent) as started:
+        yield started
 
 
 @pytest.fixture

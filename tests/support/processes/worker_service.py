@@ -56,14 +56,14 @@ class Service:
     workers: list[subprocess.Popen | WarmWorker] = field(default_factory=list)
 
     def start_worker(self, slots=2, **environment) -> subprocess.Popen | WarmWorker:
-        given = {"BARTSERVE_WORKER_SLOTS": str(slots), LIFELINE: str(self.lifeline), **environment}
+        variables = {"BARTSERVE_WORKER_SLOTS": str(slots), LIFELINE: str(self.lifeline), **environment}
         with self.log.open("ab") as log:
             if self.parent is not None and "XDG_CACHE_HOME" not in environment:
-                process = self.parent.fork(self.environment | given, log.fileno(), self.lifeline)
+                process = self.parent.fork(self.environment | variables, log.fileno(), self.lifeline)
             else:
                 process = subprocess.Popen(
                     [sys.executable, "-m", "app.cli", "worker"],
-                    env=self.environment | given,
+                    env=self.environment | variables,
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,
@@ -147,8 +147,8 @@ class Service:
         """Return the chains once one is running with stored draws."""
 
         def under_way():
-            found = self.chains(model_id)
-            return any(chain.state == "running" and chain.num_draws for chain in found) and found
+            chains = self.chains(model_id)
+            return any(chain.state == "running" and chain.num_draws for chain in chains) and chains
 
         return self.eventually(under_way, seconds)
 

@@ -41,18 +41,18 @@ def add(what: str, did: Mapping[str, int], *, checked: int, compared: int) -> No
 def lines() -> list[str]:
     """Return the lines of the report."""
     total: Counter[str] = Counter()
-    told = []
+    rows = []
     for entry in ENTRIES:
         total.update(entry.did)
         acts = ", ".join(f"{count} {name}" for name, count in sorted(entry.did.items()))
-        told.append(f"{entry.what}: {acts}; {entry.checked} models checked, {entry.compared} compared")
+        rows.append(f"{entry.what}: {acts}; {entry.checked} models checked, {entry.compared} compared")
     kills = {name: count for name, count in sorted(total.items()) if name in KILLS}
     others = {name: count for name, count in sorted(total.items()) if name not in KILLS}
-    told.append(f"{sum(kills.values())} kills: {_listed(kills)}")
-    told.append(f"{sum(others.values())} other disturbances: {_listed(others)}")
+    rows.append(f"{sum(kills.values())} kills: {_listed(kills)}")
+    rows.append(f"{sum(others.values())} other disturbances: {_listed(others)}")
     checked, compared = sum(e.checked for e in ENTRIES), sum(e.compared for e in ENTRIES)
-    told.append(f"invariants held in {checked} of {checked} models; {compared} of {compared} digests equal")
-    return told
+    rows.append(f"invariants held in {checked} of {checked} models; {compared} of {compared} digests equal")
+    return rows
 
 
 def _listed(counts: Mapping[str, int]) -> str:

@@ -146,14 +146,14 @@ def spent_by(pid: int) -> float:
 
 
 def _children(pid: int) -> list[int]:
-    found = b""
+    children = b""
     try:
         with os.scandir(f"/proc/{pid}/task") as threads:  # of a server's dozens, at each step of each test
             for thread in threads:
-                found += _children_of(thread.path)
+                children += _children_of(thread.path)
     except OSError:
         pass  # the process is gone
-    return [int(child) for child in found.split()]
+    return [int(child) for child in children.split()]
 
 
 def _children_of(thread: str) -> bytes:

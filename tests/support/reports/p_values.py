@@ -27,7 +27,7 @@ class Verdict:
 def pooled(counts, expected, least):
     """Merge cells, rarest first, until each is expected `least` times: (counts, expected)."""
     order = np.argsort(expected, kind="stable")
-    seen, wanted, start = [], [], 0
+    seen, pooled_expected, start = [], [], 0
     total = np.cumsum(expected[order])
     while start < len(order):
         before = total[start - 1] if start else 0.0
@@ -35,9 +35,9 @@ def pooled(counts, expected, least):
         if total[-1] - total[stop - 1] < least:
             stop = len(order)
         seen.append(counts[order[start:stop]].sum())
-        wanted.append(expected[order[start:stop]].sum())
+        pooled_expected.append(expected[order[start:stop]].sum())
         start = stop
-    return np.array(seen), np.array(wanted)
+    return np.array(seen), np.array(pooled_expected)
 
 
 def chi_square(counts, probabilities, least=8.0):
@@ -53,8 +53,8 @@ def chi_square(counts, probabilities, least=8.0):
     reference = 0.5 * np.sqrt(2 / np.pi * probabilities * (1 - probabilities) / total).sum()
     if counts[probabilities == 0].sum():
         return Verdict(0.0, variation, reference)
-    seen, wanted = pooled(counts, expected, least)
-    statistic = ((seen - wanted) ** 2 / wanted).sum()
+    seen, pooled_expected = pooled(counts, expected, least)
+    statistic = ((seen - pooled_expected) ** 2 / pooled_expected).sum()
     return Verdict(float(stats.chi2.sf(statistic, max(len(seen) - 1, 1))), variation, reference)
 
 

@@ -10,27 +10,27 @@ from tests.support.source import parsed
 
 def report_lines(calls):
     """Return the report of finished tests (with `nodeid`, `passed` and `user_properties`) as lines."""
-    files, found = defaultdict(list), []
+    files, records = defaultdict(list), []
     for call in calls:
         files[call.nodeid.partition("::")[0]].append(call)
         values = dict(call.user_properties).get("p", [])
-        found += [(p, len(values), call.nodeid) for p in values]
+        records += [(p, len(values), call.nodeid) for p in values]
     yield "Statistical report"
     for file, tests in sorted(files.items()):
         values = sum(len(dict(call.user_properties).get("p", [])) for call in tests)
         failed = sum(not call.passed for call in tests)
         yield f"  {file}: {len(tests)} tests, {failed} failed, {values} p-values. {_about(file)}"
-    found.sort()
-    least = 1 / max(len(found), 1)
-    yield f"  Smallest of {len(found)} p-values (of as many independent ones about {least:.2g}):"
-    for p, number, nodeid in found[:10]:
+    records.sort()
+    least = 1 / max(len(records), 1)
+    yield f"  Smallest of {len(records)} p-values (of as many independent ones about {least:.2g}):"
+    for p, number, nodeid in records[:10]:
         yield f"    {p:.3g}   {nodeid} (one of {number})"
-    low = sum(p < 0.01 for p, _, _ in found)
-    yield f"  Below .01: {low}; expected, were all exact and independent: {len(found) / 100:.0f}"
+    low = sum(p < 0.01 for p, _, _ in records)
+    yield f"  Below .01: {low}; expected, were all exact and independent: {len(records) / 100:.0f}"
     yield (
         f"  A test fails below {ALARM:g} in all (each of its p-values below its share, or each below "
         f"{ALARM:g}); with fixed seeds a right sampler fails one of these {len(calls)} tests with "
-        f"probability {min(1.0, ALARM * max(len(found), len(calls))):.2g} at most."
+        f"probability {min(1.0, ALARM * max(len(records), len(calls))):.2g} at most."
     )
 
 
