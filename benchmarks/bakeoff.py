@@ -45,8 +45,8 @@ def ours(settings):
         from sampler import fit
 
         posterior = fit(X, y, seed=seed, progress=False, **settings)
-        said = posterior.predict(new, level=None, quantiles=LEVELS.tolist())
-        return said.mean, np.array([values for _, values in said.quantiles])
+        prediction = posterior.predict(new, level=None, quantiles=LEVELS.tolist())
+        return prediction.mean, np.array([values for _, values in prediction.quantiles])
 
     return run
 
@@ -78,15 +78,15 @@ def conformalised(make):
         held, train = order[: len(y) // 4], order[len(y) // 4 :]
         models = {q: make(q, seed).fit(X[train], y[train]) for q in CORE}
         known = {q: np.asarray(models[q].predict(X[held])) for q in CORE}
-        said = {q: np.asarray(models[q].predict(new)) for q in CORE}
+        predicted = {q: np.asarray(models[q].predict(new)) for q in CORE}
         for low, high in ((0.05, 0.95), (0.25, 0.75)):
             short = np.maximum(known[low] - y[held], y[held] - known[high])
             level = min(1.0, (high - low) * (1 + 1 / len(held)))
             widen = np.quantile(short, level, method="higher")
-            said[low], said[high] = said[low] - widen, said[high] + widen
-        values = np.sort(np.array([said[q] for q in CORE]), axis=0)
-        found = np.array([np.interp(LEVELS, CORE, row) for row in values.T]).T
-        return make(None, seed).fit(X[train], y[train]).predict(new), found
+            predicted[low], predicted[high] = predicted[low] - widen, predicted[high] + widen
+        values = np.sort(np.array([predicted[q] for q in CORE]), axis=0)
+        quantiles = np.array([np.interp(LEVELS, CORE, row) for row in values.T]).T
+        return make(None, seed).fit(X[train], y[train]).predict(new), quantiles
 
     return run
 
@@ -148,8 +148,8 @@ def ngboost(X, y, new, seed):
     from ngboost import NGBRegressor
 
     X, new = coded(X, new)
-    found = NGBRegressor(verbose=False, random_state=seed).fit(X, y).pred_dist(new)
-    return found.loc, normal(found.loc, found.scale)
+    distribution = NGBRegressor(verbose=False, random_state=seed).fit(X, y).pred_dist(new)
+    return distribution.loc, normal(distribution.loc, distribution.scale)
 
 
 def ridge(X, y, new, _seed):
@@ -333,10 +333,10 @@ def main():
                     if args.keep:
                         args.keep.write_text(json.dumps(kept, indent=1))
                 splits.append(kept[key])
-            if any("failed" in found for found in splits):
+            if any("failed" in results for results in splits):
                 print(f"{table:12} {name:26} failed: {splits[0].get('failed')}", flush=True)
                 continue
-            mean = {figure: float(np.mean([found[figure] for found in splits])) for figure in splits[0]}
+            mean = {figure: float(np.mean([results[figure] for results in splits])) for figure in splits[0]}
             tables.setdefault(table, {})[name] = mean
             base = tables[table].get("ours", mean)
             print(
@@ -350,12 +350,12 @@ def main():
     ratios = {}
     print("\nloss divided by ours: mean over tables (95% bootstrap interval); quartiles of relative RMSE")
     for name in methods:
-        both = [found for found in tables.values() if name in found and "ours" in found]
+        both = [results for results in tables.values() if name in results and "ours" in results]
         if not both:
             continue
-        logs = np.log([found[name]["pinball"] / found["ours"]["pinball"] for found in both])
+        logs = np.log([results[name]["pinball"] / results["ours"]["pinball"] for results in both])
         middle, low, high = np.exp(bootstrap(logs))
-        best = [found[name]["rmse"] / min(other["rmse"] for other in found.values()) for found in both]
+        best = [results[name]["rmse"] / min(other["rmse"] for other in results.values()) for results in both]
         quartiles = " ".join(f"{value:.3f}" for value in np.quantile(best, [0.25, 0.5, 0.75]))
         ratios[name] = (low, middle, high)
         print(f"{name:26} {middle:.3f} ({low:.3f} to {high:.3f}), {len(both)} tables; {quartiles}")

@@ -22,14 +22,14 @@ from benchmarks.service import embedded, fit, friedman, store, until
 
 def family(pid):
     """List a process and all its descendants."""
-    found = [pid]
-    for one in found:
+    pids = [pid]
+    for one in pids:
         for file in Path(f"/proc/{one}/task").glob("*/children"):
             try:
-                found += [int(word) for word in file.read_text().split() if int(word) not in found]
+                pids += [int(word) for word in file.read_text().split() if int(word) not in pids]
             except OSError:
                 continue
-    return found
+    return pids
 
 
 class Watch(threading.Thread):
@@ -62,20 +62,20 @@ def download(client, path, kind):
     return {"seconds": round(time.perf_counter() - began, 2), "megabytes": round(size / 1e6, 1)}
 
 
-def measure(client, model, rows, asked):
+def measure(client, model, rows, arguments):
     began = time.perf_counter()
-    body = {"dataset_id": rows, "interval": asked.interval}
-    made = client.post(f"/models/{model}/predictions", json=body)
-    made.raise_for_status()
-    path = made.headers["location"]
+    body = {"dataset_id": rows, "interval": arguments.interval}
+    response = client.post(f"/models/{model}/predictions", json=body)
+    response.raise_for_status()
+    path = response.headers["location"]
     until(client, path)
     seconds = time.perf_counter() - began
     kinds = ("application/vnd.apache.arrow.stream", "text/csv", "application/json")
     return {
-        "rows": asked.rows,
-        "interval": asked.interval,
+        "rows": arguments.rows,
+        "interval": arguments.interval,
         "seconds": round(seconds, 1),
-        "rows_per_second": round(asked.rows / seconds),
+        "rows_per_second": round(arguments.rows / seconds),
         "downloads": {kind: download(client, path, kind) for kind in kinds},
     }
 
@@ -84,13 +84,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rows", type=int, default=1_000_000)
     parser.add_argument("--interval", default="credible", choices=["credible", "predictive"])
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     with embedded() as (address, url, pid), httpx.Client(base_url=address, timeout=120) as client:
         model = fit(client, url)
-        rows = store(url, friedman(asked.rows, 1).drop(["y"]), "rows")
+        rows = store(url, friedman(arguments.rows, 1).drop(["y"]), "rows")
         watch = Watch(pid)
         watch.start()
-        report = measure(client, model, rows, asked)
+        report = measure(client, model, rows, arguments)
         watch.done.set()
         watch.join()
     peaks = sorted(((round(mb), watch.names[pid]) for pid, mb in watch.peaks.items()), reverse=True)

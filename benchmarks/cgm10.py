@@ -80,9 +80,9 @@ def fitted(method: str, X: Any, y: Any, seed: int) -> Posterior:
 def score_f(method: str, columns: int, seed: int, *, signal: bool = True) -> Scores:
     """Return the RMSE of f at new rows and the coverage of its 90% intervals at old and new ones."""
     X, f, y = friedman(columns, seed, signal=signal)
-    said = fitted(method, X[:ROWS], y[:ROWS], seed).predict(X, interval="credible")
-    inside = (said.lower <= f) & (f <= said.upper)
-    error = np.sqrt(np.mean((said.mean - f)[ROWS:] ** 2))
+    prediction = fitted(method, X[:ROWS], y[:ROWS], seed).predict(X, interval="credible")
+    inside = (prediction.lower <= f) & (f <= prediction.upper)
+    error = np.sqrt(np.mean((prediction.mean - f)[ROWS:] ** 2))
     return {"rmse": float(error), "old": float(inside[:ROWS].mean()), "new": float(inside[ROWS:].mean())}
 
 
@@ -98,16 +98,16 @@ def score_boston(method: str, seed: int) -> Scores:
     X, y = load("Boston")
     order = np.random.default_rng(seed).permutation(len(y))
     train, held = np.sort(order[: len(y) * 5 // 6]), np.sort(order[len(y) * 5 // 6 :])
-    said = fitted(method, X.iloc[train], y.iloc[train], seed).predict(X.iloc[held], level=None)
-    return {"rmse": float(np.sqrt(np.mean((said.mean - y.iloc[held].to_numpy()) ** 2)))}
+    prediction = fitted(method, X.iloc[train], y.iloc[train], seed).predict(X.iloc[held], level=None)
+    return {"rmse": float(np.sqrt(np.mean((prediction.mean - y.iloc[held].to_numpy()) ** 2)))}
 
 
 def shares(trees: int, seed: int) -> Scores:
     """Return the shares of the rules with x1 to x5, and the largest share of another column."""
     X, _, y = friedman(10, seed)
     settings = paper(10) | {"num_trees": trees}
-    found = fit(X[:ROWS], y[:ROWS], seed=seed, **LENGTHS | settings).inclusion().mean
-    return {f"x{k + 1}": float(found[k]) for k in range(5)} | {"most other": float(found[5:].max())}
+    inclusion = fit(X[:ROWS], y[:ROWS], seed=seed, **LENGTHS | settings).inclusion().mean
+    return {f"x{k + 1}": float(inclusion[k]) for k in range(5)} | {"most other": float(inclusion[5:].max())}
 
 
 class Kept:
@@ -126,11 +126,11 @@ class Kept:
         return self.scores[name]
 
 
-def compare(title: str, found: dict[str, list[Scores]]) -> None:
+def compare(title: str, scores_of: dict[str, list[Scores]]) -> None:
     """Print a line for each method."""
-    error = {method: np.array([each["rmse"] for each in scores]) for method, scores in found.items()}
+    error = {method: np.array([each["rmse"] for each in scores]) for method, scores in scores_of.items()}
     best = np.min(list(error.values()), axis=0)
-    for method, scores in found.items():
+    for method, scores in scores_of.items():
         middle, upper = np.quantile(error[method], [0.5, 0.75])
         relative = np.quantile(error[method] / best, [0.5, 0.75])
         covered = "".join(
@@ -153,25 +153,25 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", default=[*METHODS], choices=[*METHODS])
     parser.add_argument("--seeds", type=int, default=10, help="data sets or splits")
     parser.add_argument("--keep", type=Path)
-    given = parser.parse_args()
-    kept, seeds = Kept(given.keep), range(given.seeds)
+    options = parser.parse_args()
+    kept, seeds = Kept(options.keep), range(options.seeds)
 
     def scores(name: str, score: Callable[..., Scores], *arguments: Any) -> list[Scores]:
         return [kept.of(f"{name} {seed}", partial(score, *arguments, seed)) for seed in seeds]
 
-    for study in given.studies:
+    for study in options.studies:
         if study == "inclusion":
             for trees in TREES:
                 each = scores(f"shares {trees}", shares, trees)
                 figures = {name: np.mean([one[name] for one in each]) for name in each[0]}
                 print(f"{trees:4} trees ", *(f"{name} {value:.3f}" for name, value in figures.items()))
         elif study == "Boston":
-            compare("Boston", {m: scores(f"Boston {m}", score_boston, m) for m in given.methods})
+            compare("Boston", {m: scores(f"Boston {m}", score_boston, m) for m in options.methods})
         else:
             score = score_f if study == "friedman" else score_noise
-            for p in given.columns:
-                found = {m: scores(f"{study} {p} {m}", score, m, p) for m in given.methods}
-                compare(f"{study} p = {p}", found)
+            for p in options.columns:
+                scores_of = {m: scores(f"{study} {p} {m}", score, m, p) for m in options.methods}
+                compare(f"{study} p = {p}", scores_of)
 
 
 if __name__ == "__main__":

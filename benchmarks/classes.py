@@ -149,10 +149,11 @@ def iteration_cost(classes: int, rows: int) -> None:
         flush=True,
     )
     for lines in (False, True):
-        took = iteration_seconds(X, y, iterations, several | {"linear": lines})
+        seconds = iteration_seconds(X, y, iterations, several | {"linear": lines})
         print(
-            f"{rows:>7} rows  {classes} classes {'with lines' if lines else '':<10} {1e3 * took:8.3f} ms, "
-            f"{took / classes / one:.2f} of so many of counts, {took / classes / numbers:.2f} of numbers",
+            f"{rows:>7} rows  {classes} classes {'with lines' if lines else '':<10} {1e3 * seconds:8.3f} ms, "
+            f"{seconds / classes / one:.2f} of so many of counts, "
+            f"{seconds / classes / numbers:.2f} of numbers",
             flush=True,
         )
 
@@ -191,42 +192,44 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
     parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
     parser.add_argument("--cost", action="store_true", help="only the time of an iteration")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    if given.cost:
+    if arguments.cost:
         warm()
         for classes, rows in ((3, 300), (3, 1000), (3, 10_000), (10, 1000), (6, 2000), (6, 20_000)):
             iteration_cost(classes, rows)
         return
-    settings: dict[str, Any] = {"num_draws": given.draws, "prior": {}}
-    for entry in given.set:
+    settings: dict[str, Any] = {"num_draws": arguments.draws, "prior": {}}
+    for entry in arguments.set:
         name, value = entry.split("=")
         (settings["prior"] if name == "k" else settings)[name] = float(value) if name == "k" else int(value)
     METHODS["ours"] = lambda X, y, new: ours(X, y, new, **settings)
-    by_method: dict[str, list[float]] = {name: [] for name in given.methods}
-    print(f"{'table':<10}{'rows':>6}{'classes':>8}", *(f"{name:>9}" for name in given.methods), "  seconds")
-    for name in given.tables:
+    by_method: dict[str, list[float]] = {name: [] for name in arguments.methods}
+    print(
+        f"{'table':<10}{'rows':>6}{'classes':>8}", *(f"{name:>9}" for name in arguments.methods), "  seconds"
+    )
+    for name in arguments.tables:
         X, y = table(name)
-        divisions = [divide(X, y, number, given.rows) for number in range(1, given.divisions + 1)]
+        divisions = [divide(X, y, number, arguments.rows) for number in range(1, arguments.divisions + 1)]
         losses, seconds = [], []
-        for method in given.methods:
+        for method in arguments.methods:
             began = time.perf_counter()
-            found = [
+            scores = [
                 log_loss(v[test], METHODS[method](Z.iloc[train], v[train], Z.iloc[test]), labels=np.unique(v))
                 for Z, v, splits in divisions
-                for train, test in splits[: given.splits]
+                for train, test in splits[: arguments.splits]
             ]
-            losses.append(np.mean(found))
+            losses.append(np.mean(scores))
             by_method[method].append(losses[-1])
-            seconds.append((time.perf_counter() - began) / len(found))
+            seconds.append((time.perf_counter() - began) / len(scores))
         print(
-            f"{name:<10}{min(len(y), given.rows):>6}{len(np.unique(y)):>8}",
+            f"{name:<10}{min(len(y), arguments.rows):>6}{len(np.unique(y)):>8}",
             *(f"{loss:9.4f}" for loss in losses),
             " ",
-            *(f"{taken:.1f}" for taken in seconds),
+            *(f"{each:.1f}" for each in seconds),
             flush=True,
         )
-    if len(given.tables) > 1:
+    if len(arguments.tables) > 1:
         compare(by_method)
 
 

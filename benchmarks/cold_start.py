@@ -98,9 +98,9 @@ def main() -> None:
         with tempfile.TemporaryDirectory() as cache:
             first, second, predicted, processor = run(kind, cache, alone=options.alone)
             cached = run(kind, cache, alone=options.alone)[0]
-        asked = f"({ASKED:.0f})" if kind == "default" else ""
+        goal = f"({ASKED:.0f})" if kind == "default" else ""
         print(
-            f"{kind:20}{first - second:9.1f}{asked:>9}{processor:11.1f}{first:11.1f}{second:8.2f}"
+            f"{kind:20}{first - second:9.1f}{goal:>9}{processor:11.1f}{first:11.1f}{second:8.2f}"
             f"{predicted:18.2f}{cached:19.2f}   [load {load:.1f}]",
             flush=True,
         )

@@ -93,10 +93,10 @@ def lightgbm(X: pd.DataFrame, y: np.ndarray, e: np.ndarray, new: pd.DataFrame) -
 
 def figures(posterior: Posterior, new: pd.DataFrame, y: np.ndarray) -> list[float]:
     """Score counts: deviance, log probability, shares of zeros, observed and predicted, and coverage."""
-    found = posterior.score(new, y, quick=True)
-    held = next(each["coverage"] for each in found["coverage"] if each["level"] == 0.9)
-    zeros = found["zeros"]
-    return [found["deviance"], found["log_score"], zeros["observed"], zeros["predicted"], held]
+    scores = posterior.score(new, y, quick=True)
+    held = next(each["coverage"] for each in scores["coverage"] if each["level"] == 0.9)
+    zeros = scores["zeros"]
+    return [scores["deviance"], scores["log_score"], zeros["observed"], zeros["predicted"], held]
 
 
 def main() -> None:
@@ -108,27 +108,27 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=400, help="judged, at most")
     parser.add_argument("--splits", type=int, default=1)
     parser.add_argument("--draws", type=int, default=50, help="kept draws of each chain")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     peers = [glm, lightgbm] if find_spec("lightgbm") else [glm]
     print(f"{'table':<16} {'method':<40}  deviance log score     zeros predicted      held")
-    for name in given.tables:
+    for name in arguments.tables:
         X, y, exposure = table(name)
         e = np.ones(len(y)) if exposure is None else exposure
-        found: dict[str, list[list[float]]] = {}
-        for split in range(1, given.splits + 1):
+        results: dict[str, list[list[float]]] = {}
+        for split in range(1, arguments.splits + 1):
             train, test = train_test_split(np.arange(len(y)), test_size=1 / 3, random_state=split)
-            test = test[: given.rows]
+            test = test[: arguments.rows]
             for peer in peers:
                 mean = e[test] * peer(X.iloc[train], y[train], e[train], X.iloc[test])
-                found.setdefault(peer.__name__, []).append([deviance(y[test], mean)])
+                results.setdefault(peer.__name__, []).append([deviance(y[test], mean)])
             more = {} if exposure is None else {"exposure": e[train]}
             new = X.iloc[test] if exposure is None else X.iloc[test].assign(exposure=e[test])
-            for family, prior in product(given.families, given.priors):
-                settings = {"family": family, "prior": PRIORS[prior], "num_draws": given.draws, **more}
+            for family, prior in product(arguments.families, arguments.priors):
+                settings = {"family": family, "prior": PRIORS[prior], "num_draws": arguments.draws, **more}
                 posterior = fit(X.iloc[train], y[train], progress=False, **settings)
-                found.setdefault(f"{family} {prior}", []).append(figures(posterior, new, y[test]))
-        for method, rows in found.items():
+                results.setdefault(f"{family} {prior}", []).append(figures(posterior, new, y[test]))
+        for method, rows in results.items():
             print(
                 f"{name:<16} {method:<40}" + "".join(f"{x:10.4f}" for x in np.mean(rows, axis=0)), flush=True
             )

@@ -120,9 +120,9 @@ def work(count, *urls):
         began = time.process_time()
         for _ in range(count):
             assert run_one(context)
-        taken = time.process_time() - began
+        seconds = time.process_time() - began
         context.close()
-    print(json.dumps([peak(), taken]))
+    print(json.dumps([peak(), seconds]))
 
 
 def friedman(rows, columns, family="gaussian"):
@@ -141,14 +141,14 @@ def friedman(rows, columns, family="gaussian"):
     return pa.table({f"x{j}": x[:, j] for j in range(columns)} | others | {"y": y})
 
 
-def prepare(url, rows, columns, holdout, given):
+def prepare(url, rows, columns, holdout, fit_settings):
     """Create a database with a queued fit; return it with the resolved settings."""
     schema.migrate(url)
     engine = make_engine(url)
-    table = friedman(rows, columns, given.get("family", "gaussian"))
-    if "event" in given:
+    table = friedman(rows, columns, fit_settings.get("family", "gaussian"))
+    if "event" in fit_settings:
         table = table.set_column(table.num_columns - 1, "y", pc.exp(pc.divide(table["y"], 10)))
-    settings = dict(given)
+    settings = dict(fit_settings)
     roles = {role: settings.pop(role) for role in ("weights", "event") if role in settings}
     grouped = {name: settings.pop(name) for name in ("groups", "slopes") if name in settings}
     features = [f"x{j}" for j in range(columns)]
@@ -169,13 +169,13 @@ def prepare(url, rows, columns, holdout, given):
     return model.settings
 
 
-def measure(rows, columns, holdout, given):
+def measure(rows, columns, holdout, fit_settings):
     """Return peak bytes, estimated bytes, seconds and estimated seconds."""
     with tempfile.TemporaryDirectory() as folder:
         first, url = f"sqlite:///{folder}/first.db", f"sqlite:///{folder}/fit.db"
-        settings = prepare(url, rows, columns, holdout, given)
-        few = {"num_draws": 4, "num_burnin": 2} if given.get("method") != "smc" else {"num_draws": 100}
-        prepare(first, 60, 5, holdout, given | few)
+        settings = prepare(url, rows, columns, holdout, fit_settings)
+        few = {"num_draws": 4, "num_burnin": 2} if fit_settings.get("method") != "smc" else {"num_draws": 100}
+        prepare(first, 60, 5, holdout, fit_settings | few)
         done = []
         for count in (settings["num_chains"], 1):
             command = [sys.executable, __file__, "--work", str(count), first, url]
@@ -191,17 +191,17 @@ def memory(cases):
     print("    rows  columns  trees  chains   draws  holdout   peak MiB  estimate   ratio")
     ratios = []
     for rows, columns, trees, chains, draws, burnin, holdout in cases:
-        given = {
+        settings = {
             "num_trees": trees,
             "num_chains": chains,
             "num_draws": draws,
             "num_burnin": burnin,
             "thin": 1,
         }
-        found, expected, *_ = measure(rows, columns, holdout, given)
-        ratios.append(expected / found)
+        measured, expected, *_ = measure(rows, columns, holdout, settings)
+        ratios.append(expected / measured)
         print(
-            f"{rows:8d} {columns:8d} {trees:6d} {chains:7d} {draws:7d} {holdout:8.1f} {found / MIB:10.0f} "
+            f"{rows:8d} {columns:8d} {trees:6d} {chains:7d} {draws:7d} {holdout:8.1f} {measured / MIB:10.0f} "
             f"{expected / MIB:9.0f} {ratios[-1]:7.2f}",
             flush=True,
         )
@@ -214,13 +214,14 @@ def timed(cases):
     print(f"seconds of one slot with a core of its own; on {os.cpu_count()} cores\n")
     print("    rows  columns  holdout  seconds  estimate   ratio  settings")
     ratios = []
-    for rows, columns, holdout, given in cases:
-        *_, seconds, guessed = measure(rows, columns, holdout, given)
+    for rows, columns, holdout, settings in cases:
+        *_, seconds, guessed = measure(rows, columns, holdout, settings)
         ratio = guessed / seconds
         ratios += [ratio] * (seconds >= WORTH)
-        told = ", ".join(f"{name} {value}" for name, value in given.items()) or "the defaults"
+        description = ", ".join(f"{name} {value}" for name, value in settings.items()) or "the defaults"
         print(
-            f"{rows:8d} {columns:8d} {holdout:8.2f} {seconds:8.2f} {guessed:9.2f} {ratio:7.2f}  {told}",
+            f"{rows:8d} {columns:8d} {holdout:8.2f} {seconds:8.2f} {guessed:9.2f} {ratio:7.2f}  "
+            f"{description}",
             flush=True,
         )
     right = min(ratios) >= 1 / WITHIN and max(ratios) <= WITHIN
@@ -233,12 +234,12 @@ def main():
     parser.add_argument("--quick", action="store_true", help="fewer cases of memory, none of time")
     parser.add_argument("--time", action="store_true", help="time alone")
     parser.add_argument("--work", nargs=3, help=argparse.SUPPRESS)
-    asked = parser.parse_args()
-    if asked.work:
-        work(int(asked.work[0]), *asked.work[1:])
+    arguments = parser.parse_args()
+    if arguments.work:
+        work(int(arguments.work[0]), *arguments.work[1:])
         return
-    right = asked.time or memory(QUICK if asked.quick else QUICK + MORE)
-    right = (asked.quick or timed(TIMED)) and right
+    right = arguments.time or memory(QUICK if arguments.quick else QUICK + MORE)
+    right = (arguments.quick or timed(TIMED)) and right
     sys.exit(not right)
 
 

@@ -211,9 +211,9 @@ def judge(
                     progress=False,
                     **settings,
                 )
-                said = posterior.predict(frame.iloc[test], ignore_extra=True)
-                mean = said.mean
-                held.append((said.lower <= y[test]) & (y[test] <= said.upper))
+                prediction = posterior.predict(frame.iloc[test], ignore_extra=True)
+                mean = prediction.mean
+                held.append((prediction.lower <= y[test]) & (y[test] <= prediction.upper))
             errors.append(y[test] - mean)
         squares, share = np.concatenate(errors) ** 2, np.mean(np.concatenate(held))
         rmse, seconds = np.sqrt(squares.mean()), time.perf_counter() - began
@@ -238,24 +238,24 @@ def main() -> None:
     )
     parser.add_argument("--repeats", type=int, default=1, help="divisions of a table, of rows and of groups")
     parser.add_argument("--methods", nargs="+", help="rows of the table; all without it")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     print("table       judged  method                RMSE  90% hold      s  more than mixed (s.e.)")
-    for name in given.tables:
+    for name in arguments.tables:
         if name == "InstEval":
-            timed(given.rows)
+            timed(arguments.rows)
             continue
-        frame = table(TABLES[name][0], name, given.rows)
+        frame = table(TABLES[name][0], name, arguments.rows)
         quarters, fifths = [], []
         column = frame[TABLES[name][2][0]]
-        for repeat in range(given.repeats):
+        for repeat in range(arguments.repeats):
             rows = list(KFold(4, shuffle=True, random_state=1 + repeat).split(frame))
             quarters += rows[: 4 if len(frame) < 1000 else 1]
             order = np.random.default_rng(repeat).permutation(column.unique())
-            left = [column.isin(order[fold :: given.folds]).to_numpy() for fold in range(given.folds)]
+            left = [column.isin(order[fold :: arguments.folds]).to_numpy() for fold in range(arguments.folds)]
             fifths += [(np.flatnonzero(~out), np.flatnonzero(out)) for out in left]
-        judge(name, frame, quarters, given.draws, "rows", given.methods)
-        judge(name, frame, fifths, given.draws, "groups", given.methods)
+        judge(name, frame, quarters, arguments.draws, "rows", arguments.methods)
+        judge(name, frame, fifths, arguments.draws, "groups", arguments.methods)
 
 
 def timed(rows: int) -> None:

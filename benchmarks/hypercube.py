@@ -160,8 +160,8 @@ def tables(dimensions, seeds, samplers):
         print(f"{'':10}" + "".join(f"{c:>27}" for c in ("ESS", "calls/s", "log-likelihood")))
         print(f"{'':10}" + "".join(f"{c:>27}" for c in ("leaves", "test MSE", "root switches /1,000")))
         for name in samplers:
-            found = np.array([one(dimension, seed, SAMPLERS[name]) for seed in range(1, seeds + 1)])
-            low, middle, high = np.quantile(found, [0.1, 0.5, 0.9], axis=0)
+            results = np.array([one(dimension, seed, SAMPLERS[name]) for seed in range(1, seeds + 1)])
+            low, middle, high = np.quantile(results, [0.1, 0.5, 0.9], axis=0)
             cells = [f"{m:10.4g} ({a:.3g} to {b:.3g})" for a, m, b in zip(low, middle, high, strict=True)]
             print(f"{name:10}" + "".join(f"{c:>27}" for c in cells[:3]))
             more = f"   {middle[1] / calls:.0f} x the paper's calls" if name.startswith("pg") else ""
@@ -198,12 +198,12 @@ def converge(dimensions, iterations, samplers, seeds):
     print("rank R-hat of 8 chains, half from stumps, half from the prior; root switches per 1,000 iterations")
     print(f"{'':23}{'log-lik':>10}{'leaves':>10}{'root':>10}{'switches':>10}")
     for dimension, seed, name in product(dimensions, range(1, seeds + 1), samplers):
-        found = traces_of(dimension, iterations, seed, SAMPLERS[name])
-        roots = [(found[2] == j).astype(float) for j in range(dimension)]
+        traces = traces_of(dimension, iterations, seed, SAMPLERS[name])
+        roots = [(traces[2] == j).astype(float) for j in range(dimension)]
         roots = [root for root in roots if root.any()]
-        rhat = [rhat_ess.rhat(found[k][None])[0] for k in (0, 1)]
+        rhat = [rhat_ess.rhat(traces[k][None])[0] for k in (0, 1)]
         root = max(rhat_ess.rhat(np.array(roots))) if roots else np.nan
-        switches = np.count_nonzero(np.diff(found[2], axis=1)) / found[2].size * 100
+        switches = np.count_nonzero(np.diff(traces[2], axis=1)) / traces[2].size * 100
         print(
             f"D {dimension} seed {seed} {name:12}{rhat[0]:10.3f}{rhat[1]:10.3f}{root:10.3f}{switches:10.2f}",
             flush=True,

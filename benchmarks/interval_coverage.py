@@ -84,16 +84,16 @@ def main():
     print(f"moves {arguments.moves!r}, all else the defaults; mean (standard error)\n")
     print(f"{'n':>7}  " + "  ".join(f"{name:>16}" for name in COLUMNS))
     for size in arguments.sizes:
-        found = {}
+        coverages = {}
         for estimate in arguments.sigma_estimate:
             prior = {"sigma_estimate": estimate}
-            found[estimate] = table(size, arguments.seeds, moves=arguments.moves, prior=prior)
-            show(size, found[estimate], estimate)
-        if set(found) == {
+            coverages[estimate] = table(size, arguments.seeds, moves=arguments.moves, prior=prior)
+            show(size, coverages[estimate], estimate)
+        if set(coverages) == {
             "linear",
             "naive",
         }:  # on the same data, so that their difference is more precise than either
-            show(size, found["naive"] - found["linear"], "naive - linear")
+            show(size, coverages["naive"] - coverages["linear"], "naive - linear")
 
 
 if __name__ == "__main__":

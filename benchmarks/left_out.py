@@ -127,9 +127,9 @@ def twigs(state, rng):
         if np.ptp(second[inner]):
             counts = [splits_below(splits, at) for at in range(len(splits))]
             over = [at for at in range(len(splits)) if slot in reach(splits, at, state.codes[:, rows[:1]])]
-            found = 1 + sum(count == 2 and at not in over for at, count in enumerate(counts))
+            candidates = 1 + sum(count == 2 and at not in over for at, count in enumerate(counts))
             gain = np.exp(one + state.gains(second[inner], partial[inner])).mean()
-            choices = split / (1 - split) * below * (1 - below) * (1 - last) ** 2 * 2 * len(leaf) / found
+            choices = split / (1 - split) * below * (1 - below) * (1 - last) ** 2 * 2 * len(leaf) / candidates
             both = min(1.0, choices * gain)
         yield min(1.0, alone), both
 
@@ -204,11 +204,11 @@ def regrow(codes, partial, rows, depth, law, out):
             weights[j, cut] = np.exp(min(parts - base, 700.0)) / (high - low)
     if usable:
         weights *= split / usable
-        wanted = np.random.random() * (weights.sum() + 1 - split)  # noqa: NPY002  # compiled
+        threshold = np.random.random() * (weights.sum() + 1 - split)  # noqa: NPY002  # compiled
         for j in range(columns):
             for cut in range(256):
-                wanted -= weights[j, cut]
-                if wanted < 0:
+                threshold -= weights[j, cut]
+                if threshold < 0:
                     below = codes[j][rows] <= cut
                     regrow(codes, partial, rows[below], depth + 1, law, out)
                     regrow(codes, partial, rows[~below], depth + 1, law, out)
@@ -272,8 +272,8 @@ def look(name, states, sweeps):
         state = State(chain, codes)
         accepted += grows(state, rng)
         two += twigs(state, rng)
-        found = list(inner_changes(state, rng))
-        changed += found
+        changes = list(inner_changes(state, rng))
+        changed += changes
         splits += int(chain.leaf_counts.sum()) - TREES
     plain, informed = np.mean(accepted, axis=0)
     drawn = chain.statistics()["moves"]["rule"]

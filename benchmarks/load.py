@@ -190,8 +190,10 @@ class Fits:
 
 def first_model(client, content):
     """Create a dataset and a finished model."""
-    made = client.post("/datasets", content=content, headers={"Content-Type": "text/csv"}).raise_for_status()
-    dataset = made.json()["id"]
+    response = client.post(
+        "/datasets", content=content, headers={"Content-Type": "text/csv"}
+    ).raise_for_status()
+    dataset = response.json()["id"]
     body = {"dataset_id": dataset, "target": "y", "num_burnin": 200, "num_draws": 100}
     model = client.post("/models", json=body).raise_for_status().json()["id"]
     deadline = time.monotonic() + 600
@@ -203,28 +205,28 @@ def first_model(client, content):
 
 
 def table(title, latencies, statuses, seconds):
-    answered = sum(len(found) for found in latencies.values())
+    answered = sum(len(latency) for latency in latencies.values())
     print(
         f"\n{title}: {sum(statuses.values()) / seconds:.1f} requests a second, {answered / seconds:.1f} done"
     )
-    told = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items(), key=str))
-    print(f"  {told}")
+    counts = ", ".join(f"{status}: {count}" for status, count in sorted(statuses.items(), key=str))
+    print(f"  {counts}")
     print("  kind                 count      p50 ms      p99 ms      max ms")
-    everything = [value for found in latencies.values() for value in found]
-    for kind, found in [*latencies.items(), ("all", everything)]:
-        if found:
-            p50, p99 = np.percentile(found, [50, 99])
-            print(f"  {kind:16s} {len(found):9d} {p50:11.1f} {p99:11.1f} {max(found):11.1f}")
+    everything = [value for latency in latencies.values() for value in latency]
+    for kind, latency in [*latencies.items(), ("all", everything)]:
+        if latency:
+            p50, p99 = np.percentile(latency, [50, 99])
+            print(f"  {kind:16s} {len(latency):9d} {p50:11.1f} {p99:11.1f} {max(latency):11.1f}")
     return float(np.median(everything)) if everything else float("inf")
 
 
 def grown(samples, faults):
     """Print each part's resources in the first and last quarter, after a warm-up; list those that grew."""
     print("\n  part       MiB before   after   threads before  after   files before  after")
-    for name, taken in samples.items():
-        found = taken[len(taken) // 10 :]
-        quarter = max(len(found) // 4, 1)
-        before, after = (np.median(part, axis=0) for part in (found[:quarter], found[-quarter:]))
+    for name, readings in samples.items():
+        later = readings[len(readings) // 10 :]
+        quarter = max(len(later) // 4, 1)
+        before, after = (np.median(part, axis=0) for part in (later[:quarter], later[-quarter:]))
         print(
             f"  {name:10s} {before[0]:10.0f} {after[0]:7.0f} {before[1]:16.0f} {after[1]:6.0f} "
             f"{before[2]:14.0f} {after[2]:6.0f}"
@@ -235,25 +237,27 @@ def grown(samples, faults):
             faults.append(f"{name} keeps threads or files")
 
 
-async def drive(asked, ports, key, parts, dataset, model):
+async def drive(arguments, ports, key, parts, dataset, model):
     faults = []
     client = Client(ports, key)
     load, fits = Load(client, model, csv_of(100, 3)), Fits(client, dataset)
     samples = defaultdict(list)
     fitting = asyncio.create_task(fits.run())
-    await load.run(asked.rate, min(5, asked.seconds))  # caches fill
+    await load.run(arguments.rate, min(5, arguments.seconds))  # caches fill
     watching = asyncio.create_task(watch(parts, samples))
-    latencies, statuses, seconds = await load.run(asked.rate, asked.seconds)
+    latencies, statuses, seconds = await load.run(arguments.rate, arguments.seconds)
     watching.cancel()
-    before = table(f"steady, {asked.rate} a second for {asked.seconds:.0f} s", latencies, statuses, seconds)
+    before = table(
+        f"steady, {arguments.rate} a second for {arguments.seconds:.0f} s", latencies, statuses, seconds
+    )
     bad = {s: n for s, n in statuses.items() if not (isinstance(s, int) and s < 400)}
     if bad:
         faults.append(f"steady: {bad}")
     grown(samples, faults)
 
-    short = max(10.0, asked.seconds / 10)
-    latencies, statuses, seconds = await load.run(asked.overload, short)
-    table(f"overload, {asked.overload} a second for {short:.0f} s", latencies, statuses, seconds)
+    short = max(10.0, arguments.seconds / 10)
+    latencies, statuses, seconds = await load.run(arguments.overload, short)
+    table(f"overload, {arguments.overload} a second for {short:.0f} s", latencies, statuses, seconds)
     strange = {s: n for s, n in statuses.items() if not (isinstance(s, int) and (s < 400 or s in {429, 503}))}
     if strange:
         faults.append(f"overload: {strange}")
@@ -261,8 +265,8 @@ async def drive(asked, ports, key, parts, dataset, model):
         print("  (nothing was refused: a higher --overload shows more)")
 
     await asyncio.sleep(11)  # a window of the rate limit
-    latencies, statuses, seconds = await load.run(asked.rate, short)
-    after = table(f"recovered, {asked.rate} a second for {short:.0f} s", latencies, statuses, seconds)
+    latencies, statuses, seconds = await load.run(arguments.rate, short)
+    after = table(f"recovered, {arguments.rate} a second for {short:.0f} s", latencies, statuses, seconds)
     if set(statuses) - {200, 201, 204} or after > 3 * before + 20:
         faults.append(f"after the overload: {dict(statuses)}, p50 {after:.0f} ms, before it {before:.0f} ms")
 
@@ -297,14 +301,14 @@ def main():
     parser.add_argument("--seconds", type=float, default=600)
     parser.add_argument("--rate", type=float, default=20)
     parser.add_argument("--overload", type=float, default=300)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)
     with stack() as (ports, key, parts, log):
         resource.setrlimit(resource.RLIMIT_NOFILE, (min(65536, limit[1]), limit[1]))  # of this process alone
         headers = {"Authorization": f"Bearer {key}"}
         with httpx.Client(base_url=f"http://127.0.0.1:{ports[0]}", headers=headers, timeout=60) as client:
             dataset, model = first_model(client, csv_of(1000, 0))
-        faults = asyncio.run(drive(asked, ports, key, parts, dataset, model))
+        faults = asyncio.run(drive(arguments, ports, key, parts, dataset, model))
         errors = [line for line in log.read_text(errors="replace").splitlines() if "ERROR" in line]
     for line in errors[:10]:
         print(f"log: {line}")

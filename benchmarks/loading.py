@@ -32,11 +32,11 @@ def load(engine, model_id):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--database-url")
-    given = parser.parse_args().database_url
+    address = parser.parse_args().database_url
     X, y = friedman(1000, 0)
     data = fit(X, y, progress=False).to_bytes()
     with tempfile.TemporaryDirectory() as folder:
-        url = Settings(database_url=given or f"sqlite:///{Path(folder) / 'loading.db'}").database_url
+        url = Settings(database_url=address or f"sqlite:///{Path(folder) / 'loading.db'}").database_url
         schema.migrate(url)
         engine = make_engine(url)
         with tempfile.TemporaryFile() as file:

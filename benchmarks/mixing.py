@@ -113,17 +113,17 @@ def bartz(X, y, X_new, burnin, draws, thin, seed):
 
     def fit(seed):
         start = time.process_time()
-        made = gbart(
+        model = gbart(
             X, y.astype(np.float32), ntree=TREES, ndpost=draws // thin, nskip=burnin, keepevery=thin,
             numcut=254, usequants=True, printevery=None, seed=seed,
         )  # fmt: skip
-        np.asarray(made.sigma)
-        return made, time.process_time() - start
+        np.asarray(model.sigma)
+        return model, time.process_time() - start
 
     fit(0)  # compiles
-    made, seconds = zip(*(fit(1000 * seed + chain) for chain in range(CHAINS)), strict=True)
-    at, new = (np.array([np.asarray(m.predict(x)) for m in made], float) for x in (reference(X), X_new))
-    sigma = np.array([np.asarray(m.sigma)[-(draws // thin) :] for m in made], float)
+    models, seconds = zip(*(fit(1000 * seed + chain) for chain in range(CHAINS)), strict=True)
+    at, new = (np.array([np.asarray(m.predict(x)) for m in models], float) for x in (reference(X), X_new))
+    sigma = np.array([np.asarray(m.sigma)[-(draws // thin) :] for m in models], float)
     return at, new, sigma, None, sum(seconds)
 
 
@@ -150,8 +150,8 @@ def lasting(run, seconds):
 
     def lasts(X, y, X_new, *others):
         seed = others[-1]
-        *_, took = run(X, y, X_new[:1], 200, 100, 1, seed)
-        iterations = int(300 * seconds / took)
+        *_, seconds_taken = run(X, y, X_new[:1], 200, 100, 1, seed)
+        iterations = int(300 * seconds / seconds_taken)
         thin = max(1, iterations // 12_500)  # with much more thinning an easy posterior loses draws
         return run(X, y, X_new, iterations // 5, iterations * 4 // 5 // thin * thin, thin, seed)
 
@@ -188,14 +188,14 @@ def parse_moves(text):
 
 def runners(moves, peers):
     """Map names to functions that run them; report peers that can't be imported."""
-    made = {f"ours {m}": lambda *a, m=m: ours(*a, parse_moves(m)) for m in moves}
+    samplers = {f"ours {m}": lambda *a, m=m: ours(*a, parse_moves(m)) for m in moves}
     for name in peers:
         try:
             __import__(name)
-            made[name] = PEERS[name]
+            samplers[name] = PEERS[name]
         except ImportError as error:
             print(f"{name} is absent ({error})")
-    return made
+    return samplers
 
 
 def main():
@@ -210,35 +210,35 @@ def main():
     parser.add_argument("--seeds", type=int, default=1, help="data seeds; medians over them are printed")
     parser.add_argument("--from-seed", type=int, default=1)
     options = parser.parse_args()
-    made = runners(options.moves, options.peers)
+    samplers = runners(options.moves, options.peers)
     length = f"of {options.burnin} + {options.draws} iterations"
     if options.seconds:
-        made = {name: lasting(run, options.seconds) for name, run in made.items()}
+        samplers = {name: lasting(run, options.seconds) for name, run in samplers.items()}
         length = f"in {options.seconds:g} s"
     for name in options.data:
         print(f"\n{name}: {CHAINS} chains {length}, {TREES} trees")
         print(f"{'':40}" + "".join(f"{column:>12}" for column in COLUMNS))
-        found = {who: [] for who in made}
+        results = {who: [] for who in samplers}
         for seed in range(options.from_seed, options.from_seed + options.seeds):
             X, y, X_new, y_new = load(name, seed)
-            for who, run in made.items():
+            for who, run in samplers.items():
                 drawn = run(X, y, X_new, options.burnin, options.draws, options.thin, seed)
-                found[who].append(figures(*drawn, y_new, seed))
+                results[who].append(figures(*drawn, y_new, seed))
                 if options.seeds > 1:
-                    show(f"{who}, seed {seed}", found[who][-1])
-        for who, rows in found.items():
+                    show(f"{who}, seed {seed}", results[who][-1])
+        for who, rows in results.items():
             show(who, np.median(rows, axis=0))
-        compare(found)
+        compare(results)
 
 
 def show(who, values):
     print(f"{who:40}" + "".join(f"{value:12.4g}" for value in values), flush=True)
 
 
-def compare(found):
+def compare(results):
     """Print the ratio of effective samples per second to each peer's: median and range over seeds."""
-    for peer, theirs in found.items():
-        for who, rows in found.items():
+    for peer, theirs in results.items():
+        for who, rows in results.items():
             if peer.startswith("ours") or not who.startswith("ours"):
                 continue
             cells = []

@@ -65,20 +65,20 @@ def cost(sizes, rounds):
                 chain.run(iterations)
                 spent[name].append(time.process_time() - start)
         plain = min(spent["plain"])
-        told = ", ".join(f"{name} {min(each) / plain:.2f}" for name, each in spent.items())
-        print(f"n = {rows:>6}: plain {1e3 * plain / iterations:.3f} ms an iteration; {told}", flush=True)
+        ratios = ", ".join(f"{name} {min(each) / plain:.2f}" for name, each in spent.items())
+        print(f"n = {rows:>6}: plain {1e3 * plain / iterations:.3f} ms an iteration; {ratios}", flush=True)
 
 
 def losses(X, f, y, train, noise):
     """Return RMSE of f and the expected pinball loss of new outcomes, whose law is known."""
     posterior = fit(X[:train], y[:train], noise=noise, **PLAIN)
-    said = posterior.predict(X[train:], level=None, quantiles=LEVELS)
+    prediction = posterior.predict(X[train:], level=None, quantiles=LEVELS)
     pinball = []
-    for level, values in said.quantiles:
+    for level, values in prediction.quantiles:
         z = values - f[train:]  # the outcome is f + a standard normal
         density = np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
         pinball.append(np.mean(z * (ndtr(z) - level) + density))
-    return np.sqrt(np.mean((said.mean - f[train:]) ** 2)), np.mean(pinball)
+    return np.sqrt(np.mean((prediction.mean - f[train:]) ** 2)), np.mean(pinball)
 
 
 def constant(tables, rows):
@@ -87,11 +87,11 @@ def constant(tables, rows):
     least = np.mean([np.exp(-(ndtri(q) ** 2) / 2) / np.sqrt(2 * np.pi) for q in LEVELS])
     for number in range(tables):
         X, f, y = simulate(number, rows + 1000)
-        found = {noise: losses(X, f, y, rows, noise) for noise in ("constant", "forest")}
-        logs.append(np.log(np.array(found["forest"]) / np.array(found["constant"])))
+        losses_of = {noise: losses(X, f, y, rows, noise) for noise in ("constant", "forest")}
+        logs.append(np.log(np.array(losses_of["forest"]) / np.array(losses_of["constant"])))
         print(
-            f"table {number:2}: RMSE {found['constant'][0]:.3f}, by row {np.exp(logs[-1][0]):.3f} times; "
-            f"pinball {found['constant'][1]:.4f} (least {least:.4f}), {np.exp(logs[-1][1]):.4f} times",
+            f"table {number:2}: RMSE {losses_of['constant'][0]:.3f}, by row {np.exp(logs[-1][0]):.3f} times; "
+            f"pinball {losses_of['constant'][1]:.4f} (least {least:.4f}), {np.exp(logs[-1][1]):.4f} times",
             flush=True,
         )
     logs = np.array(logs)
@@ -110,11 +110,13 @@ def growing(rows, new=20_000):
     y = 4 * X[:, 0] ** 2 + np.exp(2 * X[:, 0]) / 5 * rng.normal(size=len(X))
     fifths = np.array_split(np.argsort(X[rows:, 0]), 5)
     for noise, transform in (("forest", "none"), ("forest", "auto"), ("constant", "auto")):
-        said = fit(X[:rows], y[:rows], noise=noise, transform=transform, progress=False).predict(X[rows:])
-        inside = (said.lower <= y[rows:]) & (y[rows:] <= said.upper)
+        prediction = fit(X[:rows], y[:rows], noise=noise, transform=transform, progress=False).predict(
+            X[rows:]
+        )
+        inside = (prediction.lower <= y[rows:]) & (y[rows:] <= prediction.upper)
         held = " ".join(f"{inside[part].mean():.3f}" for part in fifths)
-        told = f"coverage of 90% intervals by fifth of x {held}; in all {inside.mean():.3f}"
-        print(f"noise {noise:8}, transform {transform}: {told}", flush=True)
+        text = f"coverage of 90% intervals by fifth of x {held}; in all {inside.mean():.3f}"
+        print(f"noise {noise:8}, transform {transform}: {text}", flush=True)
 
 
 def main():
@@ -125,12 +127,12 @@ def main():
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--tables", type=int, default=20)
     parser.add_argument("--rows", type=int, default=500)
-    given = parser.parse_args()
-    if "cost" in given.studies:
-        cost(given.sizes, given.rounds)
-    if "constant" in given.studies:
-        constant(given.tables, given.rows)
-    if "growing" in given.studies:
+    arguments = parser.parse_args()
+    if "cost" in arguments.studies:
+        cost(arguments.sizes, arguments.rounds)
+    if "constant" in arguments.studies:
+        constant(arguments.tables, arguments.rows)
+    if "growing" in arguments.studies:
         growing(10_000)
 
 

@@ -73,7 +73,7 @@ def run(name, plan, seed, split):
     X_new, y_new = X_new[:500], np.asarray(y_new)[:500]
     trees, burnin, thin, numbers, prior = read(plan)
     fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
-    found, spent, posterior = [], 0.0, None
+    results, spent, posterior = [], 0.0, None
     for draws in numbers:
         start = time.process_time()
         if posterior is None:
@@ -87,7 +87,7 @@ def run(name, plan, seed, split):
         spent += time.process_time() - start
         sigma = posterior.sigma
         half = draws // 2
-        found.append({
+        results.append({
             "seconds": spent,
             "verdict": summary.verdict,
             "rhat": summary.f["rhat_p95"],
@@ -103,7 +103,7 @@ def run(name, plan, seed, split):
             "milliseconds": milliseconds(posterior, X_new),
         })  # fmt: skip
     f = posterior.sample(posterior.reference)[:, numbers[-1] // 2 :]
-    return {"looks": found, "late": f.mean((0, 1)).tolist(), "late_sd": f.std((0, 1)).tolist()}
+    return {"looks": results, "late": f.mean((0, 1)).tolist(), "late_sd": f.std((0, 1)).tolist()}
 
 
 def distances(fits, look, late):

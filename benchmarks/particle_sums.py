@@ -125,8 +125,8 @@ def main():
         print(f"\n{table}   (the paper's table: ESS of GrowPrune, CGM, PG {ess}; 1,000 ESS/s {rate})")
         print(f"{'':10}" + "".join(f"{name:>16}" for name in names))
         for moves in options.samplers:
-            found = [one(table, seed, moves, options.iterations) for seed in range(1, options.seeds + 1)]
-            print(f"{moves:10}" + "".join(f"{m:16.4g}" for m in np.median(found, axis=0)), flush=True)
+            results = [one(table, seed, moves, options.iterations) for seed in range(1, options.seeds + 1)]
+            print(f"{moves:10}" + "".join(f"{m:16.4g}" for m in np.median(results, axis=0)), flush=True)
 
 
 if __name__ == "__main__":

@@ -135,10 +135,10 @@ SAMPLERS = {cuts: partial(ours, cuts=cuts) for cuts in ("quantile", "uniform", "
 def figure(name, seed, sampler, family):
     """Compute the root mean square error; of tables of classes, whose P is unknown, the log loss."""
     X, y, new, truth, known = problem(name, seed, family)
-    found = SAMPLERS[sampler](X, y, new, family, seed)
+    probabilities = SAMPLERS[sampler](X, y, new, family, seed)
     if known or family == "gaussian":
-        return np.sqrt(np.mean((found - truth) ** 2))
-    p = np.clip(found, 1e-9, 1 - 1e-9)
+        return np.sqrt(np.mean((probabilities - truth) ** 2))
+    p = np.clip(probabilities, 1e-9, 1 - 1e-9)
     return -np.mean(truth * np.log(p) + (1 - truth) * np.log1p(-p))
 
 
@@ -147,11 +147,11 @@ def compare(family, names, seeds, samplers):
     print(f"\n{family:<10}", *(f"{sampler:>18}" for sampler in samplers))
     for name in names:
         # [sampler, seed]
-        found = np.array(
+        figures = np.array(
             [[figure(name, 1 + seed, each, family) for seed in range(seeds)] for each in samplers]
         )
-        errors = (found - found[0]).std(1, ddof=int(seeds > 1)) / np.sqrt(seeds)
-        cells = zip(found.mean(1), errors, strict=True)
+        errors = (figures - figures[0]).std(1, ddof=int(seeds > 1)) / np.sqrt(seeds)
+        cells = zip(figures.mean(1), errors, strict=True)
         print(f"{name:<10}", *(f"{mean:9.4f} ({error:.4f})" for mean, error in cells), flush=True)
 
 
@@ -162,10 +162,15 @@ def main():
     parser.add_argument("--data", nargs="+")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samplers", nargs="+", default=list(SAMPLERS), choices=SAMPLERS)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warnings.simplefilter("ignore")
-    for family in given.family:
-        compare(family, given.data or [*SIMULATED[family], *TABLES[family]], given.seeds, given.samplers)
+    for family in arguments.family:
+        compare(
+            family,
+            arguments.data or [*SIMULATED[family], *TABLES[family]],
+            arguments.seeds,
+            arguments.samplers,
+        )
 
 
 if __name__ == "__main__":

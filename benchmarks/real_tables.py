@@ -102,16 +102,18 @@ def scores(name, settings, seed):
     posterior = fit(X.iloc[train], y.iloc[train], seed=seed, progress=False, **settings)
     seconds = time.process_time() - start
     truth = y.iloc[held].to_numpy()
-    said = posterior.predict(X.iloc[held], level=[0.5, 0.9], quantiles=LEVELS)
-    losses = [np.mean((truth - values) * (q - (truth < values))) for q, values in said.quantiles]
-    inside = [(low <= truth) & (truth <= high) for _, low, high in said.intervals]
-    quarters = [inside[1][part].mean() for part in np.array_split(np.argsort(said.mean, kind="stable"), 4)]
-    told = posterior.score(X.iloc[held], truth)
+    prediction = posterior.predict(X.iloc[held], level=[0.5, 0.9], quantiles=LEVELS)
+    losses = [np.mean((truth - values) * (q - (truth < values))) for q, values in prediction.quantiles]
+    inside = [(low <= truth) & (truth <= high) for _, low, high in prediction.intervals]
+    quarters = [
+        inside[1][part].mean() for part in np.array_split(np.argsort(prediction.mean, kind="stable"), 4)
+    ]
+    figures = posterior.score(X.iloc[held], truth)
     return {
         "pinball": float(np.mean(losses)),
-        "crps": told["crps"],
-        "log_score": told["log_score"],
-        "rmse": float(np.sqrt(np.mean((truth - said.mean) ** 2))),
+        "crps": figures["crps"],
+        "log_score": figures["log_score"],
+        "rmse": float(np.sqrt(np.mean((truth - prediction.mean) ** 2))),
         "cover50": float(inside[0].mean()),
         "cover90": float(inside[1].mean()),
         "quarters": float(np.mean(np.abs(np.array(quarters) - 0.9))),
@@ -140,7 +142,7 @@ def main():
     few = {} if args.draws is None else {"num_draws": args.draws}
     found_of = {name: [] for name in ("default", *args.settings)}
     for table in args.tables:
-        found = {}
+        results = {}
         for name in ("default", *args.settings):
             for seed in range(args.splits):
                 key = f"{table} {name} {seed} {args.draws}"
@@ -148,10 +150,10 @@ def main():
                     kept[key] = scores(table, SETTINGS[name] | few, seed)
                     if args.keep:
                         args.keep.write_text(json.dumps(kept, indent=1))
-                found.setdefault(name, []).append(kept[key])
+                results.setdefault(name, []).append(kept[key])
         mean = {
             name: {figure: np.mean([each[figure] for each in each_split]) for figure in each_split[0]}
-            for name, each_split in found.items()
+            for name, each_split in results.items()
         }
         base = mean["default"]
         for name in ("default", *args.settings):
@@ -165,15 +167,15 @@ def main():
                 flush=True,
             )
     for name, pairs in found_of.items():
-        told = []
+        cells = []
         for figure in LOSSES:
             values = np.log([own[figure] / base[figure] for own, base in pairs])
             middle, low, high = np.exp(bootstrap(values))
-            told.append(f"{figure} {middle:.3f} ({low:.3f} to {high:.3f}), better on {np.sum(values < 0)}")
+            cells.append(f"{figure} {middle:.3f} ({low:.3f} to {high:.3f}), better on {np.sum(values < 0)}")
         mean = {figure: np.mean([own[figure] for own, _ in pairs]) for figure in pairs[0][0]}
         least = min(own["cover90"] for own, _ in pairs)
         print(
-            f"{name:14} {len(pairs)} tables; {'; '.join(told)}; coverage {mean['cover50']:.3f} "
+            f"{name:14} {len(pairs)} tables; {'; '.join(cells)}; coverage {mean['cover50']:.3f} "
             f"{mean['cover90']:.3f} (least {least:.3f}), quarters {mean['quarters']:.3f} off; "
             f"converged {mean['converged']:.2f}, or nearly {mean['usable']:.2f}; "
             f"seconds {mean['seconds']:.1f}"

@@ -91,11 +91,11 @@ def main():
     for name in options.cases:
         for moves in options.moves:
             command = [sys.executable, __file__, "--one", name, moves, "--seconds", str(options.seconds)]
-            found = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
             print(
-                f"{name:5s} {moves:16s} {found['ns']:8.3f} ns   {found['leaves']:6.2f} leaves a tree, "
-                f"largest {found['largest']:4d}   {found['megabytes']:6.0f} MB   "
-                f"{found['iterations']} iterations",
+                f"{name:5s} {moves:16s} {result['ns']:8.3f} ns   {result['leaves']:6.2f} leaves a tree, "
+                f"largest {result['largest']:4d}   {result['megabytes']:6.0f} MB   "
+                f"{result['iterations']} iterations",
                 flush=True,
             )
 

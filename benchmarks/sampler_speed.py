@@ -211,23 +211,23 @@ def tell(what):
 
 def contestants(X, y, moves, options):
     """Map names to the available runners; report the absent ones."""
-    made = {}
+    runners = {}
     for name in moves:
         tell(f"ours {name}: burn-in")
         try:
-            made[f"ours {name}"] = Ours(X, y, name)
+            runners[f"ours {name}"] = Ours(X, y, name)
             if options.weights:
-                made[f"ours {name}, weights"] = Ours(X, y, name, weighted=True)
+                runners[f"ours {name}, weights"] = Ours(X, y, name, weighted=True)
         except ValueError as error:
             print(f"  ours {name}: {error}", flush=True)
     if options.alone:
-        return made
+        return runners
     for name, kind in (("bartz", Bartz), ("stochtree", Stochtree), ("dbarts", Dbarts)):
         try:
-            made[name] = kind(X, y)
+            runners[name] = kind(X, y)
         except ImportError as error:
             print(f"  {name} is absent ({error})", flush=True)
-    return made
+    return runners
 
 
 def measure(num_rows, moves, options):
@@ -243,8 +243,8 @@ def measure(num_rows, moves, options):
         guess = 20 if num_rows < 100_000 else 4
         # No peer is faster than .5 ns: a difference lost in noise would otherwise lead to an endless fit.
         fastest = 0.05 if name.startswith("ours") else 0.5
-        taken = max(runner.run(guess)[0], guess * fastest * cell)
-        iterations[name] = max(guess, int(guess * options.seconds / taken))
+        seconds_taken = max(runner.run(guess)[0], guess * fastest * cell)
+        iterations[name] = max(guess, int(guess * options.seconds / seconds_taken))
     figures = {name: [] for name in runners}
     for number in range(options.rounds):
         for name, runner in runners.items():
@@ -269,16 +269,16 @@ def about_machine():
     """Return processor, threads, load and the versions of every package that is compared."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    found = [f"Python {sys.version.split()[0]}"]
+    facts = [f"Python {sys.version.split()[0]}"]
     for package in ("numpy", "numba", "bartz", "jax", "stochtree"):
         with contextlib.suppress(PackageNotFoundError):
-            found.append(f"{package} {version(package)}")
+            facts.append(f"{package} {version(package)}")
     if shutil.which("Rscript"):
         code = 'cat(R.version.string); cat(", dbarts", as.character(packageVersion("dbarts")))'
         out = subprocess.run(["Rscript", "-e", code], capture_output=True, text=True, check=False)
-        found.append(out.stdout)
+        facts.append(out.stdout)
     load = ", ".join(f"{each:.1f}" for each in os.getloadavg())
-    return f"{model}, {os.cpu_count()} cores, one thread for each package; load {load}\n{', '.join(found)}"
+    return f"{model}, {os.cpu_count()} cores, one thread for each package; load {load}\n{', '.join(facts)}"
 
 
 def main():

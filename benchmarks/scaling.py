@@ -70,9 +70,9 @@ def fitted(service, admin, broker, workers, settings):
     until_ended(service, model_id)
     seconds = time.monotonic() - began
     with service.engine.connect() as connection:
-        found = list(connection.execute(STATEMENTS))
+        counts = list(connection.execute(STATEMENTS))
     statements = Counter()
-    for query, calls in found:
+    for query, calls in counts:
         statements[kind_of(query)] += calls
     commands = {name: stat["calls"] for name, stat in broker.info("commandstats").items()}
     for worker in running:
@@ -91,9 +91,9 @@ def until_ended(service, model_id):
 
 def scalar(engine, query, **values):
     with engine.connect() as connection:
-        found = connection.execute(query, values).scalar()
+        value = connection.execute(query, values).scalar()
         connection.commit()
-        return found
+        return value
 
 
 def main():
@@ -101,9 +101,9 @@ def main():
     parser.add_argument("--workers", type=int, nargs="+", default=[1, 2, 4, 8])
     parser.add_argument("--chains", type=int, default=8, help="per worker")
     parser.add_argument("--sampling", action="store_true")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warm()
-    print(f"{os.cpu_count()} cores, {given.chains} chains per worker")
+    print(f"{os.cpu_count()} cores, {arguments.chains} chains per worker")
     head = ("workers", "chains/min", "statements/chain", "looks/worker s", "beats/worker s")
     print(("{:>17}" * 7).format(*head, "bells/chain", "commands/worker s"))
     with contextlib.ExitStack() as stack:
@@ -119,9 +119,9 @@ def main():
         service = stack.enter_context(make_service(Database("postgres", server.url, engine), url, place))
         for name in SETTINGS:
             del service.environment[name]  # as they come
-        for workers in given.workers:
-            chains = given.chains * workers
-            settings = (SAMPLING if given.sampling else TINY) | {"num_chains": chains}
+        for workers in arguments.workers:
+            chains = arguments.chains * workers
+            settings = (SAMPLING if arguments.sampling else TINY) | {"num_chains": chains}
             seconds, statements, commands = fitted(service, engine, redis_client(url), workers, settings)
             figures = (
                 60 * chains / seconds,

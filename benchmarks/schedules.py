@@ -81,10 +81,10 @@ def first(rows, X, y):
 
 def scores(posterior, X, y):
     """Return RMSE, pinball loss, and coverage of 50% and 90% intervals."""
-    said = posterior.predict(X, level=[0.5, 0.9], quantiles=real_tables.LEVELS)
-    losses = [np.mean((y - values) * (q - (y < values))) for q, values in said.quantiles]
-    inside = [np.mean((low <= y) & (y <= high)) for _, low, high in said.intervals]
-    return np.sqrt(np.mean((said.mean - y) ** 2)), np.mean(losses), *inside
+    prediction = posterior.predict(X, level=[0.5, 0.9], quantiles=real_tables.LEVELS)
+    losses = [np.mean((y - values) * (q - (y < values))) for q, values in prediction.quantiles]
+    inside = [np.mean((low <= y) & (y <= high)) for _, low, high in prediction.intervals]
+    return np.sqrt(np.mean((prediction.mean - y) ** 2)), np.mean(losses), *inside
 
 
 class Chains:
@@ -116,20 +116,22 @@ class Chains:
         means, sd = f.mean((2, 3)), f.std((2, 3)).mean(1, keepdims=True)
         pairs = np.triu_indices(fits, 1)
         apart = np.abs(means[:, pairs[0]] - means[:, pairs[1]]) / sd if fits > 1 else np.array([np.nan])
-        found, told, off, letters = [], [], [], ""
+        errors, estimates, off, letters = [], [], [], ""
         for number in range(fits):
             posterior = self.take(chains, burnin, draws, number)
             summary = posterior.summary()
             letters += LETTERS[summary.verdict]
-            told.append((summary.precision.reproducibility, summary.f["rhat_p95"], summary.sigma["rhat"]))
+            estimates.append(
+                (summary.precision.reproducibility, summary.f["rhat_p95"], summary.sigma["rhat"])
+            )
             distance = np.abs(self.figures(posterior, posterior.reference).mean((1, 2)) - self.mean) / self.sd
             off.append([np.mean(distance > bound) for bound in (0.3, 0.6)])
             if number < 4:
-                found.append(scores(posterior, self.X, self.y))
+                errors.append(scores(posterior, self.X, self.y))
         spent = chains * (burnin + THIN * draws) * self.seconds
-        own, median = np.mean(found, 0), np.median(apart)
+        own, median = np.mean(errors, 0), np.median(apart)
         base = own if base is None else base
-        error, rhat, of_sigma = np.mean(told, 0)
+        error, rhat, of_sigma = np.mean(estimates, 0)
         print(
             f"  {chains:2} x {burnin:4} + {draws:3} x {THIN}  {spent:5.1f} s  rmse {own[0] / base[0]:.3f}  "
             f"pinball {own[1] / base[1]:.3f}  coverage {own[2]:.3f} {own[3]:.3f}  "
@@ -147,17 +149,17 @@ def looks(name, limit, trees, seed):
     fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
     start = time.process_time()
     posterior = fit(X, y, num_trees=trees, seed=seed, progress=False)
-    found, most = [], TIMES_DRAWS * posterior.num_draws
+    results, most = [], TIMES_DRAWS * posterior.num_draws
     while True:
         summary, draws = posterior.summary(), posterior.num_draws
         seconds = (time.process_time() - start) / 2
         figures = summary.f["rhat_p95"], summary.sigma["rhat"], summary.precision.reproducibility
-        found.append([draws, round(seconds, 1), summary.verdict, *(round(each, 3) for each in figures)])
+        results.append([draws, round(seconds, 1), summary.verdict, *(round(each, 3) for each in figures)])
         # iterations of the burn-in are a third of those of the first fit
-        affordable = draws + int((limit - seconds) / (found[0][1] * 2 / 3 / found[0][0]))
+        affordable = draws + int((limit - seconds) / (results[0][1] * 2 / 3 / results[0][0]))
         following = min(next_look(draws, most), affordable)
         if summary.verdict != "not_converged" or following <= draws:
-            return len(y), found
+            return len(y), results
         posterior = posterior.extend(following - draws, progress=False)
 
 
@@ -170,9 +172,9 @@ def stops(names, limit, trees, seed, keep):
             kept[key] = looks(name, limit, trees, seed)
             if keep:
                 keep.write_text(json.dumps(kept))
-        rows, found = kept[key]
+        rows, results = kept[key]
         print(f"{name}, n = {rows:,}")
-        for draws, seconds, verdict, rhat, of_sigma, error in found:
+        for draws, seconds, verdict, rhat, of_sigma, error in results:
             print(
                 f"  {draws:5} draws  {seconds:5.1f} s  {verdict:13}  R-hat {rhat:.3f}, of sigma "
                 f"{of_sigma:.3f}; another fit would move means by {error:.3f} sd",

@@ -19,8 +19,8 @@ from sampler.studies.selection import RULES, select_features
 
 def by_permutations(X, y, seed):
     """Return the columns that each rule selects."""
-    found = select_features(X, y, seed=seed)
-    return {rule: {int(name[1:]) - 1 for name in found.selected(rule)} for rule in RULES}
+    selection = select_features(X, y, seed=seed)
+    return {rule: {int(name[1:]) - 1 for name in selection.selected(rule)} for rule in RULES}
 
 
 def by_sparse_prior(X, y, seed):
@@ -41,17 +41,17 @@ def main():
     parser.add_argument("--noise", type=int, default=95)
     parser.add_argument("--rows", type=int, default=500)
     options = parser.parse_args()
-    found, seconds = {}, {}
+    selections, seconds = {}, {}
     for seed in range(1, options.seeds + 1):
         X, y = friedman(options.rows, 5 + options.noise, seed)
         for select in (by_permutations, by_sparse_prior):
             start = time.process_time()
             for rule, columns in select(X, y, seed).items():
-                found.setdefault(rule, []).append(columns)
+                selections.setdefault(rule, []).append(columns)
                 seconds.setdefault(rule, []).append(time.process_time() - start)
     truth = set(range(5))
     print(f"n = {options.rows}, five columns that matter and {options.noise} of noise")
-    for rule, selected in found.items():
+    for rule, selected in selections.items():
         false = [len(each - truth) for each in selected]
         print(
             f"{rule:13} all five in {sum(truth <= each for each in selected)} of {len(selected)} seeds; "

@@ -32,11 +32,11 @@ def store(url, table, name):
     columns = [summary.to_json() for summary in describe(table.slice(0, 1000))]
     engine = make_engine(url)
     with session_scope(engine) as session:
-        made = datasets.save(
+        dataset = datasets.save(
             session, datasets.encode(table), owner="local", name=name, columns=columns, warnings=[]
         )
     engine.dispose()
-    return made.id
+    return dataset.id
 
 
 @contextlib.contextmanager
@@ -90,8 +90,8 @@ def fit(client, url, *, positive=False, **settings):
     table = friedman(1000, 0)
     if positive:
         table = table.set_column(10, "y", pa.array(np.exp(table["y"].to_numpy() / 8)))
-    asked = {"dataset_id": store(url, table, "training"), "target": "y", **settings}
-    made = client.post("/models", json=asked)
-    made.raise_for_status()
-    until(client, made.headers["location"])
-    return made.json()["id"]
+    body = {"dataset_id": store(url, table, "training"), "target": "y", **settings}
+    response = client.post("/models", json=body)
+    response.raise_for_status()
+    until(client, response.headers["location"])
+    return response.json()["id"]

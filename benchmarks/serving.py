@@ -108,9 +108,11 @@ def single_rows(address, path, rows, seconds, service):
         asyncio.run(open_loop(address, messages, RATE, 2))
         for rate in (RATE, HIGH_RATE):
             before = processor_seconds(service)
-            found = shares(asyncio.run(open_loop(address, messages, rate, seconds)))
-            found["processor_ms"] = round(1000 * (processor_seconds(service) - before) / (rate * seconds), 2)
-            report[f"{name}, {rate} a second"] = found
+            percentiles = shares(asyncio.run(open_loop(address, messages, rate, seconds)))
+            percentiles["processor_ms"] = round(
+                1000 * (processor_seconds(service) - before) / (rate * seconds), 2
+            )
+            report[f"{name}, {rate} a second"] = percentiles
     report["empty_answer"] = shares(
         asyncio.run(open_loop(address, [message("GET", "/health/live")], RATE, 5))
     )
@@ -133,39 +135,39 @@ def many_rows(client, path, posterior, table):
         headers = {"Content-Type": ARROW, "Accept": ARROW}
         client.post(path, content=content, headers=headers, params=query).raise_for_status()
 
-    asked = {
+    requests = {
         "kernel": kernel,
         "mean": lambda: request(target="mean"),
         "credible": lambda: request(interval="credible"),
         "predictive": lambda: request(interval="predictive"),
     }
-    times = {name: [] for name in asked}
+    times = {name: [] for name in requests}
     for _ in range(REPEATS):
-        for name, run in asked.items():
+        for name, run in requests.items():
             began = time.perf_counter()
             run()
             times[name].append(time.perf_counter() - began)
     ratios = {
         f"{name}_over_kernel": round(float(np.median(np.divide(times[name], times["kernel"]))), 2)
-        for name in asked
+        for name in requests
     }
-    return {name: f"{1000 * np.median(found):.1f} ms" for name, found in times.items()} | ratios
+    return {name: f"{1000 * np.median(seconds):.1f} ms" for name, seconds in times.items()} | ratios
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=20)
     parser.add_argument("--models", nargs="+", default=[*MODELS], choices=[*MODELS])
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     table = friedman(ROWS, 1).drop(["y"])
     rows = table.slice(0, 200).to_pylist()
     with embedded() as (address, url, service), httpx.Client(base_url=address, timeout=120) as client:
         engine = make_engine(url)
-        for name in asked.models:
+        for name in arguments.models:
             print(f"{name}, load {os.getloadavg()[0]:.1f}", flush=True)
             model = fit(client, url, positive=name == "log", **MODELS[name])
             path = f"/models/{model}/predict"
-            report = {"one row": single_rows(address, path, rows, asked.seconds, service)}
+            report = {"one row": single_rows(address, path, rows, arguments.seconds, service)}
             with session_scope(engine, read_only=True) as session:
                 posterior = Posterior.from_blocks(models.header(session, model), draws.read(session, model))
             report["10,000 rows as Arrow"] = many_rows(client, path, posterior, table)

@@ -71,8 +71,8 @@ class Run:
 class Results:
     """Fits by their parameters, in memory and as lines of a file."""
 
-    def __init__(self, asked: argparse.Namespace) -> None:
-        self._asked, self._file = asked, asked.results
+    def __init__(self, arguments: argparse.Namespace) -> None:
+        self._asked, self._file = arguments, arguments.results
         lines = self._file.read_text().splitlines() if self._file is not None and self._file.exists() else []
         self._found = {tuple(key): Run(**run) for key, run in map(json.loads, lines)}
 
@@ -83,7 +83,7 @@ class Results:
         options = paper.asked(method, name, self._asked.search)
         search = self._asked.search if method == "dcc-tree" else ""
         whose = "authors" if kind == "one" and self._asked.authors is not None else kind
-        found = []
+        results = []
         for seed in self._asked.only or range(self._asked.seeds):
             key = (whose, name, method, search, seed)
             if key not in self._found and kind in self._asked.fits:
@@ -92,17 +92,17 @@ class Results:
                     with self._file.open("a") as file:
                         file.write(json.dumps([key, asdict(self._found[key])]) + "\n")
             if key in self._found:
-                found.append(self._found[key])
-        return found
+                results.append(self._found[key])
+        return results
 
 
 def run(X: Floats, y: Any, seed: int, score: Callable[[Posterior], tuple[Any, Any]], **options: Any) -> Run:
     """Fit and score; return the figures of the posterior mean and of single trees."""
     began = time.process_time()
     posterior = fit(X, y, seed=seed, progress=False, **options)
-    took = time.process_time() - began
+    seconds = time.process_time() - began
     figures, each_tree = score(posterior)
-    return Run(figures, each_tree, took, posterior.summary().verdict)
+    return Run(figures, each_tree, seconds, posterior.summary().verdict)
 
 
 def mean_of_draws(posterior: Posterior, figures: Floats) -> float:
@@ -143,11 +143,11 @@ def table_1(name: str, methods: list[str], results: Results, authors: Path | Non
     )
     for method in methods:
         new, one = results.runs("new", name, method, fresh), results.runs("one", name, method, fixed)
-        shown = [_figure([each.figures[part] for each in runs]) for runs in (new, one) for part in (0, 1)]
+        cells = [_figure([each.figures[part] for each in runs]) for runs in (new, one) for part in (0, 1)]
         single = _figure([each.each_tree[1] for each in one])
         known = _paper_errors(name, method)
         print(
-            f"{method:20}{shown[0]:>17}{shown[1]:>15}{shown[2]:>17}{shown[3]:>15}{single:>15}"
+            f"{method:20}{cells[0]:>17}{cells[1]:>15}{cells[2]:>17}{cells[3]:>15}{single:>15}"
             f"{known[0]:>15}{known[1]:>14}{_cost([*new, *one])}  {len(new)} + {len(one)}",
             flush=True,
         )
@@ -201,13 +201,13 @@ def table_2(name: str, methods: list[str], results: Results, authors: Path | Non
         if "categorical" not in METHODS[method].families and method != "bart":
             continue
         theirs, ours = results.runs("paper", name, method, same), results.runs("split", name, method, anew)
-        shown = [_figure([each.figures[part] for each in theirs], 3) for part in (0, 1)]
+        cells = [_figure([each.figures[part] for each in theirs], 3) for part in (0, 1)]
         single = _figure([each.each_tree[1] for each in theirs], 3)
         tests = [each.figures[1] for each in ours]
         span = f"{min(tests):.3f}-{max(tests):.3f}" if tests else "-"
         known = _paper_accuracies(name, method)
         print(
-            f"{method:20}{shown[0]:>17}{shown[1]:>15}{single:>15}{_figure(tests, 3):>18}{span:>14}"
+            f"{method:20}{cells[0]:>17}{cells[1]:>15}{single:>15}{_figure(tests, 3):>18}{span:>14}"
             f"{known[0]:>15}{known[1]:>15}{_cost([*theirs, *ours])}  {len(theirs)} + {len(ours)}",
             flush=True,
         )
@@ -224,8 +224,8 @@ def accuracy(
             X, y = data.X[rows], data.y[rows]
             mean, draws = posterior.predict(X, level=None).mean, posterior.sample(X)
             several = mean.ndim == 2
-            said, drawn = (f.argmax(axis=-1) if several else f > 0.5 for f in (mean, draws))
-            figures.append(float(np.mean(said == y)))
+            predicted, drawn = (f.argmax(axis=-1) if several else f > 0.5 for f in (mean, draws))
+            figures.append(float(np.mean(predicted == y)))
             each_tree.append(mean_of_draws(posterior, np.mean(drawn == y, axis=-1)))
         return figures, each_tree
 
@@ -254,17 +254,17 @@ def main() -> None:
     parser.add_argument("--fits", nargs="+", default=list(KINDS), choices=KINDS)
     parser.add_argument("--only", nargs="+", type=int)
     parser.add_argument("--results", type=Path)
-    given = parser.parse_args()
-    here = [name for name in paper.ACCURACIES if given.authors or name not in paper.NEED_FOLDER]
-    if lacking := set(given.data or ()) - {*paper.ERRORS, *here}:
+    arguments = parser.parse_args()
+    here = [name for name in paper.ACCURACIES if arguments.authors or name not in paper.NEED_FOLDER]
+    if lacking := set(arguments.data or ()) - {*paper.ERRORS, *here}:
         parser.error(f"{', '.join(sorted(lacking))}: give --authors, a copy of jodie-c/DCC-Tree")
     warnings.simplefilter("ignore")
-    results = Results(given)
-    if given.fits != ["none"]:
+    results = Results(arguments)
+    if arguments.fits != ["none"]:
         warm()
-    for name in given.data or [*paper.ERRORS, *here]:
+    for name in arguments.data or [*paper.ERRORS, *here]:
         table = table_1 if name in paper.ERRORS else table_2
-        table(name, given.methods, results, given.authors)
+        table(name, arguments.methods, results, arguments.authors)
 
 
 if __name__ == "__main__":

@@ -90,10 +90,10 @@ def run(name: str, rows: int, seed: int) -> None:
             posterior = fit(X.iloc[train], y[train], event=event[train], noise=noise, progress=False)
         seconds = time.perf_counter() - start
         rest = X.iloc[test].assign(event=event[test])
-        found = posterior.score(rest, y[test])
+        scores = posterior.score(rest, y[test])
         f, _ = posterior.sample_learnt(X.iloc[test])
-        covered = next(each["coverage"] for each in found["coverage"] if each["level"] == 0.9)
-        more = f"  D-calibration p {found['d_calibration']['p']:.3f}  90% intervals {covered:.3f}"
+        covered = next(each["coverage"] for each in scores["coverage"] if each["level"] == 0.9)
+        more = f"  D-calibration p {scores['d_calibration']['p']:.3f}  90% intervals {covered:.3f}"
         curves = posterior.law(posterior.encode(X.iloc[test])).above(at)
         told(f"noise {noise}", curves, f.mean(axis=(0, 1)), seconds, more)
 
@@ -104,9 +104,9 @@ def main() -> None:
     parser.add_argument("--tables", nargs="+", choices=list(TABLES), default=list(TABLES))
     parser.add_argument("--rows", type=int, default=2000, help="training rows at most")
     parser.add_argument("--seed", type=int, default=0)
-    given = parser.parse_args()
-    for name in given.tables:
-        run(name, given.rows, given.seed)
+    arguments = parser.parse_args()
+    for name in arguments.tables:
+        run(name, arguments.rows, arguments.seed)
 
 
 if __name__ == "__main__":

@@ -24,12 +24,12 @@ SAMPLE_SECONDS = 2.0  # between two measurements of the parts
 
 def tree(pid):
     """List a process and all its descendants."""
-    found = [pid]
+    pids = [pid]
     with contextlib.suppress(OSError):
         for task in Path(f"/proc/{pid}/task").iterdir():
             for child in (task / "children").read_text().split():
-                found += tree(int(child))
-    return found
+                pids += tree(int(child))
+    return pids
 
 
 def measure(pids):

@@ -55,10 +55,10 @@ def summary(tables, name, within):
     words = []
     for of_all in (False, True):
         seconds = []
-        for found in tables:
-            smallest = min(run["pinball"] for runs in found.values() for run in runs)
-            enough = (1 + within) * (smallest if of_all else found["our default"][0]["pinball"])
-            good = [r for r in found[name] if r["pinball"] <= enough and 0.85 <= r["cover90"] <= 0.95]
+        for results in tables:
+            smallest = min(run["pinball"] for runs in results.values() for run in runs)
+            enough = (1 + within) * (smallest if of_all else results["our default"][0]["pinball"])
+            good = [r for r in results[name] if r["pinball"] <= enough and 0.85 <= r["cover90"] <= 0.95]
             seconds += [min(run["seconds"] for run in good)] if good else []
         median = f"{np.median(seconds):.2f} s" if seconds else "-"
         words.append(f"{len(seconds)} of {len(tables)}, {median}")
@@ -82,24 +82,24 @@ def main():
         print(f"{name}: left out, {LADDERS[name][0]} is not installed")
     tables = []
     for table in args.tables:
-        found = kept.setdefault(f"{table} {args.seed}", {})
-        if "our default" not in found:
-            found["our default"] = [scores(table, default, args.seed)]
-        (base,) = found["our default"]
+        results = kept.setdefault(f"{table} {args.seed}", {})
+        if "our default" not in results:
+            results["our default"] = [scores(table, default, args.seed)]
+        (base,) = results["our default"]
         print(
             f"{table}: our default took {base['seconds']:.2f} s, coverage {base['cover90']:.2f}", flush=True
         )
         for name in methods:
-            if name not in found:
-                found[name] = climb(table, name, args.seed)
+            if name not in results:
+                results[name] = climb(table, name, args.seed)
                 if args.keep:
                     args.keep.write_text(json.dumps(kept))
-            told = [
+            cells = [
                 f"{run['seconds']:.2f} s {run['pinball'] / base['pinball']:.3f} ({run['cover90']:.2f})"
-                for run in found[name]
+                for run in results[name]
             ]
-            print(f"  {name:18}{'; '.join(told)}", flush=True)
-        tables.append({name: found[name] for name in ("our default", *methods)})
+            print(f"  {name:18}{'; '.join(cells)}", flush=True)
+        tables.append({name: results[name] for name in ("our default", *methods)})
     print("\ntables within 2% of our default's loss, and of the smallest loss, with 85 to 95% covered")
     for name in methods:
         ours_reached, best_reached = summary(tables, name, args.within)

@@ -144,12 +144,12 @@ def asked(method: str, name: str, search: str = "default") -> dict[str, Any]:
         return {"method": method}
     alpha, beta, sharpness = SOFT[method][name]
     prior = {"alpha": alpha, "beta": beta, "sharpness": sharpness}
-    found = {"method": method, "prior": prior | (LEAVES if name in ERRORS else {})}
+    settings = {"method": method, "prior": prior | (LEAVES if name in ERRORS else {})}
     if search == "short" and method == "dcc-tree":
-        return found | {"search": SHORT_SEARCH}
+        return settings | {"search": SHORT_SEARCH}
     if search == "paper" and method == "dcc-tree":
-        return found | {"search": SEARCH, "num_burnin": WARM_UP.get(name, 1000)}
-    return found
+        return settings | {"search": SEARCH, "num_burnin": WARM_UP.get(name, 1000)}
+    return settings
 
 
 def cgm(rng: np.random.Generator) -> Sample:

@@ -35,10 +35,10 @@ def microseconds(num_rows: int, method: str, moves: str, seconds: float) -> tupl
     done, began = 0, time.process_time()
     while time.process_time() - began < seconds:
         done += chain.run(2_000)
-    took = time.process_time() - began
+    elapsed = time.process_time() - began
     draws = chain.take()
     assert draws is not None
-    return 1e6 * took / done, float(draws.leaf_counts[-50:].mean())
+    return 1e6 * elapsed / done, float(draws.leaf_counts[-50:].mean())
 
 
 def main() -> None:
@@ -46,12 +46,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", type=float, nargs="+", default=[1e3, 1e4])
     parser.add_argument("--seconds", type=float, default=1.0)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     warm()
     print(f"{'rows':>8}  {'method':20}{'moves':12}{'us/iteration':>14}{'leaves':>8}")
-    for size in given.sizes:
+    for size in arguments.sizes:
         for method, moves in CASES:
-            spent, leaves = microseconds(int(size), method, moves, given.seconds)
+            spent, leaves = microseconds(int(size), method, moves, arguments.seconds)
             print(f"{int(size):8}  {method:20}{moves:12}{spent:14.2f}{leaves:8.1f}", flush=True)
 
 

@@ -75,11 +75,11 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--rows", type=int, default=1_000_000)
     rows = arguments.parse_args().rows
-    made = table(rows)
+    data = table(rows)
     with tempfile.TemporaryDirectory() as folder, embedded() as (address, url, pid):
         file = Path(folder) / "table.csv"
-        pacsv.write_csv(made, file)
-        print(f"{rows} rows x {made.num_columns} columns, {file.stat().st_size / 1e6:.0f} MB of CSV")
+        pacsv.write_csv(data, file)
+        print(f"{rows} rows x {data.num_columns} columns, {file.stat().st_size / 1e6:.0f} MB of CSV")
         slowest = 0.0
         with Peaks(pid) as peaks, httpx.Client(base_url=address, timeout=600) as client:
             answer = []
@@ -94,9 +94,9 @@ def main():
             began = time.perf_counter()
             thread.start()
             while thread.is_alive():
-                asked = time.perf_counter()
+                asked_at = time.perf_counter()
                 httpx.get(f"{address}/health/live", timeout=60).raise_for_status()
-                slowest = max(slowest, time.perf_counter() - asked)
+                slowest = max(slowest, time.perf_counter() - asked_at)
                 thread.join(0.05)
             seconds = time.perf_counter() - began
         dataset = answer[0].json()
@@ -107,21 +107,21 @@ def main():
         print(dataset["read_as"]["summary"])
         for entry, (name, peak) in sorted(peaks.found.items()):
             print(f"  peak {peak:6.0f} MiB  process {entry} {name}")
-        report(made, dataset, url, folder)
+        report(data, dataset, url, folder)
 
 
-def report(made, dataset, url, folder):
+def report(data, dataset, url, folder):
     for compression in ("snappy", "zstd"):
         file = Path(folder) / f"{compression}.parquet"
-        pq.write_table(made, file, compression=compression)
+        pq.write_table(data, file, compression=compression)
         print(f"Parquet, {compression}: {file.stat().st_size / 1e6:.1f} MB")
     print(f"stored:          {dataset['num_bytes'] / 1e6:.1f} MB")
     engine = make_engine(url)
     with session_scope(engine, read_only=True) as session:
-        found = session.get(Dataset, dataset["id"])
-        numbers = {column["name"]: place for place, column in enumerate(found.columns)}
+        stored = session.get(Dataset, dataset["id"])
+        numbers = {column["name"]: place for place, column in enumerate(stored.columns)}
         size = select(func.sum(func.length(DatasetBlock.data))).where(
-            DatasetBlock.dataset_id == found.id,
+            DatasetBlock.dataset_id == stored.id,
             DatasetBlock.column_index.in_([numbers["x1"], numbers["y"]]),
         )
         print(f"read by a model of y on x1: {session.scalar(size) / 1e6:.1f} MB")

@@ -70,17 +70,17 @@ def compare(name, times, fits):
     )  # fmt: skip
     draws = long.sample(rows).reshape(-1, len(rows))
     mean, sd = draws.mean(0), draws.std(0)
-    found, means, expected = [], [], []
+    verdicts, means, expected = [], [], []
     for seed in range(fits):
         short = fit(X, y, progress=False, seed=seed, **settings)
         summary = short.summary()
         means.append(short.sample(rows).reshape(-1, len(rows)).mean(0))
         distance = np.abs(means[-1] - mean) / sd
         off = float((distance > BOUND[summary.verdict]).mean())
-        found.append((summary.verdict, off, float(np.median(distance))))
+        verdicts.append((summary.verdict, off, float(np.median(distance))))
         expected.append(summary.precision.reproducibility)
     apart = np.sqrt(np.mean(np.var(means, axis=0, ddof=1) / sd**2)) if fits > 1 else np.nan
-    return found, long.summary().verdict, float(apart), float(np.sqrt(np.mean(np.square(expected))))
+    return verdicts, long.summary().verdict, float(apart), float(np.sqrt(np.mean(np.square(expected))))
 
 
 def main():
@@ -95,8 +95,8 @@ def main():
         f"{'data':<12} {'verdict':<14} {'rows off':>9} {'median off':>11}  {'long run':<14} apart, expected"
     )
     for name in (*arguments.data, *arguments.tables):
-        found, long, apart, expected = compare(name, arguments.times, arguments.fits)
-        for verdict, off, median in found:
+        verdicts, long, apart, expected = compare(name, arguments.times, arguments.fits)
+        for verdict, off, median in verdicts:
             mistaken = off <= 0.05 if verdict == "not_converged" else off > 0.05
             wrong[verdict][0] += mistaken
             wrong[verdict][1] += 1

@@ -69,11 +69,11 @@ def error(name, process, seed, lengths):
             X_train=X[:ROWS], y_train=y[:ROWS], X_test=X[ROWS:], num_gfr=10, num_burnin=100, num_mcmc=400,
             general_params={"random_seed": seed},
         )  # fmt: skip
-        said = model.y_hat_test.mean(axis=1)
+        estimate = model.y_hat_test.mean(axis=1)
     else:
         posterior = fit(X[:ROWS], y[:ROWS], seed=seed, prior=prior_of(name), progress=False, **lengths)
-        said = posterior.predict(X[ROWS:]).mean
-    return np.sqrt(np.mean((said - f[ROWS:]) ** 2))
+        estimate = posterior.predict(X[ROWS:]).mean
+    return np.sqrt(np.mean((estimate - f[ROWS:]) ** 2))
 
 
 def main():
