@@ -39,14 +39,14 @@ def audit(requirements: list[str]) -> list[dict]:
         except subprocess.TimeoutExpired:
             raise UnreachableError(f"no answer within {SECONDS} s") from None
     try:
-        found = json.loads(ran.stdout)["dependencies"]
+        dependencies = json.loads(ran.stdout)["dependencies"]
     except (ValueError, KeyError):
         if any(word in ran.stderr for word in UNREACHABLE):
             raise UnreachableError(ran.stderr.strip().splitlines()[-1][:200]) from None
         sys.exit(f"pip-audit failed:\n{ran.stderr}")
-    if all("skip_reason" in entry for entry in found):
-        raise UnreachableError(found[0]["skip_reason"] if found else "the answer was empty")
-    return found
+    if all("skip_reason" in entry for entry in dependencies):
+        raise UnreachableError(dependencies[0]["skip_reason"] if dependencies else "the answer was empty")
+    return dependencies
 
 
 def main() -> int:
@@ -54,20 +54,20 @@ def main() -> int:
     pinned = [line.split(" ;")[0].split(" \\")[0] for line in LOCK.read_text().splitlines() if "==" in line]
     try:
         audit([next(line for line in pinned if line.startswith("numpy=="))])
-        found = audit(pinned)
+        dependencies = audit(pinned)
     except UnreachableError as error:
         print(f"NOT AUDITED: the source of known vulnerabilities can't be reached from here ({error}).")
         print(f"Whether the {len(pinned)} pinned packages have any is unknown.")
         return 0
-    known = [entry for entry in found if "skip_reason" not in entry]
+    known = [entry for entry in dependencies if "skip_reason" not in entry]
     holes = [(entry, hole) for entry in known for hole in entry["vulns"]]
     for entry, hole in holes:
         fixed = ", ".join(hole["fix_versions"]) or "no version yet"
         print(f"{entry['name']} {entry['version']}: {hole['id']}, fixed by {fixed}")
-    for entry in found:
+    for entry in dependencies:
         if "skip_reason" in entry:
             print(f"not audited: {entry['skip_reason']}")
-    print(f"audited {len(known)} of {len(found)} pinned packages: {len(holes)} known vulnerabilities")
+    print(f"audited {len(known)} of {len(dependencies)} pinned packages: {len(holes)} known vulnerabilities")
     return 1 if holes else 0
 
 

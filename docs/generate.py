@@ -50,21 +50,21 @@ USUAL = {"401", "403", "404", "408", "413", "422", "429", "500", "503"}
 
 def document() -> dict[str, Any]:
     """Build the OpenAPI document, without opening a database."""
-    made: dict[str, Any] = create_app(Settings(database_url="sqlite:///never-opened")).openapi()
-    return made
+    openapi: dict[str, Any] = create_app(Settings(database_url="sqlite:///never-opened")).openapi()
+    return openapi
 
 
-def as_json(made: dict[str, Any]) -> str:
+def as_json(document: dict[str, Any]) -> str:
     """Format the document as it is checked in."""
-    return json.dumps(made, indent=1, sort_keys=True) + "\n"
+    return json.dumps(document, indent=1, sort_keys=True) + "\n"
 
 
-def as_markdown(made: dict[str, Any]) -> str:
+def as_markdown(document: dict[str, Any]) -> str:
     """Format the document as the HTTP reference."""
-    schemas = made["components"]["schemas"]
+    schemas = document["components"]["schemas"]
     parts = [HEAD]
     by_tag: dict[str, list[str]] = {}
-    for path, methods in made["paths"].items():
+    for path, methods in document["paths"].items():
         for method, route in methods.items():
             tag = (route.get("tags") or ["other"])[0]
             by_tag.setdefault(tag, []).append(_route(method.upper(), path, route, schemas))
@@ -91,11 +91,12 @@ def _route(method: str, path: str, route: dict[str, Any], schemas: dict[str, Any
         f"### `{method} {path}`\n",
         (route.get("description") or route.get("summary", "")).strip() + "\n",
     ]
-    given = [p for p in route.get("parameters", []) if p["in"] != "path"]
-    if given:
+    parameters = [p for p in route.get("parameters", []) if p["in"] != "path"]
+    if parameters:
         lines.append("| parameter | in | type | |\n| --- | --- | --- | --- |")
         lines += [
-            f"| `{p['name']}` | {p['in']} | {_type(p['schema'])} | {_said(p, p['schema'])} |" for p in given
+            f"| `{p['name']}` | {p['in']} | {_type(p['schema'])} | {_said(p, p['schema'])} |"
+            for p in parameters
         ]
         lines.append("")
     bodies = route.get("requestBody", {}).get("content", {})
@@ -146,15 +147,15 @@ def _type(schema: dict[str, Any]) -> str:
 def _said(*sources: dict[str, Any]) -> str:
     text = next((source["description"] for source in sources if source.get("description")), "")
     default = sources[-1].get("default")
-    told = " ".join(str(text).split()).replace("|", "\\|")
-    return f"{told} Default: `{json.dumps(default)}`.".strip() if default is not None else told
+    words = " ".join(str(text).split()).replace("|", "\\|")
+    return f"{words} Default: `{json.dumps(default)}`.".strip() if default is not None else words
 
 
 def main() -> None:
     """Write the three files."""
-    made = document()
-    (HERE / "openapi.json").write_text(as_json(made))
-    (HERE / "http.md").write_text(as_markdown(made))
+    openapi = document()
+    (HERE / "openapi.json").write_text(as_json(openapi))
+    (HERE / "http.md").write_text(as_markdown(openapi))
     (HERE / "settings.md").write_text(settings_markdown())
 
 

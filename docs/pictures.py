@@ -126,13 +126,13 @@ def _new_cars(client: Client, cars: list[dict[str, Any]]) -> None:
 
 def _weight(client: Client, model: Model) -> None:
     """Draw partial dependence on weight."""
-    found = client.partial_dependence(model, ["weight"], level=0.9)
-    (interval,) = found["intervals"]
+    effect = client.partial_dependence(model, ["weight"], level=0.9)
+    (interval,) = effect["intervals"]
     figure, axes = plt.subplots(figsize=(6.4, 3.6), layout="constrained")
     axes.fill_between(
-        found["grid"][0], interval["lower"], interval["upper"], color=BLUE, alpha=0.2, linewidth=0
+        effect["grid"][0], interval["lower"], interval["upper"], color=BLUE, alpha=0.2, linewidth=0
     )
-    axes.plot(found["grid"][0], found["mean"], color=BLUE)
+    axes.plot(effect["grid"][0], effect["mean"], color=BLUE)
     axes.set(xlabel="weight (lbs)", ylabel="mpg, averaged over cars")
     _save(figure, "tutorial-weight.svg")
 
