@@ -134,11 +134,11 @@ def _run(
     with progress_bars(training, shown=progress, cold=not is_warm(needed)) as (
         compiling,
         compiled,
-        shown,
+        show,
     ):
         compiled(warm(needed, compiling))
         chains = begin(training)
-        interrupted = _run_chains(chains, report or shown, num_threads)
+        interrupted = _run_chains(chains, report or show, num_threads)
     before = drawn or [None] * len(chains)
     parts = [[d for d in (b, chain.take()) if d] for b, chain in zip(before, chains, strict=True)]
     blocks = [[pack(concatenate(part))] if part else [] for part in parts]
@@ -182,6 +182,6 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
     while not chain.done and not stop.is_set():
         start = time.perf_counter()
         chain.run(iterations)
-        took = max(time.perf_counter() - start, 1e-6)
-        iterations = max(1, min(4 * iterations, int(iterations * SLICE_SECONDS / took)))
+        seconds = max(time.perf_counter() - start, 1e-6)
+        iterations = max(1, min(4 * iterations, int(iterations * SLICE_SECONDS / seconds)))
         report(index, chain)

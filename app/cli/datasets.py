@@ -107,8 +107,8 @@ def show_dataset(
 ) -> None:
     """Show the columns of a dataset."""
     with asking(url, data_dir, err.print) as client:
-        shown = _dataset(client, dataset)
-    _show_dataset(shown, as_json=as_json)
+        view = _dataset(client, dataset)
+    _show_dataset(view, as_json=as_json)
 
 
 @app.command("delete")

@@ -89,9 +89,9 @@ def tune_settings(
         figures = [
             trial[name] for name in ("log_score", "behind", "behind_error", "rmse", "coverage", "seconds")
         ]
-        shown = ["" if each is None else f"{each:.4g}" for each in figures]
+        cells = ["" if each is None else f"{each:.4g}" for each in figures]
         outcome = f"{settings}: {trial['refused']}" if trial["refused"] else settings
-        table.add_row(mark, outcome, *shown)
+        table.add_row(mark, outcome, *cells)
     print_table(table, "There are no candidates.")
     if ended.tuning and ended.tuning["best"] is not None:
         err.print(f"best      {json.dumps(ended.tuning['best'])}")

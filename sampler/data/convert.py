@@ -187,10 +187,10 @@ def _complaint(cell: Any, kind: FeatureKind, *, read_text: bool) -> str:
     if cell_type != "text":
         value = "" if cell_type == "other" else f" ({cell})"
         return f"a value of type {type(cell).__name__}{value} where {form} belongs"
-    shown = repr(cell if len(cell) <= 40 else cell[:37] + "...")
+    text = repr(cell if len(cell) <= 40 else cell[:37] + "...")
     if kind == "number" and not read_text and is_number(cell):
-        return f"the text {shown} where a number belongs: send it without quotes"
-    return f"the text {shown} where {form} belongs"
+        return f"the text {text} where a number belongs: send it without quotes"
+    return f"the text {text} where {form} belongs"
 
 
 def _name_cells(

@@ -170,9 +170,9 @@ def _column(data: Mapping[str, Any]) -> Column:
     return column
 
 
-def _listed(names: Sequence[str], shown: int = 10) -> str:
-    hidden = len(names) - shown
-    return ", ".join(names[:shown]) + (f" and {hidden} more" if hidden > 0 else "")
+def _listed(names: Sequence[str], most: int = 10) -> str:
+    hidden = len(names) - most
+    return ", ".join(names[:most]) + (f" and {hidden} more" if hidden > 0 else "")
 
 
 @dataclass(frozen=True)

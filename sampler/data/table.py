@@ -292,10 +292,10 @@ def _from_masked(values: np.ma.MaskedArray[Any, Any], name: str) -> RawColumn:
     hidden = np.ma.getmaskarray(values)
     if values.dtype.kind in "OUT":
         return from_cells(_without(hidden, values.data.tolist()), name)
-    shown = _from_array(np.asarray(values.filled(np.zeros(1, values.dtype)[0])), name)
-    if shown.numbers is not None:
-        shown.numbers[hidden] = math.nan
-    return shown if shown.cells is None else replace(shown, cells=_without(hidden, shown.cells))
+    filled = _from_array(np.asarray(values.filled(np.zeros(1, values.dtype)[0])), name)
+    if filled.numbers is not None:
+        filled.numbers[hidden] = math.nan
+    return filled if filled.cells is None else replace(filled, cells=_without(hidden, filled.cells))
 
 
 def _without(hidden: NDArray[np.bool_], cells: list[Any]) -> list[Any]:

@@ -62,7 +62,7 @@ def diagnose(
     summary, weights = posterior.summary(), posterior.weights
     f = posterior.draws_by_figure(posterior.reference)
     sigma = posterior.sigma
-    shown = evenly_spaced(posterior.num_draws, max_points)
+    places = evenly_spaced(posterior.num_draws, max_points)
     return {
         "verdict": summary.verdict,
         **reasons_to_json(summary.reasons),
@@ -75,8 +75,8 @@ def diagnose(
         else {name: row[0] for name, row in _figures(sigma[None], weights).items()},
         "f": {"rows": len(f), **_figures(f, weights)},
         "traces": {
-            "draws": shown.tolist(),
-            "sigma": None if sigma is None else sigma[:, shown].tolist(),
+            "draws": places.tolist(),
+            "sigma": None if sigma is None else sigma[:, places].tolist(),
         },
         "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(statistics)],
         "trees": {

@@ -117,11 +117,11 @@ class Local:
         log = self.density(bits, starts)
         near = np.flatnonzero(log > log.max() - FAR_BELOW - 3 * starts.shape[1])
         near = near[np.argsort(-log[near], kind="stable")]
-        states, taken = starts.copy(), 0
+        states, replaced = starts.copy(), 0
         for chain in range(len(starts)):
             if chain not in near:
-                states[chain] = starts[near[taken % len(near)]]
-                taken += 1
+                states[chain] = starts[near[replaced % len(near)]]
+                replaced += 1
         return states
 
     def next_round(

@@ -84,8 +84,8 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
     training, _ = split(spec, rows)
     problem = prepare_problem(spec, training)
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
-    header, taken = problem.header(), time.monotonic() - began
-    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, taken))
+    header, seconds = problem.header(), time.monotonic() - began
+    _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, seconds))
     return _last_prepared[0]
 
 
@@ -143,12 +143,12 @@ class _Pace:
         began, done, before = time.monotonic(), 0, chain.iteration
         while True:
             done += chain.run(self._piece)
-            taken = max(time.monotonic() - began, 1e-6)
-            if chain.done or taken >= self._seconds * (1 - 0.5 / PIECES):
+            seconds = max(time.monotonic() - began, 1e-6)
+            if chain.done or seconds >= self._seconds * (1 - 0.5 / PIECES):
                 break
-            self._piece = max(1, int(min(done / taken * self._seconds / PIECES, self._piece * GROWTH)))
+            self._piece = max(1, int(min(done / seconds * self._seconds / PIECES, self._piece * GROWTH)))
         self._seconds = self._longest
-        return (chain.iteration - before) / taken
+        return (chain.iteration - before) / seconds
 
 
 def _obey(directive: Directive) -> None:

@@ -62,8 +62,8 @@ def ranks(sigma: Floats, every: int, look: ChartStyle) -> bytes:
         colours = look.colours.chains
         for chain, (share, above) in enumerate(rank_curves(sigma)):
             axes.plot(share, above, color=colours[chain % len(colours)], lw=1.2)
-        taken = "" if every == 1 else f"; one draw in {every}"
-        axes.set_xlabel(f"rank among all chains, as a share{taken}")
+        thinning = "" if every == 1 else f"; one draw in {every}"
+        axes.set_xlabel(f"rank among all chains, as a share{thinning}")
         axes.set_ylabel("share below, less expected")
         axes.margins(x=0.01)
         _name_chains(axes, len(sigma), look)

@@ -253,18 +253,18 @@ def _date_axis(axis: Any) -> None:
 def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
     first, second = result.grid
     mean, sd = np.array(result.mean), np.array(result.sd)
-    shown = short(target)
+    label = short(target)
     if mean.ndim == 3:
         most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
         mean, sd = mean[..., most], sd[..., most]
-        shown = f"probability of {short(str((result.classes or ())[most]), 24)}"
+        label = f"probability of {short(str((result.classes or ())[most]), 24)}"
 
     def paint(figure: Any, look: ChartStyle) -> None:
         from matplotlib.colors import LinearSegmentedColormap  # noqa: PLC0415
 
         ramp = LinearSegmentedColormap.from_list("ours", list(look.colours.ramp), N=SHADES)
         panels = figure.subplots(*((2, 1) if look.narrow else (1, 2)))
-        titles = (shown, "its standard deviation")
+        titles = (label, "its standard deviation")
         for axes, values, title in zip(panels, (mean, sd), titles, strict=True):
             axes.grid(visible=False)
             mesh = axes.pcolormesh(

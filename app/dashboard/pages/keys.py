@@ -93,7 +93,7 @@ def _check_scopes(scopes: Collection[str]) -> None:
 
 
 def _page(request: Request, session: Session, who: Key, new: NewKey | None = None) -> Response:
-    shown = [
+    rows = [
         {
             "id": key.id,
             "name": key.name,
@@ -107,5 +107,5 @@ def _page(request: Request, session: Session, who: Key, new: NewKey | None = Non
     ]
     offered = {scope: keys.SCOPES[scope] for scope in keys.ON_PAGES}
     return render.render(
-        request.scope, "keys.html", keys=shown, made=new, scopes=offered, usual=keys.USUAL, who_id=who.id
+        request.scope, "keys.html", keys=rows, made=new, scopes=offered, usual=keys.USUAL, who_id=who.id
     )

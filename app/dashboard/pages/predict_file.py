@@ -99,20 +99,20 @@ def preview_of(answer: PredictionAnswer, filename: str, level: float) -> FilePre
     """Return the preview of an answer with one interval."""
     prediction, kept = answer.prediction, answer.kept
     assert kept is not None
-    shown = min(len(prediction.mean), PREVIEW_ROWS)
+    count = min(len(prediction.mean), PREVIEW_ROWS)
     ((_, *ends),) = prediction.intervals
-    mean, lower, upper = (np.asarray(values)[:shown] for values in (prediction.mean, *ends))
-    labels: list[str | None] = [None] * shown
+    mean, lower, upper = (np.asarray(values)[:count] for values in (prediction.mean, *ends))
+    labels: list[str | None] = [None] * count
     if mean.ndim == 2:  # of several classes the most probable one
         assert answer.classes is not None
         best = mean.argmax(axis=1)
         labels = [answer.classes[k] for k in best]
-        at = np.arange(shown)
+        at = np.arange(count)
         mean, lower, upper = mean[at, best], lower[at, best], upper[at, best]
     bars = _bars(mean, lower, upper, probabilities=answer.classes is not None)
-    own = kept.slice(0, shown).select(kept.column_names[:PREVIEW_COLUMNS]).to_pylist()
+    own = kept.slice(0, count).select(kept.column_names[:PREVIEW_COLUMNS]).to_pylist()
     spread = prediction.interval == "predictive"
-    sds = np.asarray(prediction.sd)[:shown].tolist() if spread else [None] * shown
+    sds = np.asarray(prediction.sd)[:count].tolist() if spread else [None] * count
     figures = zip(own, labels, mean.tolist(), lower.tolist(), upper.tolist(), sds, bars, strict=True)
     rows = [
         {"own": [*row.values()], "label": label, "mean": m, "lower": low, "upper": high, "sd": sd, "bar": bar}

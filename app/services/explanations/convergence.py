@@ -51,6 +51,6 @@ def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | 
     sigma = convergence.sigma_of(posterior, draws)
     if sigma is None:
         return None
-    shown = evenly_spaced(draws, MAX_TRACE)
+    places = evenly_spaced(draws, MAX_TRACE)
     every = convergence.independent_every(sigma)
-    return SigmaTraces(shown, sigma[:, shown], every, sigma[:, ::every])
+    return SigmaTraces(places, sigma[:, places], every, sigma[:, ::every])

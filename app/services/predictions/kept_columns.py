@@ -31,9 +31,9 @@ def names_of(keep: Sequence[str], present: Sequence[str]) -> list[str]:
 
 def check_free(kept: Collection[str], figures: Collection[str]) -> None:
     """Refuse to repeat columns that have the name of a figure; raises InvalidRequestError."""
-    if taken := [name for name in kept if name in figures]:
+    if clashing := [name for name in kept if name in figures]:
         message = "the answer has a column of this name: rename yours, or leave it out of keep"
-        raise InvalidRequestError(errors=[Fault(name, None, message) for name in taken])
+        raise InvalidRequestError(errors=[Fault(name, None, message) for name in clashing])
 
 
 def beside(kept: pa.Table, figures: pa.Table) -> pa.Table:

@@ -181,8 +181,8 @@ class Posteriors:
 
 def _is_calibrated_as(posterior: Posterior, model: ModelHead) -> bool:
     """Tell whether a posterior has the calibration that the model's row shows."""
-    table, shown = posterior.conformal_table, model.calibration
-    return (None if table is None else table.checksum) == (None if shown is None else shown["checksum"])
+    table, summary = posterior.conformal_table, model.calibration
+    return (None if table is None else table.checksum) == (None if summary is None else summary["checksum"])
 
 
 def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:

@@ -107,8 +107,8 @@ def heartbeat(session: Session, claim: Claim, progress: Progress | None = None) 
     LeaseLostError
         The unit no longer belongs to this worker.
     """
-    shown = {} if progress is None else _counts(progress)
-    _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **shown)
+    counts = {} if progress is None else _counts(progress)
+    _fenced(session, claim, lease_until=db_now() + claim.lease_seconds, **counts)
     return _directive(session, claim)
 
 
@@ -171,8 +171,8 @@ def stop(session: Session, claim: Claim) -> None:
 
 def note_loss(session: Session, claim: Claim) -> None:
     """Record on a unit taken over by another worker that its former worker was alive, only late."""
-    taken = and_(Unit.id == claim.unit_id, Unit.token > claim.token, Unit.state.in_(OPEN_STATES))
-    rows_changed(session, update(Unit).where(taken).values(error=lifecycle.LEASE_LOST))
+    is_taken = and_(Unit.id == claim.unit_id, Unit.token > claim.token, Unit.state.in_(OPEN_STATES))
+    rows_changed(session, update(Unit).where(is_taken).values(error=lifecycle.LEASE_LOST))
 
 
 def fail(session: Session, claim: Claim, error: Json) -> None:

@@ -134,13 +134,13 @@ def interval_verdict(
     general = _overall_fault(level)
     reasons: list[dict[str, Any]] = [] if general is None else [{"code": general, "feature": None}]
     reasons += [{"code": "uneven", "feature": each.groups.name} for each in uneven[:NAMED]]
-    shown = sorted(compared[:SHOWN], key=lambda each: each.groups.name is not None)  # the prediction first
+    selected = sorted(compared[:SHOWN], key=lambda each: each.groups.name is not None)  # the prediction first
     return report | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
         "advice": _advice(general, uneven, posterior.settings),
         "reasons": reasons,
-        "by": [each.to_json() for each in shown],
+        "by": [each.to_json() for each in selected],
     }
 
 

@@ -49,18 +49,18 @@ def draw_curve(axes: Any, grid: Sequence[Any], kind: str, curve: Any, beside: fl
     axes.plot(at, mean, color=colour, lw=1.8, marker="|", ms=6, label=name)
 
 
-def draw_surfaces(effect: Any, kinds: Sequence[str], shown: str, classes: Sequence[str], axes: Any) -> Any:
+def draw_surfaces(effect: Any, kinds: Sequence[str], label: str, classes: Sequence[str], axes: Any) -> Any:
     """Draw the partial dependence on two features: its mean, and its posterior sd."""
     pyplot, colors = (import_module(f"matplotlib.{name}") for name in ("pyplot", "colors"))
     mean, sd = effect.mean, effect.sd
     if mean.ndim == 3:
         most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
         mean, sd = mean[..., most], sd[..., most]
-        shown = f"probability of {classes[most]}"
+        label = f"probability of {classes[most]}"
     if axes is None:
         _, axes = pyplot.subplots(1, 2, figsize=(9.6, 3.8), layout="constrained")
     ramp = colors.LinearSegmentedColormap.from_list("surface", list(RAMP))
-    for ax, values, title in zip(axes, (mean, sd), (shown, "its standard deviation"), strict=True):
+    for ax, values, title in zip(axes, (mean, sd), (label, "its standard deviation"), strict=True):
         places = [places_of(grid, kind) for grid, kind in zip(effect.grid, kinds, strict=True)]
         mesh = ax.pcolormesh(*places, values.T, cmap=ramp, shading="nearest")
         ax.figure.colorbar(mesh, ax=ax, pad=0.02)

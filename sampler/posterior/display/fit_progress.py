@@ -35,11 +35,11 @@ def _as_text(bars: Progress) -> Iterator[None]:
         return {"text/plain": captured.get()}
 
     over = threading.Event()
-    shown = display(text(), raw=True, display_id=True)
+    handle = display(text(), raw=True, display_id=True)
 
     def refresh() -> None:
         while not over.wait(0.5):
-            shown.update(text(), raw=True)
+            handle.update(text(), raw=True)
 
     thread = threading.Thread(target=refresh, daemon=True)
     thread.start()
@@ -48,7 +48,7 @@ def _as_text(bars: Progress) -> Iterator[None]:
     finally:
         over.set()
         thread.join()
-        shown.update(text(), raw=True)
+        handle.update(text(), raw=True)
 
 
 @contextmanager

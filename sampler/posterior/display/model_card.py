@@ -242,7 +242,7 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
 def _effect(posterior: Posterior, name: str) -> CardTable:
     effect = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
     points = effect.grid[0]
-    shown = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
+    places = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
     ((_, lower, upper),) = effect.intervals
     classes = posterior.classes
     several = effect.mean.ndim == 2
@@ -252,7 +252,7 @@ def _effect(posterior: Posterior, name: str) -> CardTable:
     else:
         heads = (name, "Mean" if classes is None else f"Mean of {classes[1]}")
     rows = []
-    for i in shown:
+    for i in places:
         cells = (
             f"{_number(mean)} ({_ends(low, high)})"
             for mean, low, high in zip(
@@ -293,9 +293,9 @@ def _shown(*pictures: str | None) -> list[str]:
 
 def _range(column: Column) -> str:
     if column.kind == "category":
-        shown = ", ".join(column.levels[:POINTS])
+        levels = ", ".join(column.levels[:POINTS])
         more = len(column.levels) - POINTS
-        return f"{shown} and {more} more" if more > 0 else shown
+        return f"{levels} and {more} more" if more > 0 else levels
     if column.min is None or column.max is None:
         return "none"
     if column.kind == "date":

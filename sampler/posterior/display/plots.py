@@ -71,10 +71,10 @@ class Plots:
         """Draw sigma by draw, one line per chain; of classes and counts a mean over reference rows."""
         name, draws = self._followed()
         ax = new_axes(ax)
-        shown = evenly_spaced(draws.shape[1], MOST_POINTS)
+        places = evenly_spaced(draws.shape[1], MOST_POINTS)
         for chain, values in enumerate(draws):
             ax.plot(
-                shown, values[shown], lw=0.8, alpha=0.85, color=colour_of(chain), label=f"chain {chain + 1}"
+                places, values[places], lw=0.8, alpha=0.85, color=colour_of(chain), label=f"chain {chain + 1}"
             )
         label_axes(ax, "kept draw", name)
         _legend(ax, len(draws))
@@ -97,8 +97,8 @@ class Plots:
             ax.plot(share, above, lw=1.2, color=colour_of(chain), label=f"chain {chain + 1}")
         half = float(kolmogi(0.05)) * np.sqrt((1 - 1 / len(ranked)) / ranked.shape[1])
         ax.axhspan(-half, half, color=SOFT, alpha=0.14, lw=0)
-        taken = "" if every == 1 else f"; one draw in {every}"
-        label_axes(ax, f"rank of {name}, as a share{taken}", "share below, less expected")
+        thinning = "" if every == 1 else f"; one draw in {every}"
+        label_axes(ax, f"rank of {name}, as a share{thinning}", "share below, less expected")
         _legend(ax, len(ranked))
         return ax
 
@@ -213,9 +213,9 @@ class Plots:
         kinds = [column.kind for name in names for column in posterior.schema.columns if column.name == name]
         target = posterior.schema.target.name
         classes = list(posterior.classes or ())
-        shown = f"probability of {classes[1]}" if len(classes) == 2 else target
+        label = f"probability of {classes[1]}" if len(classes) == 2 else target
         if len(names) == 2:
-            return draw_surfaces(effect, kinds, shown, classes, ax)
+            return draw_surfaces(effect, kinds, label, classes, ax)
         axes = new_axes(ax)
         (grid,), (kind,) = effect.grid, kinds
         if effect.ice is not None and effect.ice.mean.ndim == 2:
@@ -228,15 +228,15 @@ class Plots:
                 (effect.mean[:, k], effect.lower[:, k], effect.upper[:, k], colour_of(i), classes[k])
                 for i, k in enumerate(sorted(moved.tolist()))
             ]
-            shown = "probability"
+            label = "probability"
         for i, curve in enumerate(curves):
             draw_curve(axes, grid, kind, curve, (i + 0.5) / len(curves) - 0.5)
         if kind in {"category", "boolean"}:
             order = by_effect(grid, kind, effect.mean)
             axes.set_yticks(np.arange(len(grid)), [level_name(grid[k]) for k in order], parse_math=False)
-            label_axes(axes, shown, names[0])
+            label_axes(axes, label, names[0])
         else:
-            label_axes(axes, names[0], shown)
+            label_axes(axes, names[0], label)
         if len(curves) > 1:
             axes.legend(frameon=False, fontsize="small")
         return axes
