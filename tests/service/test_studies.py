@@ -66,11 +66,11 @@ def model_id(service):
 
 
 @pytest.mark.parametrize(
-    ("kind", "request", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
+    ("kind", "options", "fits"), [("selection", SELECTION, FITS), ("tuning", TUNING, [2] * 6)]
 )
-def test_a_killed_workers_unit_is_run_again(service, model_id, kind, request, fits):
+def test_a_killed_workers_unit_is_run_again(service, model_id, kind, options, fits):
     """After SIGKILL in mid-study the next worker completes it, and the result equals the library's."""
-    study = stored(service, model_id, kind, request, fits)
+    study = stored(service, model_id, kind, options, fits)
     first = service.start_worker(slots=1)
     service.eventually(lambda: done(service, study) >= 1)
     os.killpg(first.pid, signal.SIGKILL)
