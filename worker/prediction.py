@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from app.store import draws, models, predictions
@@ -119,11 +118,11 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
         prediction = posterior.predict(coded, request["levels"], kind, quantiles, num_draws)
     if not are_finite(prediction):
         raise SamplerError("The predictions exceed the largest float: rescale the target.")
-    rhat = row_diagnostics.agreement(posterior, coded, num_draws).rhat if request["rhat"] else None
+    agreement = row_diagnostics.agreement(posterior, coded, num_draws) if request["rhat"] else None
     named = columns(
         prediction,
         errors=row_diagnostics.errors(posterior, coded, prediction) if request["mcse"] else None,
-        rhat=None if rhat is None else np.where(np.isfinite(rhat), rhat, np.nan),
+        rhat=None if agreement is None else row_diagnostics.rhat_by_row(posterior, agreement),
     )
     table = pa.table({name: _array(values) for name, values in named.items()})
     return table.append_column("flags", _flags(prediction.flags))

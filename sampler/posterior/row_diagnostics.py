@@ -120,6 +120,16 @@ def agreement(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> Agreem
     return Agreement.join(parts)
 
 
+def rhat_by_row(posterior: PosteriorDraws, rows_agreement: Agreement) -> Floats:
+    """Arrange R-hat as predictions are: float64 [row], or [row, class] with more than two classes.
+
+    It is NaN where the chains don't move.
+    """
+    rhat = np.where(np.isfinite(rows_agreement.rhat), rows_agreement.rhat, np.nan)
+    classes = posterior.classes
+    return rhat if classes is None or len(classes) == 2 else rhat.reshape(-1, len(classes))
+
+
 def verdict(posterior: PosteriorDraws, rows_agreement: Agreement | None, num_draws: int) -> RowsVerdict:
     """Judge rows with that agreement by the limits and the share of rows of `summary`.
 

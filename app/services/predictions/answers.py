@@ -33,7 +33,7 @@ class PredictionAnswer:
     prediction: Prediction
     only_mean: bool = False
     errors: Errors | None = None
-    rhat: Floats | None = None
+    rhat: Floats | None = None  # [row] or [row, class], NaN where the chains don't move
     rows_verdict: RowsVerdict | None = None
     samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
     notes: Sequence[str] = ()  # warnings from reading the rows
@@ -75,7 +75,7 @@ class PredictionAnswer:
             self.prediction,
             only_mean=self.only_mean,
             errors=self.errors,
-            rhat=None if self.rhat is None else np.where(np.isfinite(self.rhat), self.rhat, np.nan),
+            rhat=self.rhat,
             samples=self.samples,
             flags=None if self.only_mean else self.prediction.flags,
         )

@@ -163,7 +163,9 @@ class Predictor(Posteriors):
             prediction=prediction,
             only_mean=only_mean,
             errors=row_diagnostics.errors(posterior, coded, prediction) if request.mcse else None,
-            rhat=agreement.rhat if agreement is not None and request.rhat else None,
+            rhat=row_diagnostics.rhat_by_row(posterior, agreement)
+            if agreement is not None and request.rhat
+            else None,
             rows_verdict=judged,
             samples=None
             if request.samples is None

@@ -19,6 +19,7 @@ from app.store.tables import Dataset, PredictionBlock, Worker
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
+from tests.support.models.single_tree_models import KINDS, kinds
 
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 WORK_OF_ROW = 80 * 250  # draws, and trees in each, with the cost of a mixture's quantiles
@@ -291,6 +292,22 @@ def test_two_classes_are_predicted_as_probabilities(client, settings):
     problem(refused, 422, "invalid-request")
     problem(start(client, model, dataset_id, interval="predictive"), 422, "invalid-request")
     assert result(client, prediction).json()["mean"] == answer["mean"]
+
+
+def test_each_of_several_classes_has_its_rhat(client, settings):
+    """R-hat is [row][class] in JSON and a column by class in tables, now and in the background."""
+    model = fitted(client, settings, text=kinds(), family="categorical")
+    made = start(client, model, model["dataset_id"], rhat=True).json()
+    run_units(settings)
+    path, query = f"/models/{model['id']}/predict", {"rhat": True}
+    said = client.post(path, content=kinds(), headers={"Content-Type": CSV}, params=query).json()
+    assert [len(row) for row in said["rhat"]] == [len(KINDS)] * 120
+    assert result(client, made).json()["rhat"] == said["rhat"]
+    for accept in (ARROW, CSV):
+        headers = {"Content-Type": CSV, "Accept": accept}
+        direct = read(client.post(path, content=kinds(), headers=headers, params=query))
+        assert direct["rhat_c"].to_pylist() == [row[2] for row in said["rhat"]]
+        assert read(result(client, made, accept)).equals(direct)
 
 
 def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
