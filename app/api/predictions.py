@@ -93,7 +93,7 @@ class BatchView(View):
     rhat: bool
     verdict: str | None
     classes: list[str] | None
-    warnings: list[str]
+    warnings: list[str] = Field(description="About the columns; `flags` counts unusual cells of rows.")
     keep: list[str] = Field(description="Columns of the dataset that tables of the result repeat.")
     progress: RowsView
     flags: dict[str, dict[str, int]] | None = Field(
@@ -185,7 +185,8 @@ _WRITE: dict[MediaType, Callable[[results.Result], Iterator[bytes]]] = {
 }
 _CONTENT: dict[int | str, dict[str, Any]] = {
     200: {
-        "description": "The response of POST /models/{model_id}/predict: JSON or, by `Accept`, a table.",
+        "description": "The response of POST /models/{model_id}/predict, without `rows_verdict` and "
+        "`samples`: JSON or, by `Accept`, a table.",
         "content": {
             kind: {"schema": {"type": "string", "format": "binary"}} for kind in (CSV, ARROW, PARQUET)
         }

@@ -181,13 +181,20 @@ def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.
 
 
 def encode(
-    table: Any, schema: Schema, grid: Grid, *, keep_values: bool = False, ignore_extra: bool = False
+    table: Any,
+    schema: Schema,
+    grid: Grid,
+    *,
+    keep_values: bool = False,
+    ignore_extra: bool = False,
+    beside: str | None = None,
 ) -> Coded:
     """Encode the rows of a table, or single rows (`sampler.data.table.read_rows`), by column name.
 
     Unseen levels, values outside the range of training, and missing values in columns that had none in
     training, are reported as warnings. `keep_values` as `Coded.values`;
-    `ignore_extra` leaves out unknown columns, with a warning.
+    `ignore_extra` leaves out unknown columns, with a warning. `beside` is a column that the model reads
+    elsewhere.
 
     Returns
     -------
@@ -206,7 +213,8 @@ def encode(
         return Coded(codes, [], marks, values_of_few if keep_values else None)
     _check_named(table, schema)
     table = read_rows(table)
-    warnings = schema.match(table.names, ignore_extra=ignore_extra)
+    others = [name for name in table.names if name != beside]
+    warnings = schema.match(others, ignore_extra=ignore_extra)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
     marks = np.zeros((len(schema.inputs), table.num_rows), dtype=np.uint8)

@@ -208,6 +208,11 @@ def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64
     return raw.numbers
 
 
+def no_exposure(name: str) -> str:
+    """Say that rows without the column of exposures are predicted for one of 1."""
+    return f"{name}: the rows have no such column, so predictions are for an exposure of 1"
+
+
 def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
     numbers = finite_numbers(raw)
     bad = (numbers < 0) | (numbers != np.floor(numbers)) | (numbers > LARGEST_COUNT)

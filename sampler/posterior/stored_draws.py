@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded, encode
+from sampler.data.target import no_exposure
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.noise import DEGREES, NOISES
 from sampler.posterior.ensemble import Ensemble
@@ -266,7 +267,20 @@ class StoredDraws:
         `ignore_extra` leaves out columns that the model doesn't know, with a warning.
         """
         header, keep = self._header, self._header.needs_values
-        return encode(X, header.schema, header.grid, keep_values=keep, ignore_extra=ignore_extra)
+        return encode(
+            X,
+            header.schema,
+            header.grid,
+            keep_values=keep,
+            ignore_extra=ignore_extra,
+            beside=header.exposure,
+        )
+
+    def match(self, names: Sequence[str]) -> list[str]:
+        """Check the column names of rows to predict; return warnings, raise DataError as `Schema.match`."""
+        exposure = self.exposure
+        warnings = self.schema.match([name for name in names if name != exposure])
+        return warnings if exposure is None or exposure in names else [*warnings, no_exposure(exposure)]
 
     def _coded(self, X: Any) -> Coded:
         return X if isinstance(X, Coded) else self.encode(X)

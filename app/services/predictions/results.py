@@ -195,5 +195,6 @@ def _facts(prediction: BatchPrediction) -> dict[str, Any]:
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,
         **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
+        **({"groups": request["groups"]} if "groups" in request else {}),
         **({"claims": claims} if claims else {}),
     }

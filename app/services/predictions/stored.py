@@ -102,10 +102,10 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
     keep = kept_columns.names_of(request.keep, names)
     schema = posterior.schema
-    known = {column.name for column in schema.inputs} | set(schema.ignored)
+    known = {column.name for column in schema.inputs} | {*schema.ignored, posterior.exposure}
     nothing = posterior.reference.part(slice(0))
     with understood():
-        warnings = schema.match([name for name in names if name in known or name not in keep])
+        warnings = posterior.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
             nothing,
             list(request.levels),
@@ -126,8 +126,10 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         "rhat": request.rhat,
         "verdict": predictor.verdict(stored_model, posterior, checked.draws),
         "classes": posterior.classes,
-        "warnings": warnings,
+        "warnings": [*warnings, *checked.warnings],
     }
+    if checked.groups:
+        resolved["groups"] = checked.groups
     if checked.claims:
         resolved["calibrated"] = [each.to_json() for each in checked.claims]
     if keep:
@@ -196,7 +198,9 @@ def _names(request: Mapping[str, Any]) -> set[str]:
 def _figures(request: Mapping[str, Any]) -> int:
     """Return the approximate number of stored figures per row."""
     bounds = 2 * len(request["levels"]) + len(request["quantiles"])
-    return 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
+    figures = 2 + bounds + (1 + bounds if request["mcse"] else 0) + (1 if request["rhat"] else 0)
+    classes = len(request["classes"] or ())
+    return figures * (classes if classes > 2 else 1)
 
 
 def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:

@@ -10,7 +10,7 @@ from scipy.special import betainc, gammaincc, gammaln, ndtr
 
 from sampler import interrupt
 from sampler.data.table import read_rows
-from sampler.data.target import read_exposure
+from sampler.data.target import no_exposure, read_exposure
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.posterior.ensemble import Ensemble
@@ -254,8 +254,7 @@ class CountsPosterior(FiguresPosterior):
             return coded
         table = read_rows(X)
         if name not in table.names:
-            warning = f"{name}: the rows have no such column, so predictions are for an exposure of 1"
-            return replace(coded, warnings=[*coded.warnings, warning])
+            return replace(coded, warnings=[*coded.warnings, no_exposure(name)])
         return replace(coded, exposure=read_exposure(table.column(name), name, table.num_rows))
 
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:

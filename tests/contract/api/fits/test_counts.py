@@ -26,6 +26,7 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     body = {"columns": {"x": [0.5, 0.5], "days": [1, 4]}, "level": 0.9, "mcse": True, "rhat": True}
     answer = client.post(f"{path}/predict", json=body).json()
     assert answer["mean"][1] == pytest.approx(4 * answer["mean"][0])
+    assert answer["warnings"] == []  # the exposures are used
     (interval,) = answer["intervals"]
     assert interval["upper"] == [round(value) for value in interval["upper"]]
     assert interval["upper"][1] > interval["upper"][0]
@@ -50,6 +51,9 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     assert client.get(f"/ui{path}/density.svg?f0=0.5&f1=2").status_code == 200
     batch = client.post(f"{path}/predictions", json={"dataset_id": model["dataset_id"]})
     assert batch.status_code == 202, batch.text
+    assert batch.json()["warnings"] == ["not used by the model: y"]
+    bare = {"dataset_id": post_csv(client, "x,y\n0.5,2\n").json()["id"]}
+    assert client.post(f"{path}/predictions", json=bare).json()["warnings"][1:] == without["warnings"]
     run_units(settings)
     rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
     assert rows.status_code == 200, rows.text

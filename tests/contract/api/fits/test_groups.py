@@ -60,6 +60,7 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     run_units(settings)
     rows = client.get(batch.headers["location"] + "/result", headers={"Accept": "application/json"})
     assert rows.status_code == 200, rows.text
+    assert rows.json()["groups"] == answer["groups"]
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}

@@ -297,17 +297,29 @@ def test_two_classes_are_predicted_as_probabilities(client, settings):
 def test_each_of_several_classes_has_its_rhat(client, settings):
     """R-hat is [row][class] in JSON and a column by class in tables, now and in the background."""
     model = fitted(client, settings, text=kinds(), family="categorical")
-    made = start(client, model, model["dataset_id"], rhat=True).json()
+    prediction = start(client, model, model["dataset_id"], rhat=True).json()
     run_units(settings)
     path, query = f"/models/{model['id']}/predict", {"rhat": True}
-    said = client.post(path, content=kinds(), headers={"Content-Type": CSV}, params=query).json()
-    assert [len(row) for row in said["rhat"]] == [len(KINDS)] * 120
-    assert result(client, made).json()["rhat"] == said["rhat"]
+    answer = client.post(path, content=kinds(), headers={"Content-Type": CSV}, params=query).json()
+    assert [len(row) for row in answer["rhat"]] == [len(KINDS)] * 120
+    assert result(client, prediction).json()["rhat"] == answer["rhat"]
     for accept in (ARROW, CSV):
         headers = {"Content-Type": CSV, "Accept": accept}
         direct = read(client.post(path, content=kinds(), headers=headers, params=query))
-        assert direct["rhat_c"].to_pylist() == [row[2] for row in said["rhat"]]
-        assert read(result(client, made, accept)).equals(direct)
+        assert direct["rhat_c"].to_pylist() == [row[2] for row in answer["rhat"]]
+        assert read(result(client, prediction, accept)).equals(direct)
+
+
+def test_it_says_when_intervals_are_of_another_weight(client, settings):
+    """A background prediction warns as `predict` does where rows had weights far from 1."""
+    text = table(60).replace("\n", ",100\n").replace("note,100", "note,w", 1)
+    model = fitted(client, settings, text=text, weights="w")
+    batch = start(client, model, model["dataset_id"]).json()
+    answer = client.post(
+        f"/models/{model['id']}/predict", json={"rows": [{"size": 3, "colour": "red"}]}
+    ).json()
+    assert "of an outcome of weight 1" in answer["warnings"][0]
+    assert answer["warnings"][0] in batch["warnings"]
 
 
 def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
