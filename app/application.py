@@ -80,7 +80,7 @@ ROUTERS = (
     health.router,
     docs.router,
 )
-FIRST = (predict.files, predict.router)  # of all routes, when a request is matched
+FIRST = (predict.files, predict.router)  # matched before all other routes
 
 
 def create_app(settings: Settings) -> FastAPI:

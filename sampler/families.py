@@ -10,7 +10,7 @@ from typing import Literal
 
 Target = Literal["numbers", "two", "classes", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
-ZERO_TREES = 50  # of the forest of structural zeros
+ZERO_TREES = 50  # trees in the forest of structural zeros
 LOG_LINEAR_MOVES = ("grow", "prune", "rule")
 
 

@@ -14,11 +14,11 @@ MoveSets = Mapping[str, Mapping[str, float]]
 MOVES = ("grow", "prune", "change_nog", "change", "swap", "restructure")
 RULE_DRAW = "rule"
 PARTICLE_GIBBS = "pg"
-MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # of bart, in the order of the kernels' indices
+MOVE_NAMES = (*MOVES, RULE_DRAW, PARTICLE_GIBBS)  # moves of method bart, in the order of the kernels' indices
 CGM = {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10}
 GROW_PRUNE = {"grow": 0.5, "prune": 0.5}
 WU = {"grow": 0.22, "prune": 0.22, "change": 0.36, "swap": 0.10, "restructure": 0.10}
-MOVE_SETS: MoveSets = {  # of bart
+MOVE_SETS: MoveSets = {  # named sets of method bart
     "default": {"grow": 0.5, "prune": 0.5, "rule": 0.1},
     "growprune": GROW_PRUNE,
     "cgm": CGM,

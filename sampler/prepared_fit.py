@@ -27,12 +27,13 @@ class PreparedFit:
     schema: Schema
     grid: Grid
     warnings: list[str]
-    default_grid: list[list[float]] = field(default_factory=list)  # see `Header`
-    reference_values: NDArray[np.float64] | None = None  # likewise
-    transform: Transform | None = None  # of the outcome; the training data has T(y)
-    exposure: str | None = None  # likewise
-    groupings: Groupings | None = None  # likewise
-    censoring: dict[str, str] = field(default_factory=dict)  # likewise
+    # The following are described in `sampler.storage.model_header.Header`.
+    default_grid: list[list[float]] = field(default_factory=list)
+    reference_values: NDArray[np.float64] | None = None
+    transform: Transform | None = None  # transform T of the outcome; the training data has T(y)
+    exposure: str | None = None
+    groupings: Groupings | None = None
+    censoring: dict[str, str] = field(default_factory=dict)
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""

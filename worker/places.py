@@ -19,7 +19,7 @@ from pathlib import Path
 
 from app.store.tables import CHAIN, LONG_KINDS, STUDY
 
-MORE_PROCESSES = 2  # of a worker than slots
+MORE_PROCESSES = 2  # a worker has so many processes more than slots
 _RECORD = struct.Struct("q10s40s")  # process id, kind of the unit, unit id
 
 

@@ -31,7 +31,7 @@ from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
 PART_ROWS = 2048  # rows between checks of the clock
-EXAMINED_ROWS = 256  # the same when every draw of a row is examined
+EXAMINED_ROWS = 256  # rows at once when every draw of a row is examined
 BEAT_SECONDS = 1.0
 FLAGS = pa.list_(pa.struct([("column", pa.string()), ("flag", pa.string())]))
 

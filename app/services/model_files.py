@@ -25,7 +25,7 @@ from sampler.storage.model_file import MEDIA_TYPE, write_model
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "add", "file_of", "read"]
 
-MAX_BYTES = 128 * 1024 * 1024  # of an imported file: about forty default models
+MAX_BYTES = 128 * 1024 * 1024  # largest imported file: about forty default models
 LIMITS = ReaderLimits(seconds=60)  # 512 MiB suffice for the largest accepted number of nodes
 
 

@@ -73,8 +73,8 @@ class Dataset(Base):
     profiles: Mapped[list[Json] | None] = mapped_column(**_LARGE)  # summaries of each column, in order
     read_as: Mapped[Json | None]  # the format and dialect the file was read with
     warnings: Mapped[list[str]]
-    num_bytes: Mapped[int]  # stored
-    sha256: Mapped[str]  # of the blocks' checksums, in order: equal for equal tables
+    num_bytes: Mapped[int]  # stored size
+    sha256: Mapped[str]  # hash of the blocks' checksums in order: equal tables have equal ones
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
@@ -112,7 +112,7 @@ class Model(Base):
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
     stopped: Mapped[Json | None]  # why a fit with stop rules ended; the rules are not checked again
-    deadline: Mapped[float | None]  # of a fit with stop rules, by the database's clock
+    deadline: Mapped[float | None]  # for a fit with stop rules: when it must end, by the database's clock
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     started_at: Mapped[datetime | None]
@@ -261,7 +261,7 @@ class KnownOutcome(Base):
     key: Mapped[str | None] = mapped_column(Text)  # the user's name of the row
     at: Mapped[datetime]
     era: Mapped[int]
-    week: Mapped[int]  # of `at`, from Monday 5 January 1970 on
+    week: Mapped[int]  # number of the week of `at`, counted from Monday 5 January 1970
     pit: Mapped[float]
     score: Mapped[float]  # by which the model may be calibrated
     log_score: Mapped[float]
@@ -289,8 +289,8 @@ class OutcomeWatch(Base):
 
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
     era: Mapped[int] = mapped_column(default=0)
-    first_week: Mapped[int]  # of the era
-    num_rows: Mapped[int] = mapped_column(default=0)  # of all eras
+    first_week: Mapped[int]  # the era's first week
+    num_rows: Mapped[int] = mapped_column(default=0)  # outcomes in all eras together
     verdict: Mapped[str]
     alerted_at: Mapped[datetime | None]  # since when the verdict has been an alarm
     updated_at: Mapped[datetime] = mapped_column(default=utc_now)

@@ -63,7 +63,7 @@ class Chain(MarkovChain):
         self._data = make_data(training)
         self._likelihood = likelihood_of(training.settings.family)(training)
         self._plans, self._models = self._likelihood.plans, self._likelihood.models
-        self._noise = self._models[0].noise  # of all of them
+        self._noise = self._models[0].noise  # the models share one array
         self._forests: list[Forest] = [
             make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
             for plan, model in zip(self._plans, self._models, strict=True)
@@ -294,7 +294,7 @@ class Chain(MarkovChain):
             self._forests[number] = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         work = self._work
         fresh = make_work(self._data, capacity, work.random, self.training.settings, rows=False)
-        fresh.leaves.old[: len(work.leaves.old)] = work.leaves.old  # of a tree that particles will replace
+        fresh.leaves.old[: len(work.leaves.old)] = work.leaves.old  # the tree that particles will replace
         fresh.pending.state[:] = work.pending.state
         self._work = fresh._replace(marks=work.marks)
 
@@ -302,7 +302,7 @@ class Chain(MarkovChain):
         """Add a high byte per row to each tree that is about to have more leaves than a byte can number."""
         for number, forest in enumerate(self._forests):
             outgrows = forest.num_leaves >= 255
-            if self._particles and self._particles.leaves > 255:  # of the tree under way; none after the last
+            if self._particles and self._particles.leaves > 255:  # 0 after the last tree
                 outgrows[self._particles.tree : self._particles.tree + 1] = True
             outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
             if len(outgrown):

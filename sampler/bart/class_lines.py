@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GROUP = "class-lines"  # of kernels
+GROUP = "class-lines"  # group of compiled kernels, see `sampler.kernels.groups`
 SLOPE_SD = 3.61  # prior scale of a line's log f, that of the trees where k is 2
 # Slopes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a tree takes
 # as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sampler.bart.linear_part import LinearSlopes
     from sampler.training import GroupTraining
 
-GROUP = "group-slopes"  # of kernels
+GROUP = "group-slopes"  # group of compiled kernels, see `sampler.kernels.groups`
 
 
 class InterceptsAndSlopes(SampledEffects):

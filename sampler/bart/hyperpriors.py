@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)
-GROUP = "hyper"  # of kernels
-WEIGHTS = "weights"  # likewise
+GROUP = "hyper"  # group of compiled kernels, see `sampler.kernels.groups`
+WEIGHTS = "weights"  # group of the kernels for weighted rows
 
 
 def drawn(constants: Constants) -> bool:

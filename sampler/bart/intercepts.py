@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GROUP = "intercepts"  # of kernels
+GROUP = "intercepts"  # group of compiled kernels, see `sampler.kernels.groups`
 
 
 class SampledEffects:

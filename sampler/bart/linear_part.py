@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GROUP = "linear"  # of kernels
+GROUP = "linear"  # group of compiled kernels, see `sampler.kernels.groups`
 TAU = "slope_sd"
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest
     from sampler.prior import Constants
 
-STEP = 2.0**-20  # of logarithms of leaf values, and of the probit forest of structural zeros
+STEP = 2.0**-20  # grid step of the logarithms of leaf values, and of the probit forest of structural zeros
 MOST_LEAVES = 1 << 16
-TABLED = 8192  # of log Gamma: leaves of r up to half as large
-LARGEST_EXPONENT = 1000  # of a scale
+TABLED = 8192  # values of log Gamma in a table: serves leaves with r up to half as large
+LARGEST_EXPONENT = 1000  # largest exponent of a scale
 FIRST_K = 2.0  # where k is drawn
-SPAN, GRID = (0.2, 20.0), 200  # of the standard deviation of log f, where it is drawn
-TABLES = 32  # of log Gamma that a chain keeps
+SPAN, GRID = (0.2, 20.0), 200  # grid of the standard deviation of log f, where it is drawn
+TABLES = 32  # tables of log Gamma that a chain keeps
 
 
 def gamma_prior(log_sd: float, num_trees: int) -> tuple[float, float]:

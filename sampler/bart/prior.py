@@ -48,8 +48,8 @@ DEFAULTS: dict[str, Any] = {
 }
 # of a hyperprior: k = k_scale x chi(k_df); theta / (theta + rho) ~ Beta(a, b), or theta known
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
-PROBIT_REACH = 8.0  # of the latent outcomes, in their noise
-FARTHEST_LATENT = 6.0  # the same of censored ones, beyond their limits
+PROBIT_REACH = 8.0  # range of the latent outcomes, in standard deviations of their noise
+FARTHEST_LATENT = 6.0  # how far latent outcomes may lie beyond their limits, in the same unit
 ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 
 

@@ -63,7 +63,7 @@ def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
     split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
     moves = np.array([plan.moves.get(name, 0.0) for name in MOVE_NAMES])
     local = moves[: len(MOVES)]
-    local /= max(local.sum(), np.finfo(float).tiny)  # of an iteration without particles
+    local /= max(local.sum(), np.finfo(float).tiny)  # relative probabilities in iterations without particles
     steps = np.zeros(len(MOVE_NAMES), np.int64)
     for number, name in enumerate(MOVE_NAMES):
         if name in COMPILED and plan.moves.get(name):

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-GROUP = "student"  # of kernels
+GROUP = "student"  # group of compiled kernels, see `sampler.kernels.groups`
 EVERY = 5  # iterations from one draw of the degrees to the next
 FIRST = 10.0  # degrees at the start
-SHAPE, RATE = 2.0, 0.1  # of the degrees' gamma prior (Juárez and Steel 2010)
+SHAPE, RATE = 2.0, 0.1  # gamma prior of the degrees (Juárez and Steel 2010)
 
 
 def log_prior() -> Floats:

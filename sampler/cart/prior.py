@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sampler.settings import Settings
     from sampler.training import Training
 
-GRID_BITS = 20  # of the largest outcome, so that the squares of 4 million rows add up in 64 bits
+GRID_BITS = 20  # bits of the largest outcome, so that the squares of 4 million rows add up in 64 bits
 MOST_ROWS = 1 << 22
 LEAST_WEIGHT = 2.0**-58  # as a share of the sum; sums of weights are integers of 61 bits
 NOISE_SHARE = 0.1  # noise sd over the outcome's sd at which the leaf means' prior still spans the data

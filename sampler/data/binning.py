@@ -18,7 +18,7 @@ Cuts = Literal["quantile", "uniform", "mixed"]
 MAX_CUTS = 254
 MISSING = 255  # code of a missing value
 SPREAD_CUTS = 190  # evenly spaced cut points of the "mixed" scheme
-MOST_IN_A_GAP = 8  # of these, between neighbouring values; else an outlier's gap would take nearly all
+MOST_IN_A_GAP = 8  # of them between neighbouring values; else an outlier's gap would take nearly all
 
 
 @dataclass(frozen=True)

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from sampler.data.table import RawColumn, Table
     from sampler.settings import Settings
 
-FOREST = "groups"  # of stored draws: a tree of one leaf for each group
+FOREST = "groups"  # name of the forest of stored draws that has a tree of one leaf for each group
 MOST_COLUMNS = 4
-MOST_GROUPS = 20_000  # of all columns: a draw keeps a number for each
+MOST_GROUPS = 20_000  # in all columns together: a draw keeps a number for each group
 MOST_SLOPES = 4
 
 

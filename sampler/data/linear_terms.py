@@ -19,8 +19,10 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ROWS = 1024  # looked at together
-CLASS_FOREST = "lines"  # of stored draws: classes' slopes, a tree of one leaf for each, class by class
+ROWS = 1024  # rows processed at once
+CLASS_FOREST = (
+    "lines"  # forest of stored draws with the classes' slopes, each a tree of one leaf, class by class
+)
 MOST_TERMS = 250  # a block of draws has room for 255 scalars
 
 

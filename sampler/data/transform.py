@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 TransformKind = Literal["log", "yeo-johnson"]
-POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # of Yeo and Johnson: with these T takes every value
-NODES = 12  # of the integral over the noise
+POWERS = tuple(round(0.1 * k, 1) for k in range(21))  # powers of Yeo and Johnson at which T takes every value
+NODES = 12  # nodes of the quadrature over the noise
 
 
 @dataclass(frozen=True)

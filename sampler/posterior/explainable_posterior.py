@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-PARTS = ("mean", "noise")  # of a model, that may have trees
+PARTS = ("mean", "noise")  # parts of a model that may have trees
 
 
 class ExplainablePosterior(PosteriorDraws):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
 MAX_HEADER_TEXT = 8 << 20  # bytes: some 30,000 columns, or hundreds of thousands of levels
 MAX_DEPTH = 16  # nesting of lists and objects in settings, constants and statistics
-MAX_NODES = 20_000_000  # of all trees, twenty times a default model: 40 bytes each while they are arranged
-MAX_DRAWS = 50_000  # of all chains; the verdict evaluates each of them at 200 rows
+MAX_NODES = 20_000_000  # in all trees, twenty times a default model: 40 bytes each while they are arranged
+MAX_DRAWS = 50_000  # in all chains; the verdict evaluates each of them at 200 rows
 MAX_SHARES = 50_000_000  # draws times features: a count is kept for each
 MAX_TEXT = 1 << 20  # characters of all warnings and statistics, which are displayed or stored unchanged
 # Exceptions that Python raises for parts that contradict each other where no earlier check did.

@@ -78,7 +78,9 @@ def nuts(
         return np.array(next(waiting))
 
     parts = {field.name for field in fields(CompiledPyMCModel)}
-    later: dict[str, Any] = {"shared_var_keys": {}} if "shared_var_keys" in parts else {}  # of later releases
+    later: dict[str, Any] = (
+        {"shared_var_keys": {}} if "shared_var_keys" in parts else {}
+    )  # of later releases of nutpie
     model = CompiledPyMCModel(
         dims={},
         compiled_logp_func=_Place(address(LOG_DENSITY)),

@@ -46,9 +46,9 @@ class Chains:
 
     starts: Floats = field(default_factory=lambda: np.zeros((0, 0)))  # [chain, u] of the sampler's last call
     warmed: int = 0  # chains that have warmed up
-    seed: int = 0  # of the sampler's last call
+    seed: int = 0  # seed of the sampler's last call
     rounds: int = 0  # drawn in that call
-    used: int = 0  # of these rounds
+    used: int = 0  # rounds of that call that have been used
     drawn: Floats | None = None  # [chain, draw, u] of that call; not checkpointed, since it is repeatable
 
     @property

@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 CalibrationKind = Literal["holdout", "folds", "outcomes"]
 KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
 MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
-TWO_SIDED_ROWS = 200  # from so many on, either tail has its own share
+TWO_SIDED_ROWS = 200  # with at least so many rows, each tail has its own share
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-USUAL_LEVEL = 0.9  # of intervals that are asked for without a level
+USUAL_LEVEL = 0.9  # level of intervals requested without one
 NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
 
 

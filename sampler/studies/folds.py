@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from sampler.prepared_fit import PreparedFit
 
 
-FOLDS = 5  # of a calibration
+FOLDS = 5  # folds of a calibration
 
 
 def folds_of(num_rows: int, folds: int, seed: int) -> list[NDArray[np.int64]]:

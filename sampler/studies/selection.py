@@ -39,7 +39,7 @@ SelectionRule = Literal["max", "se", "local"]
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 NUM_PERMUTATIONS, NUM_CHAINS, NUM_TREES = 100, 10, 20  # the defaults of the paper's software
 NUM_BURNIN, NUM_DRAWS = 250, 500
-MOST_LINES = 20  # of the chart
+MOST_LINES = 20  # features in the chart
 PERMUTATIONS = Setting(
     "whole",
     "model",

@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     Progress = Callable[[int, int], None]
 
 FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the others.", 5, limits=(2, 20))
-NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # of a fold's fit
-COVERAGE = 0.9  # of the intervals whose coverage is told
+NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # lengths of a fit to all folds but one
+COVERAGE = 0.9  # level of the intervals whose coverage is reported
 TINY = 1e-300  # least probability of a class
 
 

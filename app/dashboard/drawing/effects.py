@@ -20,7 +20,7 @@ from app.services.explanations.survival import Survival
 Floats = NDArray[np.float64]
 MICROSECONDS_A_DAY = 86_400_000_000
 
-SHADES = 48  # of a surface; with more, a colour bar becomes a bitmap
+SHADES = 48  # shades of a surface; with more, a colour bar becomes a bitmap
 APART = 0.06  # share of the height by which ends of lines with names beside them are apart
 ISO = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?$")
 MOST_CLASSES = 8  # in one chart: those whose probability changes most

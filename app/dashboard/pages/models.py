@@ -45,7 +45,7 @@ router = APIRouter(
 ON_A_PAGE = 25
 SEARCHED = 500  # newest models that are searched and sorted
 MOST_COMPARED = 4
-MOST_LETTERS = 200  # of a setting in a comparison
+MOST_LETTERS = 200  # longest text of a setting in a comparison
 EVENTS = 50
 UNTIL_CONVERGED = {"verdict": "converged"}
 

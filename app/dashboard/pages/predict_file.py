@@ -103,7 +103,7 @@ def preview_of(answer: PredictionAnswer, filename: str, level: float) -> FilePre
     ((_, *ends),) = prediction.intervals
     mean, lower, upper = (np.asarray(values)[:count] for values in (prediction.mean, *ends))
     labels: list[str | None] = [None] * count
-    if mean.ndim == 2:  # of several classes the most probable one
+    if mean.ndim == 2:  # with several classes, show the most probable one
         assert answer.classes is not None
         best = mean.argmax(axis=1)
         labels = [answer.classes[k] for k in best]

@@ -43,7 +43,7 @@ class AverageRow:
     mean: float
     lower: float
     upper: float
-    bar: tuple[float, float, float, float]  # of a scale of 120: left end, width, mark, zero
+    bar: tuple[float, float, float, float]  # on a scale of 120 units: left end, width, mark, zero
 
 
 @router.get("/{model_id}/what-if")

@@ -12,7 +12,7 @@ from app.services.request_context import actor
 from app.store.access import quotas as store
 from app.store.queue import jobs
 
-BYTES_PER_GROUP = 3  # of a draw of an intercept
+BYTES_PER_GROUP = 3  # stored bytes of a group's intercept, per draw
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
 LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry
 

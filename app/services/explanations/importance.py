@@ -14,7 +14,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
 
-MOST_FEATURES = 12  # of which all pairs are compared: about a second of a core
+MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
 
 @dataclass(frozen=True)

@@ -30,11 +30,11 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
-LINEAR_CELL = 3e-9  # of a linear part: per iteration, row and term (and class)
-LINES_ROW = 2.5e-8  # of classes' linear parts: per iteration that draws slopes, row and class
+LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
+LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
-SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # likewise, more for each slope by group
-SCALE_ROW = 8e-8  # of heavy tails: a row's scale, and a share of drawing the degrees of freedom
+SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
+SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 WEIGHTED = 2.0  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
@@ -58,7 +58,7 @@ HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rule
 BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
 SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree of it
-CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # the same for the calibration, and its maximum of rows
+CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, and its most rows
 
 
 def prepare_seconds(rows: int, columns: int) -> float:

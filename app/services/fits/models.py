@@ -16,7 +16,7 @@ from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
 
 COMPILING, FINISHING = "compiling", "finishing"
-PHASES = (COMPILING, "burn_in", "sampling")  # of chains, in this order
+PHASES = (COMPILING, "burn_in", "sampling")  # phases of a chain, in order
 MAX_NAME = 200  # characters
 ALMOST = 0.99  # the chains are done, the verdict is pending
 

@@ -24,7 +24,7 @@ FAMILY_LABELS = {
     "auto": "detected from the target",
     **{name: family.label for name, family in FAMILIES.items()},
 }
-DEFINITIONS = ALL_SETTINGS  # of all settings, by name
+DEFINITIONS = ALL_SETTINGS  # definitions of all settings, by name
 NOT_CALIBRATED = "none"
 LENGTHS = (
     "num_chains",
@@ -47,7 +47,7 @@ class FitRequest:
     roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
     groups: Sequence[str] = ()  # columns of groups
     slopes: Sequence[str] = ()  # features whose slope differs by group
-    settings: Mapping[str, Any] = field(default_factory=dict)  # of the model and its chains
+    settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0

@@ -39,7 +39,7 @@ class GrownDataset:
     """A new dataset of a model's rows and its outcomes, and the request for a fit to it."""
 
     dataset_id: str
-    rows: int  # appended
+    rows: int  # number of appended rows
     request: FitRequest
 
 

@@ -31,7 +31,7 @@ from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, we
 from sampler.posterior.assessment.outcome_watch import WatchReport, watch
 from sampler.posterior.assessment.scoring import LabelledRows
 
-MAX_OUTCOMES = 200_000  # of a model
+MAX_OUTCOMES = 200_000  # most outcomes that a model may have
 ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm
 
 
@@ -66,7 +66,7 @@ class AcceptedReport:
 
     id: str | None  # None where all rows were skipped
     model_id: str
-    rows: int  # stored
+    rows: int  # number of stored rows
     replaced: int
     skipped: int
     verdict: str

@@ -84,7 +84,7 @@ class Predictor(Posteriors):
         if not isinstance(rows, list) or not 0 < len(rows) <= QUICK_ROWS or not self.reads_at_once():
             return None
         posterior = self.cache.peek(model)
-        # of another number of draws the verdict may have to be found first
+        # the verdict for another number of draws may have to be computed first
         if posterior is None or posterior.family not in QUICK_FAMILIES or request.draws is not None:
             return None
         work = work_of_row(posterior, replace(request, draws=posterior.num_draws))

@@ -25,7 +25,7 @@ from sampler.posterior.answer_columns import percent
 from sampler.storage.conformal_table import CalibratedLevel
 
 CSV_ROWS = 8192  # rows per written piece
-PIECE_BYTES = 1 << 20  # of a file that is sent from disk
+PIECE_BYTES = 1 << 20  # size of the pieces in which a file is sent from disk
 
 
 class PredictionNotFinishedError(ConflictError):

@@ -84,7 +84,7 @@ class BatchPlan:
     model_id: str
     dataset_id: str
     request: dict[str, Any]
-    work: int  # of a row, as `work_of_row` has it
+    work: int  # work of one row, see `work_of_row`
 
 
 def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) -> BatchPlan:

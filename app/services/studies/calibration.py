@@ -9,8 +9,8 @@ from app.services.studies.plan import StudyPlan, TrainingData
 from sampler import SettingsError
 from sampler.studies.folds import FOLDS, folds_of
 
-SCORE_BYTES = 22  # stored of a row, upper bound
-MOST_ROWS = 10_000  # scored
+SCORE_BYTES = 22  # upper bound of the stored bytes per row
+MOST_ROWS = 10_000  # rows that are scored at most
 
 
 @dataclass(frozen=True)

@@ -26,9 +26,9 @@ from sampler.studies.selection import (
     Selection,
 )
 
-UNIT_SECONDS, MOST_AT_ONCE = 2.0, 10  # of a unit: its duration, and the permutations in it
+UNIT_SECONDS, MOST_AT_ONCE = 2.0, 10  # duration of a unit, and most permutations in one
 MAX_SHARES = 500_000  # permutations times features
-SHARE_BYTES = 22  # stored, upper bound
+SHARE_BYTES = 22  # upper bound of the stored bytes per share
 _CHECKED: dict[str, Setting] = {"permutations": PERMUTATIONS, "level": LEVEL, "seed": SETTINGS["seed"]}
 
 

@@ -21,7 +21,7 @@ from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of
 
 MAX_CANDIDATES = 50
 MAX_SCORES = 500_000  # candidates times rows
-SCORE_BYTES = 60  # stored of a row under a candidate, upper bound
+SCORE_BYTES = 60  # upper bound of the stored bytes per row and candidate
 OF_DATA = ("family", "method")  # the model's, for all candidates
 Candidates = str | Sequence[Mapping[str, Any]]
 

@@ -18,7 +18,7 @@ from app.store.tables import (
     Unit,
 )
 
-OUTCOME_BYTES = 160  # of an outcome besides its row's values, about
+OUTCOME_BYTES = 160  # approximate size of an outcome besides its row's values
 
 
 def hold(session: Session, owner: str) -> None:

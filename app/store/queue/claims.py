@@ -45,8 +45,8 @@ class Claim:
     lease_seconds: float
     num_draws: int  # kept and stored so far
     created_at: datetime
-    prediction_id: str | None = None  # of a unit of a background prediction
-    study_id: str | None = None  # of a unit of a study
+    prediction_id: str | None = None  # set if the unit belongs to a background prediction
+    study_id: str | None = None  # set if the unit belongs to a study
     recovered: bool = False  # taken over from a lost worker
 
 

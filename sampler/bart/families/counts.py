@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 LOG_SD = 2.0  # prior sd of the log rate times k
 ZERO_SD = 1.5  # prior sd of that forest
 ZERO_MOVES = {"grow": 0.5, "prune": 0.5, "rule": 0.1}
-DISPERSION_STEPS = 2  # of the random walk, in a sweep
+DISPERSION_STEPS = 2  # steps of the random walk in a sweep
 FIRST_DISPERSION = 1.0
 
 

@@ -41,7 +41,7 @@ class Gaussian(Likelihood):
         self.outcome = self._make_outcome(training, len(self.scalar_names))
         self.scalars = self.outcome.scalars
         self.models = make_models(training, self.plans)
-        self._noise = self.models[0].noise  # of all of them
+        self._noise = self.models[0].noise  # the models share one array
         noise = NOISES[training.settings.noise]
         self._row_noise = None
         if noise.weighs_rows:

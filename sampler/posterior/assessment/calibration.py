@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 2_000  # used for calibration
 MAX_SHOWN = 500  # reported one by one
-LEVEL = 0.9  # of the intervals reported
+LEVEL = 0.9  # level of the intervals reported row by row
 LEVELS = (*(round(0.05 * i, 2) for i in range(1, 20)), 0.99)
-BINS = 10  # of predicted probabilities
+BINS = 10  # bins of predicted probabilities
 BATCH_ROWS = 500
 
 

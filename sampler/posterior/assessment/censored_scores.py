@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 MOST_PAIRED = 10_000  # rows whose pairs are counted
 BRIER_TIMES, BRIER_RANGE = 30, (0.1, 0.9)  # between these quantiles of the times of events
-LEAST_SHARE = 1e-3  # of rows not yet censored, by which squares are divided
+LEAST_SHARE = 1e-3  # smallest share of rows not yet censored, by which squares are divided
 BINS = 10
 FEWEST_EVENTS = 2
 

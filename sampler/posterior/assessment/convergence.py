@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 POINTS = 12
-ROWS = 50  # of the reference rows, evenly spaced: half a millisecond for each figure and point
+ROWS = 50  # evenly spaced reference rows: each figure and point takes half a millisecond
 FEWEST_RANKED = 20  # draws of each chain that are kept however strongly they are correlated
 
 

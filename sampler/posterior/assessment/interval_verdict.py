@@ -29,21 +29,21 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LEVEL = 0.9  # of the intervals that are counted by groups
+LEVEL = 0.9  # level of the intervals whose coverage is counted by group
 LEVELS = (0.5, 0.8, LEVEL, 0.95)
 FEWEST_ROWS = 40  # ten in a quarter
-CHANCE = 0.005  # of a false alarm, for either test
+CHANCE = 0.005  # probability of a false alarm, for either test
 LEAST_GAP = 0.03  # smallest reported difference between claimed and observed shares
 SHOWN = 10  # features whose quarters are given: those that differ most
-NAMED = 3  # of them in reasons
+NAMED = 3  # features named in reasons
 
 
 @dataclass(frozen=True)
 class Groups:
     """Rows in up to four groups of about equal size, by one quantity."""
 
-    name: str | None  # of the feature; None for the prediction
-    number: NDArray[np.intp]  # of each row's group, -1 for none
+    name: str | None  # name of the feature; None for the prediction
+    number: NDArray[np.intp]  # number of each row's group, -1 for none
     edges: list[float]  # between neighbouring groups
     show: Callable[[float], str]
 
@@ -122,7 +122,7 @@ def interval_verdict(
         ``high`` (None: open), ``rows`` and the shares inside 90% intervals
 
     """
-    level = np.abs(2.0 * below - 1.0)  # of the smallest central interval that holds the outcome
+    level = np.abs(2.0 * below - 1.0)  # level of the smallest central interval that contains the outcome
     count = len(level)
     overall = [_share(each, int(np.count_nonzero(level <= each)), count) for each in LEVELS]
     report: dict[str, Any] = {"level": LEVEL, "rows": count, "overall": overall}

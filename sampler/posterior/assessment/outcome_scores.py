@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Marks = NDArray[np.bool_]
 
-LEVELS = (0.5, 0.9)  # of the intervals that are watched
+LEVELS = (0.5, 0.9)  # levels of the intervals that are monitored
 BATCH_ROWS = 500
 FLOOR = -1e4  # smallest log score of a row, so that sums stay finite
 

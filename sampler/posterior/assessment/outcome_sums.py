@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from sampler.posterior.assessment.outcome_scores import OutcomeScores
 
-BINS = 10  # of the probability integral transform
+BINS = 10  # bins of the probability integral transform
 FIRST_MONDAY = date(1970, 1, 5)
 CENTRAL = 1.959964  # sds of a normal's central 95%
 

@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ALPHA = 0.01  # of a false alarm about a model, ever
+ALPHA = 0.01  # probability of a false alarm in the whole life of a model
 FEWEST_ROWS = 30
-POINTS = 24  # of the average over shares
+POINTS = 24  # points of the average over shares
 WatchVerdict = Literal["holds", "too_few", "no_longer_hold"]
 VERDICTS: tuple[WatchVerdict, ...] = ("holds", "too_few", "no_longer_hold")
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 LEVELS = (0.5, 0.8, 0.9, 0.95)
-QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # of the pinball losses
+QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)  # levels of the pinball losses
 BATCH_ROWS = 2_000  # predicted at once: 16 MB for 1,000 draws
 TINY = 1e-12  # smallest probability used in the log loss
 

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
     from sampler.storage.model_header import Header
 
-MOST_ROWS = 30  # of a table
+MOST_ROWS = 30  # rows of a table
 MOST_EFFECTS = 4  # features whose effects are shown
-POINTS = 5  # of an effect's table
-LEVEL = 0.9  # of all intervals
+POINTS = 5  # points in an effect's table
+LEVEL = 0.9  # level of all intervals
 MAX_WORK = 2e9  # tree evaluations for one effect: a fifth of a second of a core
 SCORES = {
     "rmse": "Root mean square error of the posterior mean",

@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-MOST_POINTS = 500  # of a trace, and rows of a chart
-MOST_CLASSES = 8  # of one chart: those that change most
+MOST_POINTS = 500  # points of a trace, and rows of a chart
+MOST_CLASSES = 8  # classes in one chart: those that change most
 DASHED: Any = (0, (4, 3))
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 MOST_REASONS = 12  # features of a chart; the others are one bar, or left out
-HALF_HEIGHT = 0.35  # of a feature's swarm, where 1 is the distance of two features
-BINS = 60  # of the values, by which points of a swarm are put side by side
+HALF_HEIGHT = 0.35  # half the height of a feature's swarm; neighbouring features are 1 apart
+BINS = 60  # bins of the values: points of a swarm in one bin are put side by side
 
 
 @chart

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
     from sampler.posterior.prediction import Prediction
 
-SHOWN_ROWS = 20  # of a prediction's card
-SHOWN_FEATURES = 30  # of other cards
+SHOWN_ROWS = 20  # rows in a prediction's card
+SHOWN_FEATURES = 30  # features in other cards
 ACCENT = "#0b6b72"
 COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
 

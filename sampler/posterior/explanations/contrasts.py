@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 FEWEST_ALIKE = 10  # fewest training rows with a setting for which others can be compared with them
 NEAR = 0.1  # a number is near a setting if at most this share of the cut points lies between
-USUAL_SHARE = 0.05  # of rows that are unlike the others by chance
+USUAL_SHARE = 0.05  # share of rows that are unlike the others by chance
 MOST_GROUPS = 50
 
 

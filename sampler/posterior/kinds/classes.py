@@ -55,7 +55,7 @@ class ClassesPosterior(FiguresPosterior):
         features = len(header.grid.cuts)
         others = [Ensemble([draws.forests[name] for draws in chains], features) for name in names]
         self._of_classes = [self._ensemble, *others]
-        self.own_work = 500 * self.width  # of exponentials
+        self.own_work = 500 * self.width  # work of the exponentials, see `own_work`
         self._lines = None if header.linear is None else self._read_lines(header.linear, chains)
         if self._lines:
             self.own_work += self.width * (LINE + TERM * len(self._lines[0].terms.column))

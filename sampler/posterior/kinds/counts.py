@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 ZEROS = "zeros"  # the forest of structural zeros
 LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))
-MOST_TERMS = 2000  # of a score's sum over counts
+MOST_TERMS = 2000  # terms in a score's sum over counts
 LARGEST_RATE = 1e150
 # Cost of a bound, in trees: of small counts, whose probabilities are added up, and of large ones, searched.
 SMALL_MEAN, SMALL_BOUND, LARGE_BOUND = 50.0, 400, 25_000
@@ -223,7 +223,7 @@ class CountsPosterior(FiguresPosterior):
             self._dispersion = np.concatenate([draws.scalars["dispersion"] for draws in chains])
             if not np.all(np.isfinite(self._dispersion) & (self._dispersion > 0)):
                 raise PackedError("the draws of the dispersion are not all positive numbers")
-        self.own_work = 300  # of exponentials, and of probabilities of structural zeros
+        self.own_work = 300  # work of exponentials, and of probabilities of structural zeros
 
     @property
     def sigma(self) -> None:

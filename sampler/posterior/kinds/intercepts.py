@@ -34,10 +34,10 @@ INCLUDED = {  # what answers include, by the kind of interval
     "standard deviation",
     "calibrated": "a new outcome in its group, as covered for held-out rows",
 }
-MOST_RHAT = 1.2  # of a standard deviation, above which the summary says so
-MOST_STEPS = 1 << 30  # of a sum of trees, to which int32 intercepts of four columns can be added
+MOST_RHAT = 1.2  # largest R-hat of a standard deviation that the summary does not mention
+MOST_STEPS = 1 << 30  # largest sum of trees to which int32 intercepts of four columns can be added
 FIGURES = ("mean", "sd", "lower", "upper")
-LARGEST = 1e150  # of a standard deviation, in units of y: its square is still finite
+LARGEST = 1e150  # largest standard deviation, in units of y: its square is still finite
 
 
 def figures_of(sd: Floats) -> dict[str, float | None]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FOREST = "precision"
-STEP = 2.0**-20  # of log precisions
+STEP = 2.0**-20  # grid step of log precisions
 
 
 class NoiseByRowPosterior(Posterior):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-LARGEST = 1e150  # of a slope, in units of y: its square is still finite
+LARGEST = 1e150  # largest slope, in units of y: its square is still finite
 
 
 class LinearDistance(NamedTuple):

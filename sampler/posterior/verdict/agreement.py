@@ -50,7 +50,7 @@ class VerdictLimits:
         return VerdictLimits(rhat, self.error, sigma_rhat)
 
 
-LIMITS: dict[Verdict, VerdictLimits] = {  # of four chains
+LIMITS: dict[Verdict, VerdictLimits] = {  # limits for four chains
     "converged": VerdictLimits(1.05, 0.1, 1.05),
     "approximate": VerdictLimits(1.10, 0.2, 1.20),
 }

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 Verdict = Literal["converged", "approximate", "not_converged"]
 VERDICTS: tuple[Verdict, ...] = ("converged", "approximate", "not_converged")
-PRIOR_SHARE = 0.25  # of sigma^2, above which the prior's part is reported
+PRIOR_SHARE = 0.25  # share of sigma^2 due to the prior above which it is reported
 
 ReasonCode = Literal[
     "limits_met",

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LOG_2PI = float(np.log(2 * np.pi))
 GRID = np.array(DEGREE_GRID)
-CELLS = 64  # of the table, in a unit of t
+CELLS = 64  # cells of the table per unit of t
 REACH = 40  # largest t in the table; the law's own function serves beyond
 
 
