@@ -309,7 +309,7 @@ def get_outcomes(model_id: str, session: Reading, owner: Owner) -> OutcomesView:
 @router.delete("/{model_id}/outcomes", status_code=204, responses=responses())
 @needs(TRAIN)
 def delete_outcomes(model_id: str, session: Deleting, owner: Owner) -> None:
-    """Delete all outcomes of a model; the watch begins anew, its calibration stays."""
+    """Delete all outcomes of a model; monitoring starts afresh, and its calibration stays."""
     reports.delete(session, owner, model_id)
 
 
@@ -329,7 +329,7 @@ def recalibrate_by_outcomes(
 ) -> Response:
     """Calibrate a model's intervals by its outcomes: `interval=calibrated` then answers accordingly.
 
-    Its draws and other answers stay as they are; the watch begins anew with the outcomes that follow.
+    Its draws and other answers stay as they are; monitoring starts afresh with the outcomes that follow.
     """
 
     def make() -> StoredResponse:

@@ -1,4 +1,4 @@
-"""Line for places that owners share: whose turn is next."""
+"""Queue for places that owners share: decides whose turn is next."""
 
 from collections import Counter, deque
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ class Waiting(Generic[E]):
 class FairLine(Generic[E]):
     """Places, and the work that waits for one; the caller sees to it that one call at a time is made.
 
-    A free place goes to the owner with the fewest, among equals to the one whose last turn is longest ago.
+    A free place goes to the owner with the fewest; among equals, to the one whose last turn was longest ago.
 
     Attributes
     ----------

@@ -163,7 +163,7 @@ class Chain(MarkovChain):
     def _sweep(self, stop: int) -> tuple[int, int]:
         """Iterate up to `stop` or until room is needed; return iterations done so far and the need.
 
-        One call does as many as are of one kind with nothing to draw between them.
+        One call does all successive iterations of one kind between which nothing else is drawn.
         """
         particles, hyper = self._particles, self._hyper
         stop = self._temper(stop)

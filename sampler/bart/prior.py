@@ -249,7 +249,7 @@ def _is_used(name: str, entries: Mapping[str, Any]) -> bool:
 
 
 def weight_warnings(training: Training, _schema: Schema) -> list[str]:
-    """Warn of weights too small beside the largest: sums of trees add weights up as whole numbers."""
+    """Warn about weights far smaller than the largest: sums of trees add them up as whole numbers."""
     if not training.unweighed.any():
         return []
     assert training.weights is not None

@@ -39,7 +39,7 @@ class ForestPlan:
 
 
 def make_data(training: Training) -> Data:
-    """Coded rows and what is known of each column."""
+    """Coded rows, and facts about each column."""
     codes = training.codes
     present = [column[column != 255] for column in codes]
     low = np.array([column.min(initial=255) for column in present], np.int64)

@@ -226,7 +226,7 @@ def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:
 
 
 def check_length(raw: RawColumn, num_rows: int) -> None:
-    """Raise DataError where a column has no row, or not as many as the table."""
+    """Raise DataError where a column is empty, or has another length than the table."""
     if len(raw) == 0 or num_rows == 0:
         raise DataError("there are no rows")
     if len(raw) != num_rows:

@@ -136,7 +136,7 @@ class Lines(NamedTuple):
 
 
 def have_places(largest: float) -> bool:
-    """Tell whether draws of f at most so many steps from the offset can be rounded to places of int32."""
+    """Tell whether draws of f can be rounded to int32 places, given the most steps from the offset."""
     return largest * FINER < FARTHEST_PLACE
 
 

@@ -1,4 +1,4 @@
-"""The posterior of a fit: its draws with all that can be asked of them, and model files."""
+"""The posterior of a fit: its draws, everything computed from them, and model files."""
 
 from __future__ import annotations
 

@@ -80,7 +80,7 @@ class PosteriorDraws(ValuesAtRows):
 
     @property
     def usual_interval(self) -> IntervalKind:
-        """The kind of interval that `predict` gives unless asked for another."""
+        """The kind of interval that `predict` gives by default."""
         return "predictive" if self.classes is None else "credible"
 
     def predict(
@@ -206,7 +206,7 @@ class PosteriorDraws(ValuesAtRows):
     def _row_blocks(self, coded: Coded, draws: int, *, plain: bool) -> Iterator[tuple[Rows, bool]]:
         """Yield blocks of rows to evaluate at once, and whether f is a whole number of steps at each.
 
-        It is, where `plain`, but at rows of new groups, whose intercepts are unknown.
+        With `plain` it is, except at rows of new groups, whose intercepts are unknown.
         """
         room = max(16, MAX_CELLS // draws)
         if self._intercepts is None or not plain:
@@ -345,13 +345,13 @@ class PosteriorDraws(ValuesAtRows):
 
     @property
     def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks unless asked for another."""
+        """The loss by which `importance` ranks by default."""
         alike = self._degrees is None and self._transform is None and not self.noise_differs
         alike = alike and not self.censoring
         return "rmse" if self.classes is None and alike else "log_loss"
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
-        """Return what SHAP values add up to, in words, and the sums of trees whose values it is, by class."""
+        """Return the figure that SHAP values add up to, in words, and its sums of trees, by class."""
         draws = concatenate(self.chains())
         forest = ForestToExplain(
             draws, draws.leaf.astype(np.float64) * self._step, self._offset, self._slopes

@@ -81,7 +81,7 @@ class Prediction:
     def to_pandas(self) -> Any:
         """Return a data frame [row] with ``mean``, ``sd``, ``lower_90``, ``upper_90`` .. and ``interval``.
 
-        Of more than two classes there are columns for each: ``mean_setosa``. Prediction sets have a column of
+        With more than two classes each has its columns: ``mean_setosa``. Prediction sets have a column of
         booleans for each class: ``set_90_setosa``.
         """
         return to_pandas(prediction_columns(self))

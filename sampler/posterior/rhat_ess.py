@@ -74,7 +74,8 @@ def mcse_quantile(x: Floats, level: float) -> Floats:
 def reproducibility(x: Floats) -> Floats:
     """Compute the standard error of the pooled mean that the chains' own means show; NaN of one chain.
 
-    It is their sd / root of the chains, whatever the draws within say: what other seeds would change.
+    It is their sd divided by the root of their number, whatever the draws within chains say: how far other
+    seeds would move the mean.
     """
     chains = x.shape[1]
     if chains == 1:

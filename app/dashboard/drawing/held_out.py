@@ -77,7 +77,7 @@ def probabilities(rows: Mapping[str, Any], classes: Sequence[str], look: ChartSt
 def several(rows: Mapping[str, Any], classes: Sequence[str], look: ChartStyle) -> bytes:
     """Draw for more than two classes the probability given to each row's own class, one line per class.
 
-    A row whose own class was not the most probable one stands out.
+    Rows whose actual class was not the most probable one stand out.
     """
     actual, mean = np.array(rows["actual"], int), np.array(rows["mean"], float)
     right = actual == np.array(rows["predicted"], int)

@@ -90,7 +90,7 @@ def list_models(
 
 
 def _orders(sort: str | None, order: str | None) -> dict[str, tuple[str, str]]:
-    """Return for each column the order that its heading asks for, and its present `aria-sort`."""
+    """Return for each column the order that its heading requests, and its present `aria-sort`."""
     orders = {}
     for name in comparison.ORDERS:
         down = name in comparison.LARGEST_FIRST

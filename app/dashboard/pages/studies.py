@@ -91,7 +91,7 @@ def calibrate(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
 @router.get("/studies/{study_id}")
 @needs(READ)
 def show(request: Request, session: Reading, owner: Owner, study_id: str) -> Response:
-    """Show the part of the page alone, as its script asks for it until the study has ended."""
+    """Show only the part of the page that its script reloads until the study has ended."""
     study = stored.view(session, owner, study_id)
     model = models.view(session, owner, study.model_id)
     known: dict[str, Any] = {study.kind: study, "model": model}

@@ -102,7 +102,7 @@ def _contrast(
     lines: Sequence[tuple[str, ...]],
     by: str,
 ) -> Frame:
-    """Compute the contrast that is asked for, of the most important feature if none is."""
+    """Compute the requested contrast; without a request, that of the most important feature."""
     ranked = importance.importance(predictor, owner, model_id, 0.9)
     names = [each.name for each in (ranked.permutation or ranked).features]
     dataset = frame["dataset"]

@@ -26,7 +26,7 @@ MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
 
 
 def converged_rhat(chains: int) -> float:
-    """Return the largest R-hat of f that counts as converged, of so many chains."""
+    """Return the largest R-hat of f that counts as converged with that number of chains."""
     return LIMITS["converged"].of(chains).rhat
 
 

@@ -111,7 +111,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
 
 
 def may_have_line(settings: Mapping[str, Any], rows: int, columns: int) -> bool:
-    """Tell whether a linear part may stand beside the trees of such rows."""
+    """Tell whether a fit to such rows may have a linear part."""
     linear = settings.get("linear") or False
     return linear is True or (linear == "auto" and columns <= MOST_TERMS and rows * columns <= MOST_CELLS)
 

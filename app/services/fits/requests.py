@@ -67,9 +67,9 @@ def like(
 ) -> FitRequest:
     """Return the request for a fit with the settings of another model, except its holdout and its name.
 
-    It is calibrated as the other, by held-out rows only where there are any. With settings that a tuning
-    chose (`tuned`) it has these, and of the other model the lengths of chains, the seed and the holdout; with
-    `changes` these settings are others, and the holdout stays.
+    It is calibrated like the other, by held-out rows only if there are any. `tuned`, settings that a tuning
+    chose, replace all but the lengths of chains, the seed and the holdout; `changes` replace single settings
+    and keep the holdout.
 
     Raises
     ------

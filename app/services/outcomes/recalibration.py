@@ -35,7 +35,7 @@ class Recalibration:
 
 
 def recalibrate(session: Session, owner: str, name: str, since: date | None = None) -> Recalibration:
-    """Calibrate a model's intervals, or prediction sets, by its outcomes; the watch begins anew.
+    """Calibrate a model's intervals, or prediction sets, by its outcomes; monitoring starts afresh.
 
     Parameters
     ----------

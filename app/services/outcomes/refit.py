@@ -1,4 +1,4 @@
-"""A model's dataset with the rows whose outcomes became known appended, to fit again to."""
+"""A new fit to a model's dataset, with the rows appended whose outcomes became known."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager

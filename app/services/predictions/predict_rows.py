@@ -75,9 +75,9 @@ class Predictor(Posteriors):
         self.max_work = max_work
 
     def at_hand(self, owner: str, model: str, request: PredictRequest) -> LoadedModel | None:
-        """Return a model whose answer takes about a millisecond and waits for nothing; else None.
+        """Return the model if its answer takes about a millisecond and waits for nothing, else None.
 
-        To hand such work to a thread, and its answer back, takes as long as the work. The rows are few, the
+        Handing such work to a thread, and its answer back, takes as long as the work. The rows are few, the
         posterior is in memory, and the database is SQLite, whose readers wait for nobody.
         """
         rows = request.rows

@@ -1,6 +1,6 @@
 """Background jobs of models, predictions and studies: queries, and the end of their units.
 
-`app.store.queue.lifecycle` is the same for fits, and knows which of them a unit belongs to.
+`app.store.queue.lifecycle` does this for fits, and finds out which of them a unit belongs to.
 """
 
 from collections.abc import Callable, Iterable

@@ -133,7 +133,7 @@ def finish_chain(session: Session, claim: Claim, slice_: Slice) -> None:
 
 
 def finish_early(session: Session, claim: Claim) -> None:
-    """End a chain whose model's time is over; its last slice is already stored."""
+    """End a chain because its model's time is up; its last slice is already stored."""
     _fenced(session, claim, state=DONE, lease_until=None, rate=None)
     num_draws = session.scalar(select(Unit.num_draws).where(Unit.id == claim.unit_id))
     events.append(session, claim.model_id, "chain_finished", {"chain": claim.ordinal, "draws": num_draws})

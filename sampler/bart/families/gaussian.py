@@ -55,7 +55,7 @@ class Gaussian(Likelihood):
 
     @property
     def alone(self) -> bool:
-        """Whether nothing stands beside the forests of the mean."""
+        """Whether there is nothing besides the forests of the mean."""
         return not (self._row_noise or self._slopes or self._intercepts)
 
     @staticmethod

@@ -70,7 +70,7 @@ class Likelihood(ABC):
         """Keep what a draw has besides trees and scalars."""
 
     def take(self, sigma: Floats) -> dict[str, Draws]:  # noqa: ARG002
-        """Hand over what was kept since the last take beside draws with that sigma, as forests by name."""
+        """Hand over, as forests by name, what was kept with the draws of that sigma since the last call."""
         return {}
 
     def run(

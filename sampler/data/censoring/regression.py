@@ -31,7 +31,7 @@ def log_normal_between(low: Floats, high: Floats) -> Floats:
 def expect(limits: Floats, line: Floats, sigma: float) -> tuple[Floats, Floats]:
     """Compute means and variances of Normal(line, sigma^2) between limits [2, n], both float64 [n].
 
-    Rows whose limits are equal have that mean and variance 0.
+    Rows whose limits are equal have them as mean, and variance 0.
     """
     low, high = (limits - line) / sigma
     log_share = log_normal_between(low, high)

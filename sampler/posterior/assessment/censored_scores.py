@@ -42,7 +42,7 @@ def steps_at(steps: tuple[Floats, Floats], times: Floats, *, before: bool = Fals
 
 
 def concordance(times: Floats, events: Flags, predicted: Floats) -> float | None:
-    """Compute Harrell's C: the share of comparable pairs whose predicted times have the order of their own.
+    """Compute Harrell's C: the share of comparable pairs whose predicted times are in the right order.
 
     A pair is comparable where the shorter time is that of an event; ties of predictions count a half. At
     most 10,000 rows are used, evenly spaced. None where no pair is comparable.

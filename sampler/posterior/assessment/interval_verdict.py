@@ -50,7 +50,7 @@ class Groups:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Coverage by groups: as many rows, and as many inside, as `rows` and `inside` say [group]."""
+    """Coverage by group: numbers of rows and of rows inside, `rows` and `inside` [group]."""
 
     groups: Groups
     rows: NDArray[np.int64]

@@ -58,7 +58,7 @@ class LabelledRows:
     def read(cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None) -> LabelledRows:
         """Check and encode rows; raise DataError, and SettingsError for weights with classes.
 
-        Of a model of censored outcomes, X has the columns that tell of them too.
+        For a model of censored outcomes, X also needs the columns of events or limits.
         """
         if weights is not None and not FAMILIES[posterior.family].weights:
             noun = "counts" if posterior.classes is None else "classes"

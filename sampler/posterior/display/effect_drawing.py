@@ -34,7 +34,7 @@ def by_effect(grid: Sequence[Any], kind: str, mean: Floats) -> list[int]:
 
 
 def draw_curve(axes: Any, grid: Sequence[Any], kind: str, curve: Any, beside: float) -> None:
-    """Draw a curve with its interval; of levels a point each, moved by `beside`."""
+    """Draw a curve with its interval; for levels a point each, shifted by `beside`."""
     mean, lower, upper, colour, label = curve
     name = None if label is None else short(label)
     at = places_of(grid, kind)

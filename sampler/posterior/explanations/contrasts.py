@@ -309,7 +309,7 @@ def _groups(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bo
 
 
 def _rows_near(header: Header, setting: Mapping[str, Any]) -> NDArray[np.bool_]:
-    """Mark the training rows kept with the model whose values are those of the setting, or near."""
+    """Mark the training rows kept with the model whose values equal those of the setting or are near."""
     near = np.ones(header.reference.shape[1], bool)
     for name, value in setting.items():
         index = _index(header, name)

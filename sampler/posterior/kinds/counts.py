@@ -302,7 +302,7 @@ class CountsPosterior(FiguresPosterior):
 
     @property
     def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks unless asked for another."""
+        """The loss by which `importance` ranks by default."""
         return "log_loss"
 
     def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:

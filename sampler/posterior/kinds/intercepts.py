@@ -243,7 +243,7 @@ class InterceptDraws:
         scale: str,
         schema: Schema,
     ) -> list[GroupEffects]:
-        """Summarise the effects of each column over the chosen draws, as many of each chain.
+        """Summarise the effects of each column over the chosen draws, of which each chain has equally many.
 
         `sigma` is the noise sd of these draws, float64 [draw]; `scale` says what intercepts are in units of.
         """

@@ -111,7 +111,7 @@ class TreePosterior(FiguresPosterior):
 
     @property
     def usual_loss(self) -> Loss:
-        """The loss by which `importance` ranks unless asked for another."""
+        """The loss by which `importance` ranks by default."""
         return "log_loss" if self.width > 1 else super().usual_loss
 
     def bound_work(self, coded: Coded | None = None) -> float:  # noqa: ARG002
@@ -125,7 +125,7 @@ class TreePosterior(FiguresPosterior):
         return (noise**2) @ share, noise_mixture(f, noise, share, tails)
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
-        """Return what SHAP values add up to, in words, and the tree whose values it is, by class."""
+        """Return the figure that SHAP values add up to, in words, and the tree that gives it, by class."""
         draws = concatenate(self.chains())
         assert draws.value is not None
         is_leaf = draws.feature == LEAF
