@@ -80,7 +80,7 @@ class Results:
         self, kind: str, name: str, method: str, fitted: Callable[[dict[str, Any], int], Run]
     ) -> list[Run]:
         """Return the fits of one cell, after running those that are requested and missing."""
-        options = paper.asked(method, name, self._asked.search)
+        options = paper.settings_of(method, name, self._asked.search)
         search = self._asked.search if method == "dcc-tree" else ""
         whose = "authors" if kind == "one" and self._asked.authors is not None else kind
         results = []

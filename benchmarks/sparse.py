@@ -21,7 +21,7 @@ def friedman(num_rows, num_columns, seed):
     return X, y + rng.normal(size=num_rows)
 
 
-def found(num_rows, num_columns, seed, num_trees, *, sparse):
+def count_recovered(num_rows, num_columns, seed, num_trees, *, sparse):
     """Return the number of the five among the five largest proportions, and seconds."""
     X, y = friedman(num_rows, num_columns, seed)
     start = time.process_time()
@@ -45,7 +45,7 @@ def main():
     for num_rows in options.rows:
         for sparse in (name == "sparse" for name in options.priors):
             rows = [
-                found(num_rows, options.columns, seed, options.trees, sparse=sparse)
+                count_recovered(num_rows, options.columns, seed, options.trees, sparse=sparse)
                 for seed in range(1, options.seeds + 1)
             ]
             hits, seconds = zip(*rows, strict=True)

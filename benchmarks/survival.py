@@ -68,7 +68,7 @@ def run(name: str, rows: int, seed: int) -> None:
     at = censored_scores.brier_times(y[test], seen)
     print(f"{name}: {len(train)} rows, {len(test)} judged, {1 - event.mean():.0%} censored")
 
-    def told(
+    def report(
         method: str, survival: np.ndarray, order: np.ndarray | None, seconds: float, more: str = ""
     ) -> None:
         brier = censored_scores.brier(y[test], seen, at, survival).mean()
@@ -76,9 +76,9 @@ def run(name: str, rows: int, seed: int) -> None:
         print(f"  {method:16} Brier {brier:.4f}  C {c}  {seconds:5.1f} s{more}", flush=True)
 
     curve = censored_scores.steps_at(censored_scores.kaplan_meier(y[train], event[train] == 1), at)
-    told("Kaplan-Meier", np.broadcast_to(curve, (len(test), len(at))), None, 0.0)
+    report("Kaplan-Meier", np.broadcast_to(curve, (len(test), len(at))), None, 0.0)
     start = time.perf_counter()
-    told(
+    report(
         "survival forest",
         *forest(X.iloc[train], y[train], event[train], X.iloc[test], at),
         time.perf_counter() - start,
@@ -95,7 +95,7 @@ def run(name: str, rows: int, seed: int) -> None:
         covered = next(each["coverage"] for each in scores["coverage"] if each["level"] == 0.9)
         more = f"  D-calibration p {scores['d_calibration']['p']:.3f}  90% intervals {covered:.3f}"
         curves = posterior.law(posterior.encode(X.iloc[test])).above(at)
-        told(f"noise {noise}", curves, f.mean(axis=(0, 1)), seconds, more)
+        report(f"noise {noise}", curves, f.mean(axis=(0, 1)), seconds, more)
 
 
 def main() -> None:

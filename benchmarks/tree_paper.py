@@ -138,7 +138,7 @@ class Classes:
     y: NDArray[np.int64]
 
 
-def asked(method: str, name: str, search: str = "default") -> dict[str, Any]:
+def settings_of(method: str, name: str, search: str = "default") -> dict[str, Any]:
     """Return the settings of a method on a data set that differ from its defaults."""
     if method not in SOFT:
         return {"method": method}

@@ -95,7 +95,7 @@ def _route(method: str, path: str, route: dict[str, Any], schemas: dict[str, Any
     if parameters:
         lines.append("| parameter | in | type | |\n| --- | --- | --- | --- |")
         lines += [
-            f"| `{p['name']}` | {p['in']} | {_type(p['schema'])} | {_said(p, p['schema'])} |"
+            f"| `{p['name']}` | {p['in']} | {_type(p['schema'])} | {_description(p, p['schema'])} |"
             for p in parameters
         ]
         lines.append("")
@@ -125,7 +125,8 @@ def _fields(schema: dict[str, Any], schemas: dict[str, Any]) -> list[str]:
         return []
     needed = set(schema.get("required", []))
     rows = [
-        f"| `{name}`{'' if name in needed else ' (optional)'} | {_type(field)} | {_said(field, field)} |"
+        f"| `{name}`{'' if name in needed else ' (optional)'} | {_type(field)} "
+        f"| {_description(field, field)} |"
         for name, field in schema["properties"].items()
     ]
     return ["| field | type | |", "| --- | --- | --- |", *rows, ""]
@@ -144,7 +145,7 @@ def _type(schema: dict[str, Any]) -> str:
     return str(schema.get("format") or schema.get("type", "any"))
 
 
-def _said(*sources: dict[str, Any]) -> str:
+def _description(*sources: dict[str, Any]) -> str:
     text = next((source["description"] for source in sources if source.get("description")), "")
     default = sources[-1].get("default")
     words = " ".join(str(text).split()).replace("|", "\\|")

@@ -98,7 +98,7 @@ class Studio:
         return Response(drawn.svg, media_type="image/svg+xml", headers=headers)
 
 
-def _there(session: Reading, owner: Owner, model_id: str) -> None:
+def _check_model(session: Reading, owner: Owner, model_id: str) -> None:
     """Raise NotFoundError for a deleted model, whose charts may still be cached."""
     models.get(session, owner, model_id)
 
@@ -228,7 +228,7 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
 }
 
 
-@router.get("/{model_id}/charts/{name}.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/charts/{name}.svg", dependencies=[Depends(_check_model)])
 @needs(READ)
 async def chart(
     request: Request,
@@ -250,7 +250,7 @@ async def chart(
     )
 
 
-@router.get("/{model_id}/dependence.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/dependence.svg", dependencies=[Depends(_check_model)])
 @needs(PREDICT)
 async def dependence(
     request: Request,
@@ -280,7 +280,7 @@ async def dependence(
     return await studio.answer(_key(request, owner), gate, find, paint)
 
 
-@router.get("/{model_id}/accumulated.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/accumulated.svg", dependencies=[Depends(_check_model)])
 @needs(PREDICT)
 async def accumulated(
     request: Request,
@@ -307,7 +307,7 @@ async def accumulated(
     return await studio.answer(_key(request, owner), gate, find, paint)
 
 
-@router.get("/{model_id}/reasons.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/reasons.svg", dependencies=[Depends(_check_model)])
 @needs(PREDICT)
 async def reasons_of_rows(
     request: Request,
@@ -329,7 +329,7 @@ async def reasons_of_rows(
     return await studio.answer(_key(request, owner), gate, find, paint)
 
 
-@router.get("/{model_id}/density.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/density.svg", dependencies=[Depends(_check_model)])
 @needs(PREDICT)
 async def density(
     request: Request,
@@ -353,7 +353,7 @@ async def density(
     return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
 
 
-@router.get("/{model_id}/survival.svg", dependencies=[Depends(_there)])
+@router.get("/{model_id}/survival.svg", dependencies=[Depends(_check_model)])
 @needs(PREDICT)
 async def survival_curve(
     request: Request,

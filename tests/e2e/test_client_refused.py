@@ -67,18 +67,18 @@ def stubborn(script: list[Callable[[], Answer] | None]) -> Iterator[tuple[str, l
         thread.join()
 
 
-def said(status: int, document: dict, **headers: str) -> Callable[[], Answer]:
+def responding(status: int, document: dict, **headers: str) -> Callable[[], Answer]:
     named = {name.replace("_", "-"): value for name, value in headers.items()}
     return lambda: (status, {"Content-Type": "application/json"} | named, json.dumps(document).encode())
 
 
-BUSY = said(503, {"type": "/problems/busy", "title": "Busy", "detail": "later"}, Retry_After="0")
+BUSY = responding(503, {"type": "/problems/busy", "title": "Busy", "detail": "later"}, Retry_After="0")
 
 
 def test_busy_and_limited_services_are_asked_again():
     """503 and 429 are retried after Retry-After with the whole body, for any call."""
-    limited = said(429, {"title": "Too many"}, Retry_After="0")
-    with stubborn([BUSY, limited, said(201, DATASET)]) as (url, seen), Client(url) as client:
+    limited = responding(429, {"title": "Too many"}, Retry_After="0")
+    with stubborn([BUSY, limited, responding(201, DATASET)]) as (url, seen), Client(url) as client:
         assert client.upload(CARS).id == "d"
 
     assert len(seen) == 3
@@ -92,7 +92,7 @@ def test_repetition_ends():
             client.dataset("d")
         assert len(seen) == 3
         assert refused.value.retry_after == 0
-    patient = said(503, {"detail": "later"}, Retry_After="3600")
+    patient = responding(503, {"detail": "later"}, Retry_After="3600")
     with stubborn([patient]) as (url, seen), Client(url) as client:
         with pytest.raises(ProblemError):
             client.dataset("d")
@@ -101,16 +101,16 @@ def test_repetition_ends():
 
 def test_a_lost_answer_is_asked_for_again_only_where_that_is_safe():
     """A lost response is retried for reads and under an Idempotency-Key, not for an upload."""
-    with stubborn([None, said(200, DATASET)]) as (url, seen), Client(url) as client:
+    with stubborn([None, responding(200, DATASET)]) as (url, seen), Client(url) as client:
         assert client.dataset("d").id == "d"
         assert len(seen) == 2
-    with stubborn([None, said(202, MODEL)]) as (url, seen), Client(url) as client:
+    with stubborn([None, responding(202, MODEL)]) as (url, seen), Client(url) as client:
         assert client.fit("d", "y").id == "m"
         assert len({headers["Idempotency-Key"] for headers in seen}) == 1
         assert len(seen) == 2
         client.fit("d", "y")
         assert len({headers["Idempotency-Key"] for headers in seen}) == 2
-    with stubborn([None, said(201, DATASET)]) as (url, seen), Client(url) as client:
+    with stubborn([None, responding(201, DATASET)]) as (url, seen), Client(url) as client:
         with pytest.raises(NoAnswerError, match="BARTSERVE_URL"):
             client.upload(CARS)
         assert len(seen) == 1
@@ -122,14 +122,14 @@ def test_an_answer_that_breaks_off_is_asked_for_again():
     def broken():
         return 200, {"Content-Type": "application/json", "Content-Length": "999"}, b'{"id": '
 
-    with stubborn([broken, said(200, DATASET)]) as (url, seen), Client(url) as client:
+    with stubborn([broken, responding(200, DATASET)]) as (url, seen), Client(url) as client:
         assert client.dataset("d").id == "d"
     assert len(seen) == 2
-    with stubborn([broken, said(202, MODEL)]) as (url, seen), Client(url) as client:
+    with stubborn([broken, responding(202, MODEL)]) as (url, seen), Client(url) as client:
         assert client.fit("d", "y").id == "m"
     assert len({headers["Idempotency-Key"] for headers in seen}) == 1
     assert len(seen) == 2
-    with stubborn([broken, said(201, DATASET)]) as (url, seen), Client(url) as client:
+    with stubborn([broken, responding(201, DATASET)]) as (url, seen), Client(url) as client:
         with pytest.raises(NoAnswerError):
             client.upload(CARS)
         assert len(seen) == 1
@@ -137,9 +137,9 @@ def test_an_answer_that_breaks_off_is_asked_for_again():
 
 def test_a_request_in_flight_is_waited_for():
     """A 409 request-in-flight is retried until the response exists."""
-    flying = said(409, {"type": "/problems/request-in-flight", "title": "In flight"}, Retry_After="0")
-    conflict = said(409, {"type": "/problems/conflict", "title": "No"})
-    with stubborn([flying, said(202, MODEL)]) as (url, seen), Client(url) as client:
+    flying = responding(409, {"type": "/problems/request-in-flight", "title": "In flight"}, Retry_After="0")
+    conflict = responding(409, {"type": "/problems/conflict", "title": "No"})
+    with stubborn([flying, responding(202, MODEL)]) as (url, seen), Client(url) as client:
         assert client.fit("d", "y").id == "m"
         assert len(seen) == 2
     with stubborn([conflict]) as (url, seen), Client(url) as client, pytest.raises(ProblemError):

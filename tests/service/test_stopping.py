@@ -56,7 +56,7 @@ def check_ended(service, model_id):
     assert seen == [n for n in expected_looks() if n <= count]
     assert len(seen) > 1
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
-    posterior = whole(service, model_id)
+    posterior = posterior_of(service, model_id)
     assert model.settings["num_draws"] == posterior.settings["num_draws"] == posterior.num_draws
     assert [ess(posterior, n) >= model.settings["stop"]["min_ess"] for n in seen] == [
         n == count for n in seen
@@ -79,7 +79,7 @@ def expected_looks():
     return looks
 
 
-def whole(service, model_id):
+def posterior_of(service, model_id):
     with session_scope(service.engine, read_only=True) as session:
         return Posterior.from_blocks(models.header(session, model_id), draws.read(session, model_id))
 
@@ -225,14 +225,14 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
     assert model.settings["num_chains"] == len(kept) == 2
     assert "2 of 3 chains" in model.warnings[-1]
     assert model.deadline is None
-    before = whole(service, model_id)
+    before = posterior_of(service, model_id)
     count = before.num_draws + 40
     with session_scope(service.engine) as session:
         row = restarts.locked(session, OWNER, model_id)
         expected_header = with_counts(header(service, model_id), num_draws=count, num_chains=2)
         restarts.extend(session, row, 40, expected_header)
     assert service.ended(model_id, 120).state == "succeeded"
-    after = whole(service, model_id)
+    after = posterior_of(service, model_id)
     assert after.num_draws == count
     rows = before.reference
     pinned = after.predict(rows, num_draws=before.num_draws)

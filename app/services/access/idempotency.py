@@ -93,7 +93,7 @@ def once(engine: Engine, request: IdempotentRequest, make: Callable[[], StoredRe
         raise InvalidRequestError(errors=[Fault(FIELD, None, message)])
     if (stored := _find(engine, request, request.key)) is not None:
         return stored
-    with _held((id(engine), request.owner, request.route, request.key)):
+    with _marked_in_flight((id(engine), request.owner, request.route, request.key)):
         # Checked again: the previous holder of the key may have stored its response.
         return _find(engine, request, request.key) or make()
 
@@ -110,7 +110,7 @@ def _find(engine: Engine, request: IdempotentRequest, key: str) -> StoredRespons
 
 
 @contextmanager
-def _held(key: tuple[int, str, str, str]) -> Iterator[None]:
+def _marked_in_flight(key: tuple[int, str, str, str]) -> Iterator[None]:
     with _lock:
         if key in _in_flight:
             raise _in_flight_error()

@@ -137,7 +137,7 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     """
     begun = _locked(session, owner, report.model_id)
     old = {} if report.keys is None else store.keyed(session, report.model_id, report.keys)
-    is_stored = _kept(report, old)
+    is_stored = _rows_to_store(report, old)
     if not is_stored.any():
         return _answer(report, 0, 0, judged(session, report.model_id, begun, of_classes=report.of_classes))
     gone = len(old) if report.repeated == "replace" else 0
@@ -222,7 +222,7 @@ def _interval(posterior: Posterior) -> str:
     return "predictive" if posterior.classes is None else "credible"
 
 
-def _kept(report: ScoredReport, old: Mapping[str, KnownOutcome]) -> NDArray[np.bool_]:
+def _rows_to_store(report: ScoredReport, old: Mapping[str, KnownOutcome]) -> NDArray[np.bool_]:
     """Mark the rows to store; raise for repeated ones that are refused."""
     is_stored = np.ones(len(report.rows), bool)
     if not old or report.repeated == "replace":

@@ -97,7 +97,7 @@ def read(
     schema = posterior.schema
     target = schema.target.name
     known = {column.name for column in schema.inputs} | set(schema.ignored)
-    columns, notes = _given(model, posterior, request, max_rows)
+    columns, notes = _columns_as_sent(model, posterior, request, max_rows)
     _check_names(columns, request, target)
     keys = None if request.key is None else _keys(columns[request.key], request.key)
     at = _times(columns, request.at, len(columns[target]))
@@ -129,7 +129,7 @@ def read(
     )
 
 
-def _given(
+def _columns_as_sent(
     model: ModelHead, posterior: Posterior, request: OutcomesRequest, max_rows: int
 ) -> tuple[dict[str, Any], list[str]]:
     """Return the columns as they were sent, by name, and warnings of the reader."""

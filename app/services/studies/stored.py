@@ -129,7 +129,7 @@ def accept(session: Session, owner: str, planned: StudyOfModel) -> ModelStudy:
     except ModelGoneError:
         raise NotFoundError("The model was deleted meanwhile.") from None
     audit.record(session, owner, "study.created", study.id)
-    return _shown(session, study)
+    return _view(session, study)
 
 
 def get(session: Session, owner: str, study_id: str) -> Study:
@@ -142,7 +142,7 @@ def get(session: Session, owner: str, study_id: str) -> Study:
 
 def view(session: Session, owner: str, study_id: str) -> ModelStudy:
     """Return a study with its progress and result; raises NotFoundError."""
-    return _shown(session, get(session, owner, study_id))
+    return _view(session, get(session, owner, study_id))
 
 
 def list_page(
@@ -151,13 +151,13 @@ def list_page(
     """Return a page of the owner's studies, or of those of a model, newest first; without their results."""
     after = cursors.after(cursor)
     page: Page[Study] = cursors.cut(store.list_page(session, owner, limit + 1, after, model_id), limit)
-    return Page([_shown(session, item, with_result=False) for item in page.items], page.next_cursor)
+    return Page([_view(session, item, with_result=False) for item in page.items], page.next_cursor)
 
 
 def newest(session: Session, owner: str, model_id: str, kind: str) -> ModelStudy | None:
     """Return the newest study of a model of that kind, with its result; None without one."""
     study = store.newest(session, owner, model_id, kind)
-    return None if study is None else _shown(session, study)
+    return None if study is None else _view(session, study)
 
 
 def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
@@ -181,7 +181,7 @@ def delete(session: Session, owner: str, study_id: str) -> None:
     audit.record(session, owner, "study.deleted", study_id)
 
 
-def _shown(session: Session, study: Study, *, with_result: bool = True) -> ModelStudy:
+def _view(session: Session, study: Study, *, with_result: bool = True) -> ModelStudy:
     succeeded = study.state == SUCCEEDED
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
     fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)

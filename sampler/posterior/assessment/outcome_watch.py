@@ -171,7 +171,7 @@ def _evidence(
 ) -> Floats:
     """Compute the log of the evidence against a bound, counted from each start; float64 [start]."""
     rows = np.cumsum([weeks[week].rows for week in reversed(present)])[::-1]
-    counted = np.cumsum([_kept(bound, weeks[week]) for week in reversed(present)])[::-1]
+    counted = np.cumsum([_count_wanted(bound, weeks[week]) for week in reversed(present)])[::-1]
     limit = bound.limit if bound.at_least else 1 - bound.limit
     q = limit * (np.arange(POINTS) + 0.5) / POINTS
     begin = np.array([place for place, _ in starts])
@@ -181,7 +181,7 @@ def _evidence(
     return np.asarray(np.logaddexp.reduce(ratios, axis=1) - np.log(POINTS) + shares)
 
 
-def _kept(bound: Bound, sums: OutcomeSums) -> int:
+def _count_wanted(bound: Bound, sums: OutcomeSums) -> int:
     """Count the outcomes that a bound wants at least a share of."""
     counted: int = getattr(sums, bound.counted)
     return counted if bound.at_least else sums.rows - counted

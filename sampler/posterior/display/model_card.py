@@ -167,7 +167,7 @@ def _chains(posterior: Posterior) -> Section:
     }
     rows = [(name, _number(value)) for name, value in names.items() if value is not None]
     table, picture = CardTable(("Figure", "Value"), rows), svg(posterior.plot.traces, 2.4)
-    return Section("Do the chains agree?", list(filter(None, sentences)), [table], _shown(picture))
+    return Section("Do the chains agree?", list(filter(None, sentences)), [table], _present(picture))
 
 
 def _held_out(scores: Mapping[str, Any] | None) -> Section:
@@ -217,7 +217,7 @@ def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> S
     ]
     tables.append(CardTable(("Feature", "Share", "Interval"), rows))
     picture = svg(partial(posterior.plot.inclusion, LEVEL), height_of(len(shares.names)))
-    return Section("Importance", sentences, tables, _shown(picture))
+    return Section("Importance", sentences, tables, _present(picture))
 
 
 def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
@@ -228,7 +228,7 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
         order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
         chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
     tables = [_effect(posterior, name) for name in chosen]
-    pictures = _shown(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
+    pictures = _present(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
     if not tables:
         return Section("Effects", ["No feature matters."])
     figure = "prediction" if posterior.classes is None else "probability"
@@ -287,7 +287,7 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
     return Section("Limits", sentences + [f"{warning}." for warning in posterior.warnings])
 
 
-def _shown(*pictures: str | None) -> list[str]:
+def _present(*pictures: str | None) -> list[str]:
     return [picture for picture in pictures if picture is not None]
 
 

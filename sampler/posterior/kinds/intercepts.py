@@ -157,7 +157,8 @@ class GroupEffects:
     def __str__(self) -> str:
         width = max(map(len, (*self.groups, self.column))) + 2
         lines = [
-            f"standard deviation {_said(self.standard_deviation)}, {self.share:.0%} of the variance beside f",
+            f"standard deviation {_with_interval(self.standard_deviation)}, "
+            f"{self.share:.0%} of the variance beside f",
             f"{self.column:{width}}{'rows':>8}{'mean':>10}{'lower':>10}{'upper':>10}",
         ]
         for name, count, *figures in zip(
@@ -167,8 +168,8 @@ class GroupEffects:
         for each in self.slopes:
             lines += [
                 "",
-                f"slope of {each.feature}: standard deviation {_said(each.standard_deviation)}, correlation "
-                f"with the intercept {_said(each.correlation)}",
+                f"slope of {each.feature}: standard deviation {_with_interval(each.standard_deviation)}, "
+                f"correlation with the intercept {_with_interval(each.correlation)}",
             ]
             for name, *figures in zip(self.groups, each.mean, each.lower, each.upper, strict=True):
                 lines.append(f"{name:{width + 8}}" + "".join(f"{figure:10.4g}" for figure in figures))
@@ -177,7 +178,7 @@ class GroupEffects:
     __repr__ = __str__
 
 
-def _said(figures: Mapping[str, float | None]) -> str:
+def _with_interval(figures: Mapping[str, float | None]) -> str:
     return f"{figures['mean']:.4g} ({figures['lower']:.4g} to {figures['upper']:.4g})"
 
 

@@ -26,7 +26,7 @@ def create(engine, fits=(2, 3), model_id=None):
     return study.id, model_id
 
 
-def shown(engine, study_id):
+def stored(engine, study_id):
     with session_scope(engine, read_only=True) as session:
         return studies.get(session, OWNER, study_id), studies.fits_done(session, study_id)
 
@@ -44,17 +44,17 @@ def test_a_study_succeeds_with_its_last_unit(database):
         (STUDY, study_id, 0),
         (STUDY, study_id, 1),
     ]
-    assert shown(database.engine, study_id)[0].started_at is not None
+    assert stored(database.engine, study_id)[0].started_at is not None
     with session_scope(database.engine) as session:
         assert units.num_iterations(session, second) == 3
         assert units.heartbeat(session, first, Progress("compiling", 7, 9)) is Directive.CONTINUE
         assert units.heartbeat(session, second, Progress("studying", 2, 3)) is Directive.CONTINUE
-    study, done = shown(database.engine, study_id)
+    study, done = stored(database.engine, study_id)
     assert (study.state, study.num_fits, done) == ("running", 5, 2)
     for each, fits in ((second, 3), (first, 2)):
         with session_scope(database.engine) as session:
             units.finish_part(session, each, fits, {"of": each.ordinal})
-    study, done = shown(database.engine, study_id)
+    study, done = stored(database.engine, study_id)
     assert (study.state, study.error, done) == ("succeeded", None, 5)
     assert study.finished_at >= study.started_at
     with session_scope(database.engine, read_only=True) as session:
@@ -97,7 +97,7 @@ def test_cancelled(database):
     with session_scope(engine) as session:
         assert units.heartbeat(session, claimed) is Directive.CANCEL
         units.stop(session, claimed)
-    assert shown(engine, study_id)[0].state == "cancelled"
+    assert stored(engine, study_id)[0].state == "cancelled"
     assert state_of(engine, model_id) == ("running", ["running"])
 
 
@@ -110,7 +110,7 @@ def test_lost_workers(database):
         assert (claimed.ordinal, claimed.recovered) == (0, attempt > 0)
         expire(engine, claimed)
         assert sweep(engine) == (attempt == MAX_STALLED - 1)
-    study, _ = shown(engine, study_id)
+    study, _ = stored(engine, study_id)
     assert (study.state, study.error["type"]) == ("failed", "worker_lost")
     assert claim(engine) is None
     assert state_of(engine, model_id) == ("running", ["running"])
@@ -122,7 +122,7 @@ def test_a_failed_unit_fails_its_study(database):
     study_id, model_id = create(engine)
     with session_scope(engine) as session:
         units.fail(session, claims.claim(session, "w1", 60.0), {"type": "data", "detail": "No."})
-    study, _ = shown(engine, study_id)
+    study, _ = stored(engine, study_id)
     assert (study.state, study.error["detail"]) == ("failed", "No.")
     assert claim(engine) is None
     assert state_of(engine, model_id) == ("running", ["running"])
@@ -139,7 +139,7 @@ def test_a_drained_unit_is_queued_again(database):
     with session_scope(engine) as session:
         studies.cancel(session, OWNER, study_id)
         units.release(session, claimed)
-    assert shown(engine, study_id)[0].state == "cancelled"
+    assert stored(engine, study_id)[0].state == "cancelled"
 
 
 def test_deleted(database):

@@ -61,7 +61,7 @@ def main(revisions: list[str]) -> None:
         for revision in revisions[2:]:
             take(revisions[1], revision)
         return
-    commits = released()
+    commits = last_commits()
     for revision in revisions or [name for name in commits if not (HERE / f"{name}.sql").exists()]:
         print(revision, commits[revision], flush=True)
         with checked_out(commits[revision]) as tree, tempfile.TemporaryDirectory() as folder:
@@ -91,7 +91,7 @@ def take(source: str, revision: str) -> None:
     (HERE / f"{revision}.json").write_text(json.dumps(document, indent=1) + "\n")
 
 
-def released() -> dict[str, str]:
+def last_commits() -> dict[str, str]:
     """Return the last commit of each revision."""
     databases = {}
     for commit in git("rev-list", "--first-parent", "--reverse", "HEAD").split():
@@ -127,10 +127,10 @@ def live(tree: Path, folder: Path) -> dict[str, Any]:
     with running_up(folder / "data", environment=environment, cwd=tree) as up:
         eventually(up.ready, MINUTES, "ready")
         with httpx.Client(base_url=up.address, timeout=MINUTES) as client:
-            return talked(client)
+            return exchange(client)
 
 
-def talked(client: httpx.Client) -> dict[str, Any]:
+def exchange(client: httpx.Client) -> dict[str, Any]:
     """Upload, fit and predict; in the background too if the revision can."""
     upload = client.post("/datasets", content=table(), headers={"Content-Type": "text/csv"})
     upload.raise_for_status()

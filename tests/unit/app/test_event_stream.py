@@ -11,7 +11,7 @@ def news(state, *kinds, first=1, progress=0.0):
     return _News(state, {"fraction": progress}, events)
 
 
-def told(stream):
+def waiting_events(stream):
     """Take the waiting events as (model, number, kind, whether it is the end)."""
     waiting, stream.waiting = stream.waiting, []
     return [(model, one.sequence, one.kind, one.ends) for model, one in waiting]
@@ -26,19 +26,19 @@ def test_a_stream_sends_each_event_once_and_ends_with_the_last_model():
     stream = stream_of(a=0, b=1)
     counts = {"a": 0, "b": 1}
     stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, counts)
-    assert told(stream) == [
+    assert waiting_events(stream) == [
         ("a", None, "progress", False),
         ("a", 1, "created", False),
         ("a", 2, "started", False),
         ("b", None, "progress", False),
     ]
     stream.feed({"a": news("running", "created", "started"), "b": news("queued", "created")}, counts)
-    assert told(stream) == []
+    assert waiting_events(stream) == []
     stream.feed({"a": news("succeeded", "succeeded", first=3), "b": news("queued")}, {"a": 2, "b": 1})
-    assert told(stream) == [("a", 3, "succeeded", True)]
+    assert waiting_events(stream) == [("a", 3, "succeeded", True)]
     assert not stream.over
     stream.feed({}, {"b": 1})
-    assert told(stream) == [("b", None, "deleted", True)]
+    assert waiting_events(stream) == [("b", None, "deleted", True)]
     assert stream.over
 
 
@@ -47,18 +47,18 @@ def test_nothing_is_queued_for_a_slow_reader():
     stream = stream_of(a=0)
     stream.feed({"a": news("queued", "created")}, {"a": 0})
     stream.feed({"a": news("running", "created", "started")}, {"a": 0})
-    assert [kind for _, _, kind, _ in told(stream)] == ["progress", "created"]
+    assert [kind for _, _, kind, _ in waiting_events(stream)] == ["progress", "created"]
     stream.feed({"a": news("running", "started", first=2)}, {"a": 1})
-    assert [kind for _, _, kind, _ in told(stream)] == ["started"]
+    assert [kind for _, _, kind, _ in waiting_events(stream)] == ["started"]
 
 
 def test_a_subscriber_that_joins_during_a_query_misses_nothing():
     """A subscriber that joins during a query is not sent the events beyond what it has seen."""
     late = stream_of(a=0)
     late.feed({"a": news("running", "chain_finished", first=6)}, {"a": 5})
-    assert told(late) == []
+    assert waiting_events(late) == []
     late.feed({}, {"b": 0})
-    assert told(late) == []
+    assert waiting_events(late) == []
     assert not late.over
 
 
@@ -67,10 +67,10 @@ def test_the_end_is_sent_after_the_whole_log(last):
     """A model's end is sent after its whole log, however long, and also when the log is empty."""
     stream = stream_of(a=0)
     stream.feed({"a": news("succeeded", *["looked"] * AT_ONCE)}, {"a": 0})
-    assert len(told(stream)) == AT_ONCE
+    assert len(waiting_events(stream)) == AT_ONCE
     assert not stream.over
     stream.feed({"a": news("succeeded", last, first=AT_ONCE + 1)}, {"a": AT_ONCE})
-    assert told(stream)[-1][2:] == ("succeeded", True)
+    assert waiting_events(stream)[-1][2:] == ("succeeded", True)
     assert stream.over
 
 
@@ -79,6 +79,6 @@ def test_from_the_newest_event_only_progress_and_end_are_sent():
     stream = stream_of(a=NEWEST)
     stream.feed({"a": news("running", "created")}, {"a": 0})
     stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})
-    assert told(stream) == [("a", None, "progress", False)]
+    assert waiting_events(stream) == [("a", None, "progress", False)]
     stream.feed({"a": news("failed", "failed", first=2)}, {"a": 0})
-    assert told(stream) == [("a", None, "failed", True)]
+    assert waiting_events(stream) == [("a", None, "failed", True)]

@@ -30,7 +30,7 @@ DEPLOY = Path(__file__).parents[3] / "deploy"
 NAME = re.compile(r"\bbart_\w+")
 
 
-def asked() -> list[str]:
+def expressions_of() -> list[str]:
     """Return every expression of both files."""
     rules = yaml.safe_load((DEPLOY / "alerts.yml").read_text())["groups"][0]["rules"]
     panels = json.loads((DEPLOY / "grafana.json").read_text())["panels"]
@@ -81,7 +81,7 @@ def test_figures_of_all_replicas_are_counted_once(samples, database):
     shared = {sample.name for family in metrics for sample in family.samples}
     assert {"bart_jobs", "bart_chain_iterations_total", "bart_worker_slots"} <= shared
     counted = 0
-    for expression in asked():
+    for expression in expressions_of():
         for name in NAME.finditer(expression):
             if name[0] in shared:
                 how, labels = inmost(expression[: name.start()])
@@ -97,7 +97,7 @@ def test_figures_of_all_replicas_are_counted_once(samples, database):
 @only("sqlite")
 def test_every_used_metric_exists_with_its_labels(samples):
     """Every metric and label in a panel or an alert is one that the service exports."""
-    expressions = asked()
+    expressions = expressions_of()
     assert len(expressions) > 25
     for expression in expressions:
         for name in NAME.findall(expression):

@@ -32,7 +32,7 @@ def rows(number=80, seed=0):
     return {"a": np.where(np.arange(number) % 9 == 4, np.nan, a), "b": b, "c": c}, y
 
 
-def known(z, sd):
+def unscaled_terms(z, sd):
     """Training terms z [term, row] as they are, with that scale of the slopes' prior."""
     count = len(z)
     terms = LinearTerms(
@@ -49,7 +49,7 @@ def known(z, sd):
 
 def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
     """Draw slopes given known noise and tau, without trees: float64 [draw, term]."""
-    linear = known(z, 1.0)
+    linear = unscaled_terms(z, 1.0)
     prior = {"sigma": sigma, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
     data = prepare(
         {"x": [*range(len(y))]}, y, weights=weights, linear=True, prior=prior, num_chains=1
@@ -95,7 +95,7 @@ def test_tau_passes_from_one_mode_to_the_other():
     share = np.exp(log_p - log_p.max()) / np.cosh(log_tau)
     prior = {"sigma": 1.0, "leaf_sd": 1e-6, "step": 2.0**-18, "offset": 0.0}
     data = prepare({"x": [*range(40)]}, slopes @ z, linear=True, prior=prior, num_chains=1).training
-    chain = Chain.start(replace(data, linear=known(z, 1.0)), 0)
+    chain = Chain.start(replace(data, linear=unscaled_terms(z, 1.0)), 0)
     likelihood, draws = chain._likelihood, np.empty(4000)
     for draw in range(4000):
         likelihood._slopes.draw(chain._models[0], likelihood.outcome, chain._work)

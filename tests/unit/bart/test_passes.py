@@ -43,7 +43,7 @@ def rng(request):
 
 
 @contextlib.contextmanager
-def told(n, before, now):
+def naming_the_case(n, before, now):
     """Name the failing case of a loop."""
     try:
         yield
@@ -78,7 +78,7 @@ def twin(residual, previous, current, delta, column, leaf, cut, side, now, weigh
 def test_fused_pass(rng):
     """Residual and sums equal the twin's for each pair of leaf counts, any row block and padding."""
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with told(n, before, now):
+        with naming_the_case(n, before, now):
             check_fused_pass(rng, n, before, now)
 
 
@@ -110,7 +110,7 @@ def test_weighted_pass(rng):
     With an odd number of rows it has no trial.
     """
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with told(n, before, now):
+        with naming_the_case(n, before, now):
             check_weighted_pass(rng, n, before, now)
 
 
@@ -147,7 +147,7 @@ def test_parts_pass(rng):
     With an odd number of rows it has no trial.
     """
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
-        with told(n, before, now):
+        with naming_the_case(n, before, now):
             check_parts_pass(rng, n, before, now)
 
 

@@ -44,7 +44,7 @@ def test_sums_with_lines_are_rounded_and_summarised_in_one_pass(shape):
     slopes, terms = generator.normal(size=(shape[0], 4)) * 1e5, generator.normal(size=(4, shape[1]))
     pivot = sums[0] + np.arange(float(shape[1]))
 
-    def found(rows):
+    def moments_of(rows):
         steps, figures = np.empty((rows.stop, shape[0]), np.int32), np.zeros((2, rows.stop))
         first, second = (np.ascontiguousarray(each[:, rows]) for each in (sums, terms))
         lined_steps(first, slopes, second, 16.0, pivot[rows], steps, figures)
@@ -52,10 +52,10 @@ def test_sums_with_lines_are_rounded_and_summarised_in_one_pass(shape):
 
     x = sums.astype(np.float64)
     add_lines(x, slopes, terms)
-    steps, figures = found(slice(0, shape[1]))
+    steps, figures = moments_of(slice(0, shape[1]))
     np.testing.assert_array_equal(steps, np.rint(16 * x).T)
     away = x - pivot
     np.testing.assert_allclose(figures, [away.sum(axis=0), (away**2).sum(axis=0)], rtol=1e-9, atol=1e-3)
-    alone = found(slice(0, 1))
+    alone = moments_of(slice(0, 1))
     np.testing.assert_array_equal(alone[0][0], steps[0])
     np.testing.assert_array_equal(alone[1][:, 0], figures[:, 0])

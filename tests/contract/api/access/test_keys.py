@@ -69,7 +69,7 @@ OTHERWISE = {
 }
 
 
-def wanted(method: str, path: str) -> set[str]:
+def scopes_for(method: str, path: str) -> set[str]:
     usual = LOOK if method in {"GET", "HEAD"} else CHANGE
     return OTHERWISE.get((method, path), usual) | {keys.ADMIN}
 
@@ -89,7 +89,7 @@ def test_every_route_asks_for_its_scope(team, database):
                 problem(response, 403, "scope-missing")
             assert response.status_code != 401
             let_in |= {scope} if response.status_code != 403 else set()
-        assert let_in == wanted(method, path), (method, path)
+        assert let_in == scopes_for(method, path), (method, path)
         if operation := documented.get(path, {}).get(method.lower()):
             scopes = {scope for way in operation["security"] for scope in way.get("key", [])}
             assert scopes | {keys.ADMIN} == let_in, (method, path)

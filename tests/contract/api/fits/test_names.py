@@ -19,7 +19,7 @@ def calls(client) -> list[tuple[str, str]]:
     return [(method, path) for path, methods in paths.items() if "{model_id}" in path for method in methods]
 
 
-def told_by(answer) -> str:
+def model_id_in(answer) -> str:
     """Return the model id in the response's body, header or metadata."""
     if model_id := answer.headers.get("Bartserve-Model-Id"):
         return model_id
@@ -59,7 +59,7 @@ def test_every_call_takes_a_name(client, settings):
             assert "event" in problem(answer, 422)["detail"]  # found, but nothing censors its outcomes
             continue
         assert answer.is_success, (path, answer.text)
-        assert told_by(answer) == model["id"], (method, path)
+        assert model_id_in(answer) == model["id"], (method, path)
     problem(client.get(f"/models/{model['id']}"), 404)
     problem(client.get("/models/mine"), 404)
 

@@ -50,7 +50,7 @@ QUIET = settings(
 
 
 @pytest.fixture
-def known(client, settings, database) -> dict[str, str]:
+def object_ids(client, settings, database) -> dict[str, str]:
     """Start a service with a fitted model, and return the ids of its objects."""
     worker = Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready")
     with session_scope(database.engine) as session:
@@ -90,7 +90,7 @@ def ask(case: Case, address: str):
 
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE], ids=["good", "bad"])
-def test_every_operation_as_documented(client, known, mode):
+def test_every_operation_as_documented(client, object_ids, mode):
     """Valid and invalid requests to every operation, on present and absent objects, match the document."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
@@ -99,14 +99,14 @@ def test_every_operation_as_documented(client, known, mode):
         operation = result.ok()
         strategy = operation.as_strategy(generation_mode=mode)
         try:
-            _every_case(strategy, operation.method, address, known, mode)()
+            _every_case(strategy, operation.method, address, object_ids, mode)()
             operations += 1
         except Unsatisfiable:  # operations without input have no invalid input
             assert mode == GenerationMode.NEGATIVE, operation.label
     assert operations > (25 if mode == GenerationMode.POSITIVE else 12)
 
 
-def _every_case(strategy, method: str, address: str, known: dict[str, str], mode) -> Callable[[], None]:
+def _every_case(strategy, method: str, address: str, object_ids: dict[str, str], mode) -> Callable[[], None]:
     more = [negative_data_rejection] if mode == GenerationMode.NEGATIVE else []
 
     @given(case=strategy, there=st.integers(0, 3))
@@ -115,7 +115,7 @@ def _every_case(strategy, method: str, address: str, known: dict[str, str], mode
         if there and method != "delete":
             # Generated ids never match an object.
             case.path_parameters = {
-                name: known.get(name, value) for name, value in (case.path_parameters or {}).items()
+                name: object_ids.get(name, value) for name, value in (case.path_parameters or {}).items()
             }
             more_here = []  # the invalid part may have been the id
         else:
@@ -125,7 +125,7 @@ def _every_case(strategy, method: str, address: str, known: dict[str, str], mode
     return run
 
 
-def test_workflows_by_links(client, known):
+def test_workflows_by_links(client, object_ids):
     """Objects are created, viewed, used, changed and deleted in any order along the document's links."""
     address = str(client.base_url).rstrip("/")
     schema = schemathesis.openapi.from_url(f"{address}/openapi.json").exclude(path_regex="/events$")

@@ -38,7 +38,7 @@ def talking(place, sent: bytes = b""):
         yield connection
 
 
-def heard(connection: socket.socket) -> bytes:
+def read_to_end(connection: socket.socket) -> bytes:
     """Return all bytes until the server closes; fail when it doesn't."""
     parts = []
     with contextlib.suppress(ConnectionResetError):
@@ -74,14 +74,14 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n"
 def test_a_body_that_stops(place, head, more):
     """A declared or chunked body that never ends is a 408, and the connection is closed."""
     with talking(place, head + more) as connection:
-        refusal(heard(connection), 408)
+        refusal(read_to_end(connection), 408)
     well(place)
 
 
 def test_a_body_that_drips(place):
     """A body arriving below the minimum rate doesn't keep a request alive."""
     with talking(place, HEAD + b"Content-Length: 100000\r\n\r\n") as connection:
-        listener = threading.Thread(target=lambda: answers.append(heard(connection)))
+        listener = threading.Thread(target=lambda: answers.append(read_to_end(connection)))
         answers: list[bytes] = []
         listener.start()
         with contextlib.suppress(OSError):
@@ -101,19 +101,19 @@ def test_a_body_that_is_only_long(settings):
         for start in range(0, len(body), 600):
             sender.sendall(body[start : start + 600])
             time.sleep(0.3)
-        assert heard(sender).startswith(b"HTTP/1.1 201 ")
+        assert read_to_end(sender).startswith(b"HTTP/1.1 201 ")
 
 
 def test_headers_that_stop(place):
     """Incomplete headers, or none, end the connection, including one that was kept open."""
     with talking(place, b"GET /health/live HTTP/1.1\r\nHost: loc") as connection:
-        refusal(heard(connection), 408)
+        refusal(read_to_end(connection), 408)
     with talking(place) as connection:
-        assert heard(connection) == b""
+        assert read_to_end(connection) == b""
     with talking(place, b"GET /health/live HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
         assert connection.recv(65536).startswith(b"HTTP/1.1 200 ")
         connection.sendall(b"GET /health/live HTTP/1.1\r\nHost: loc")
-        reply = heard(connection)
+        reply = read_to_end(connection)
         refusal(reply[reply.index(b"HTTP/1.1 408") :], 408)
 
 
@@ -121,7 +121,7 @@ def test_headers_that_drip(place):
     """Headers arriving one per second don't keep a connection open."""
     with talking(place, b"GET / HTTP/1.1\r\n") as connection:
         answers: list[bytes] = []
-        listener = threading.Thread(target=lambda: answers.append(heard(connection)))
+        listener = threading.Thread(target=lambda: answers.append(read_to_end(connection)))
         listener.start()
         with contextlib.suppress(OSError):
             while listener.is_alive():
@@ -137,7 +137,7 @@ def test_headers_without_end(place, part):
     with talking(place, b"GET /health/live HTTP/1.1\r\n") as connection:
         with contextlib.suppress(OSError):
             connection.sendall(part)
-        reply = heard(connection)
+        reply = read_to_end(connection)
         if reply:  # otherwise the response would be lost with the data still being sent
             refusal(reply, 431 if b" 431 " in reply[:20] else 400)
     well(place)
@@ -162,27 +162,27 @@ def test_headers_without_end(place, part):
 def test_wrong_host_headers_are_refused(place, head):
     """Invalid, repeated or contradictory Host headers are a 400, and the connection is closed."""
     with talking(place, head) as connection:
-        refusal(heard(connection), 400)
+        refusal(read_to_end(connection), 400)
 
 
 def test_a_request_with_an_absolute_target(place):
     """An absolute target, which a proxy may send, is accepted if it names the requested host."""
     head = b"GET http://LOCALHOST/health/live HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
     with talking(place, head) as connection:
-        assert heard(connection).startswith(b"HTTP/1.1 200 ")
+        assert read_to_end(connection).startswith(b"HTTP/1.1 200 ")
 
 
 def test_invalid_http_is_refused(place):
     """Invalid HTTP is refused with a problem document."""
     with talking(place, b"this is no HTTP\r\n\r\n") as connection:
-        refusal(heard(connection), 400)
+        refusal(read_to_end(connection), 400)
 
 
 def test_a_request_answered_before_its_body_came(place):
     """The unread rest of a body doesn't keep the connection open."""
     stranger = HEAD.replace(b"localhost", b"evil.example")
     with talking(place, stranger + b"Content-Length: 1000\r\n\r\n{") as connection:
-        assert heard(connection).startswith(b"HTTP/1.1 403 ")
+        assert read_to_end(connection).startswith(b"HTTP/1.1 403 ")
 
 
 def test_an_answer_that_nobody_reads(place):
@@ -233,7 +233,7 @@ def test_too_many_connections(place):
         for _ in range(25):
             connection = stack.enter_context(talking(place))
             replies.append(connection)
-        refusal(heard(replies[-1]), 503)
+        refusal(read_to_end(replies[-1]), 503)
     deadline = time.monotonic() + stretched(PATIENCE)
     while True:
         with contextlib.suppress(httpx.HTTPError):

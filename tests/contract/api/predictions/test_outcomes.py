@@ -34,7 +34,7 @@ def rows_of(count, seed=1, shift=0.0, **more):
     return rows
 
 
-def apart(rows):
+def features_and_outcomes(rows):
     """Features and outcomes of rows."""
     return [{k: v for k, v in row.items() if k != "y"} for row in rows], [row["y"] for row in rows]
 
@@ -43,7 +43,7 @@ def report(client, rows, model="mine", headers=None, **options):
     return client.post(f"/models/{model}/outcomes", json={"rows": rows} | options, headers=headers or {})
 
 
-def shown(client, model="mine"):
+def summary_of(client, model="mine"):
     response = client.get(f"/models/{model}/outcomes")
     assert response.status_code == 200, response.text
     return response.json()
@@ -56,7 +56,7 @@ def weeks_ago(number):
 def test_outcomes_are_scored_as_the_library_scores_them(client, model):
     """The figures are those of `Posterior.score`; a report in every format gives the same."""
     rows = rows_of(40)
-    empty = shown(client)
+    empty = summary_of(client)
     assert (empty["verdict"], empty["rows"], empty["total"], empty["weeks"]) == ("too_few", 0, None, [])
     response = report(client, rows)
     assert response.status_code == 201, response.text
@@ -69,8 +69,8 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
         model["id"],
     )
     posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    known = posterior.score(*apart(rows))
-    summary = shown(client)
+    known = posterior.score(*features_and_outcomes(rows))
+    summary = summary_of(client)
     assert (summary["rows"], summary["intervals"], summary["target"]) == (40, "predictive", "y")
     assert summary["total"]["log_score"]["observed"] == pytest.approx(known["log_score"])
     assert summary["total"]["rmse"] == pytest.approx(known["rmse"])
@@ -96,7 +96,7 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
         assert client.delete("/models/mine/outcomes").status_code == 204
         response = client.post("/models/mine/outcomes", content=body, headers={"Content-Type": kind})
         assert response.status_code == 201, response.text
-        close(shown(client)["total"], summary["total"])
+        close(summary_of(client)["total"], summary["total"])
 
 
 def close(a, b):
@@ -113,17 +113,17 @@ def test_keys_are_refused_replaced_or_skipped(client, model):
     again = [first[4] | {"y": first[4]["y"] + 1}, rows_of(1, seed=9, id=lambda i: "new")[0]]
     refused = problem(report(client, again, key="id"), 409, "outcome-repeated")
     assert places(refused) == [("id", 1)]
-    assert shown(client)["rows"] == 5
+    assert summary_of(client)["rows"] == 5
     skipped = report(client, again, key="id", repeated="skip").json()
-    assert (skipped["rows"], skipped["skipped"], shown(client)["rows"]) == (1, 1, 6)
+    assert (skipped["rows"], skipped["skipped"], summary_of(client)["rows"]) == (1, 1, 6)
     none_left = report(client, again, key="id", repeated="skip").json()
     assert (none_left["id"], none_left["rows"], none_left["skipped"]) == (None, 0, 2)
-    before = shown(client)["total"]["rmse"]
+    before = summary_of(client)["total"]["rmse"]
     replaced = report(client, again, key="id", repeated="replace").json()
-    assert (replaced["rows"], replaced["replaced"], shown(client)["rows"]) == (2, 2, 6)
-    assert shown(client)["total"]["rmse"] > before
+    assert (replaced["rows"], replaced["replaced"], summary_of(client)["rows"]) == (2, 2, 6)
+    assert summary_of(client)["total"]["rmse"] > before
     report(client, [first[4], again[1]], key="id", repeated="replace")
-    assert shown(client)["total"]["rmse"] == pytest.approx(before)
+    assert summary_of(client)["total"]["rmse"] == pytest.approx(before)
     doubled = problem(report(client, [first[0], first[1], first[0]], key="id", repeated="skip"), 422)
     assert places(doubled) == [("id", 3)]
     numbers = [each | {"id": i} for i, each in enumerate(first)]
@@ -143,7 +143,7 @@ def test_reports_at_the_same_time_count_each_row_once(client, model):
     with ThreadPoolExecutor(4) as pool:
         stored = sorted(pool.map(send, range(4)))
     assert stored == [0, 0, 0, 20]
-    summary = shown(client)
+    summary = summary_of(client)
     assert (summary["rows"], summary["total"]["rows"]) == (20, 20)
 
 
@@ -157,15 +157,15 @@ def test_outcomes_of_a_background_prediction(client, settings, model):
     of = {"prediction_id": prediction["id"]}
     by_number = [{"n": i + 1, "y": new[i]["y"]} for i in (20, 3, 11)]
     assert report(client, by_number, row="n", **of).status_code == 201
-    by_number_total = shown(client)["total"]
+    by_number_total = summary_of(client)["total"]
     assert places(problem(report(client, by_number, row="n", **of), 409)) == [("n", i) for i in (1, 2, 3)]
     client.delete("/models/mine/outcomes")
     by_key = [{"note": new[i]["note"], "y": new[i]["y"]} for i in (20, 3, 11)]
     assert report(client, by_key, key="note", **of).status_code == 201
-    close(shown(client)["total"], by_number_total)
+    close(summary_of(client)["total"], by_number_total)
     client.delete("/models/mine/outcomes")
     assert report(client, [new[i] for i in (20, 3, 11)], key="note").status_code == 201
-    close(shown(client)["total"], by_number_total)
+    close(summary_of(client)["total"], by_number_total)
 
     bad = [{"n": 0, "y": 1.0}, {"n": 31, "y": 1.0}, {"n": 2.5, "y": 1.0}, {"n": 2, "y": 1.0}]
     assert places(problem(report(client, bad, row="n", **of), 422)) == [("n", 1), ("n", 2), ("n", 3)]
@@ -188,14 +188,14 @@ def test_weeks_and_an_alarm(client, model):
         at = weeks_ago(week)
         answer = report(client, rows_of(20, seed=week, when=lambda _, at=at: at), at="when").json()
     assert answer["verdict"] == "holds", answer["text"]
-    assert len(shown(client)["weeks"]) == 4
+    assert len(summary_of(client)["weeks"]) == 4
     metrics = client.get("/metrics").text
     assert 'bart_watched_models{verdict="holds"} 1.0' in metrics
     for week in (2, 1):
         at = weeks_ago(week)
         answer = report(client, rows_of(30, seed=week, shift=2.0, when=lambda _, at=at: at), at="when").json()
     assert answer["verdict"] == "no_longer_hold"
-    summary = shown(client)
+    summary = summary_of(client)
     assert summary["alerted_at"] is not None
     assert summary["since"] == summary["weeks"][-2]["week"]
     assert {each["code"] for each in summary["reasons"]} >= {"above"}
@@ -223,14 +223,14 @@ def test_recalibration_by_outcomes(client, model):
     assert now["calibration"]["kind"] == "outcomes"
     assert now["id"] == model["id"]
     kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    again = kept.calibrate(*apart(later))
+    again = kept.calibrate(*features_and_outcomes(later))
     assert again.conformal_table.checksum == now["calibration"]["checksum"]
-    summary = shown(client)
+    summary = summary_of(client)
     assert (summary["verdict"], summary["era"], summary["alerted_at"]) == ("too_few", 1, None)
     assert (summary["intervals"], summary["rows"], summary["total"]) == ("calibrated", 100, None)
     assert [week["era"] for week in summary["weeks"]] == [0, 0]
     report(client, rows_of(60, seed=3, shift=1.0))
-    assert shown(client)["verdict"] == "holds"
+    assert summary_of(client)["verdict"] == "holds"
     refusal = client.post("/models/mine/outcomes/recalibrate", json={"since": weeks_ago(8)[:10]}).json()
     assert refusal["rows"] == 160
     future = (datetime.now(UTC) + timedelta(weeks=2)).date().isoformat()
@@ -262,7 +262,7 @@ def test_refit_with_outcomes(client, settings):
     done = client.get(f"/models/{fresh['id']}").json()
     assert done["state"] == "succeeded", done["error"]
     assert done["holdout"]["rows"] == len(holdout_rows(90, 0.25, 3))
-    assert shown(client, fresh["id"])["rows"] == 0
+    assert summary_of(client, fresh["id"])["rows"] == 0
 
 
 def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
@@ -303,14 +303,14 @@ def test_classes_and_counts(client, settings):
     fitted(client, settings, text=of_classes, name="classes", family="categorical", features=["size"])
     rows = [{"size": i % 19, "y": ("red", "green", "mauve")[i % 3]} for i in range(12)]
     assert report(client, rows, model="classes").status_code == 201
-    summary = shown(client, "classes")
+    summary = summary_of(client, "classes")
     assert (summary["intervals"], summary["total"]["rmse"]) == ("sets", None)
     assert summary["total"]["brier"] > 0
     counts = "\n".join(["y,size", *(f"{round(float(row[0]))},{row[1]}" for row in body)])
     fitted(client, settings, text=counts, name="counts", family="poisson")
     for _ in range(8):
         assert report(client, [{"size": 4, "y": 2}], model="counts").status_code == 201
-    bins = [each["observed"] for each in shown(client, "counts")["histogram"]]
+    bins = [each["observed"] for each in summary_of(client, "counts")["histogram"]]
     assert max(bins) < 1, "each lone outcome is randomised by its own share"
 
 
@@ -339,11 +339,11 @@ def test_odd_input_is_refused_by_name(client, model):
     problem(client.post("/models/mine/outcomes?key=id", json={"rows": good}), 422)
     problem(report(client, rows_of(1001)), 413)
     problem(report(client, good, model="nobody"), 404)
-    assert shown(client)["rows"] == 0
+    assert summary_of(client)["rows"] == 0
     twice = {"Idempotency-Key": "a report"}
     first = report(client, rows_of(3), headers=twice)
     again = report(client, rows_of(3), headers=twice)
-    assert (again.json(), shown(client)["rows"]) == (first.json(), 3)
+    assert (again.json(), summary_of(client)["rows"]) == (first.json(), 3)
 
 
 def test_owners_and_scopes_are_apart(team, database, settings):
