@@ -110,13 +110,14 @@ def check_entries(
     return entries
 
 
-def _chi2_quantile(probability: float, degrees: float) -> float:
+def chi2_quantile(probability: float, degrees: float) -> float:
+    """Return the quantile of the chi-square distribution at a probability."""
     from scipy.special import chdtri  # noqa: PLC0415  # slow to import, and only fitting needs it
 
     return float(chdtri(degrees, 1 - probability))
 
 
-def _sigma_estimate(
+def estimate_sigma(
     y: NDArray[np.float64],
     design: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
@@ -124,6 +125,27 @@ def _sigma_estimate(
     *,
     robust: bool = False,
 ) -> float:
+    """Estimate the noise's standard deviation, 0 where the prior gives it, from a straight line or from y.
+
+    Parameters
+    ----------
+    y
+        Outcomes, float64 [n].
+    design
+        Numeric coded columns before binning, float64 [p, n].
+    weights
+        float64 [n] or None.
+    knobs
+        Entries of the prior.
+    robust
+        Whether outliers count little, see `residual_sd`.
+
+    Returns
+    -------
+    float
+        The standard deviation, in units of y.
+
+    """
     if "lambda" in knobs and "sigma_start" in knobs:
         return 0.0
     weight = np.ones(len(y)) if weights is None else weights
@@ -152,7 +174,7 @@ def residual_sd(
 ) -> float | None:
     """Compute the residual sd of least squares with intercept; None with too few rows.
 
-    A `robust` one is not above what the residuals' median size would be of normal noise.
+    A `robust` one is at most the sd of the normal noise that has the residuals' median absolute value.
 
     The normal equations are summed over blocks of rows, with standardised columns and missing cells at the
     column's mean, so that a design of a million rows is not copied. Nearly dependent columns count as

@@ -17,9 +17,9 @@ from sampler.noise import NOISES
 from sampler.prior import (
     SIGMA_FLOOR,
     Constants,
-    _chi2_quantile,
-    _sigma_estimate,
     check_entries,
+    chi2_quantile,
+    estimate_sigma,
     range_of,
 )
 from sampler.training import LEAST_UNITS
@@ -117,9 +117,9 @@ def calibrate(
         sigma_start = knobs["sigma"]
     else:
         robust = NOISES[settings.noise].heavy_tails
-        estimate = noise or _sigma_estimate(y, design, weights, knobs, robust=robust)
+        estimate = noise or estimate_sigma(y, design, weights, knobs, robust=robust)
         estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
-        lambda_ = knobs.get("lambda", estimate**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
+        lambda_ = knobs.get("lambda", estimate**2 * chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
         sigma_start = knobs.get("sigma_start", estimate)
     low, high = float(np.min(y)), float(np.max(y))
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd, FARTHEST_LATENT * (noise or 0.0))

@@ -15,9 +15,9 @@ from sampler.errors import DataError
 from sampler.prior import (
     SIGMA_FLOOR,
     Constants,
-    _chi2_quantile,
-    _sigma_estimate,
     check_entries,
+    chi2_quantile,
+    estimate_sigma,
     range_of,
 )
 
@@ -142,8 +142,8 @@ def calibrate_tree(
         )
     scale_of_weights = 1.0 if weights is None else float(np.mean(weights))
     offset = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
-    scale = noise**2 * _chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
+    noise = max(estimate_sigma(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
+    scale = noise**2 * chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
     reach = max(float(np.max(np.abs(y - offset))), SIGMA_FLOOR * spread)
     default = scale_of_weights * (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2
     precision = float(knobs.get("precision", default))

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampler.errors import DataError, SettingsError
 from sampler.methods import METHODS
-from sampler.prior import SIGMA_FLOOR, Constants, _sigma_estimate, check_entries, range_of
+from sampler.prior import SIGMA_FLOOR, Constants, check_entries, estimate_sigma, range_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -147,7 +147,7 @@ def calibrate_soft(
         )  # fmt: skip
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
     centre = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(_sigma_estimate(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
+    noise = max(estimate_sigma(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
     reach = max(float(np.max(np.abs(y - centre))), SIGMA_FLOOR * spread)
     return SoftConstants(
         offset=centre,
