@@ -7,8 +7,9 @@ import pytest
 from scipy import stats
 
 from sampler.bart.chain import Chain
+from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS = 63
 THIRDS = 3  # of the rows: censored from the right, known to be in a cell, censored from the left
@@ -53,8 +54,8 @@ def give(chain, y):
     chain._recompute()
 
 
-def looked_at(model, f, sigma2, leaves):
-    """The functions compared, at the training rows."""
+def functions_of(model, f, sigma2, leaves):
+    """Return the functions that are compared, at the training rows."""
     middle = f[: model.num_rows] - model.offset
     return {
         "log sigma2": np.log(sigma2),
@@ -72,26 +73,24 @@ def looked_at(model, f, sigma2, leaves):
 
 
 def prior_draw(model, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     forest, sigma2 = model.draw(rng)
-    return list(looked_at(model, forest.f, sigma2, [tree.num_leaves for tree in forest.trees]).values())
+    return functions_of(model, forest.f, sigma2, [tree.num_leaves for tree in forest.trees])
 
 
 def joint(rounds, draws):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("censored", num_rows=24, num_trees=3, missing=0.1)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
+    prior = [prior_draw(model, rng) for _ in range(draws)]
     y = model.outcome(np.full(model.num_rows, model.offset), 1.0, rng)
-    chain = Chain.start(data_of(model, y, num_draws=1, num_burnin=0, thin=100_000, seed=3), 0)
-    path = []
-    for _ in range(rounds):
-        chain.run(1)
+    chain = Chain.start(data_of(model, y, **ENDLESS, seed=3), 0)
+
+    def observe(chain):
         f, sigma2 = f_of(chain), chain.sigma**2
-        values = looked_at(model, f, sigma2, chain._forests[0].num_leaves)
-        path.append(list(values.values()))
-        give(chain, model.outcome(f, sigma2, rng))
-    return keeps_prior(path[rounds // 16 :], prior, values)
+        return functions_of(model, f, sigma2, chain._forests[0].num_leaves), model.outcome(f, sigma2, rng)
+
+    return keeps_joint_law(chain, prior, observe, rounds, replace=give)
 
 
 @pytest.mark.slow
@@ -131,7 +130,7 @@ def ranks_of(model, seed, rng):
 
 
 def calibrated(count, bins):
-    """P-values of the ranks' uniformity over replications."""
+    """Return p-values of the ranks being uniform over replications."""
     model, rng = Model("censored", num_rows=60, num_trees=5), np.random.default_rng(11)
     ranks = [ranks_of(model, seed, rng) for seed in range(count)]
     return uniform_by_name(ranks, DRAWS, bins)

@@ -4,25 +4,24 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from sampler.bart.chain import Chain
 from sampler.bart.families.categorical import STEP
-from sampler.bart.log_linear import GRID, SPAN, gamma_prior
+from sampler.bart.log_linear import gamma_prior
 from sampler.data.linear_terms import LinearTerms
 from sampler.training import LinearTraining
-from tests.reference.prior import draw_tree
-from tests.support.chain_driver import training, with_outcome
-from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_ranks
+from tests.support.chain_driver import training
+from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.models.covering_models import Model, draw_leaf_sd
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_ranks
 
 CLASSES, TREES, LEAF_SD = 3, 3, 0.5
 TERMS, SLOPE_SD = 2, 0.3  # of linear parts
 SHARES = (0.5, 0.3, 0.2)
 
 
-def looked_at(log_f, leaves, y):
-    """The functions compared, of log f [class, row] and the leaves of all trees."""
+def functions_of(log_f, leaves, y):
+    """Return the functions that are compared, of log f [class, row] and the leaves of all trees."""
     log_p = log_f + np.log(SHARES)[:, None]
     log_p -= np.logaddexp.reduce(log_p)
     return {
@@ -42,12 +41,11 @@ def looked_at(log_f, leaves, y):
 
 def squashed(values, lines):
     """The functions' values; with lines, whose spread has heavy tails, their inverse hyperbolic sines."""
-    draws = np.array(list(values.values()))
-    return draws if lines is None else np.arcsinh(draws)
+    return values if lines is None else {name: np.arcsinh(value) for name, value in values.items()}
 
 
 def outcome(log_f, rng):
-    """Classes at the rows."""
+    """Draw classes at the rows."""
     p = np.array(SHARES)[:, None] * np.exp(log_f - log_f.max(axis=0))
     below = np.cumsum(p / p.sum(axis=0), axis=0)
     return (rng.uniform(size=log_f.shape[1]) > below).sum(axis=0).astype(float)
@@ -63,20 +61,12 @@ def lines_of(model):
 
 def draw_log_f(model, rng, drawn, lines):
     """Draw log f [class, row] and the leaves of all trees from the prior; `drawn`: k = 3 chi(4), first 2."""
-    codes = model.codes[:, : model.num_rows]
-    k = 2.0
-    if drawn:
-        log_sd = np.geomspace(*SPAN, GRID)
-        of_k = 2.0 * LEAF_SD * np.sqrt(TREES) / log_sd
-        mass = of_k * stats.chi(4, scale=3).pdf(of_k)
-        k = rng.choice(of_k, p=mass / mass.sum())
-    shape, rate = gamma_prior(LEAF_SD * 2.0 / k, 1)
-    log_f, leaves = np.zeros((CLASSES, model.num_rows)), np.zeros((CLASSES, TREES))
-    for k in range(CLASSES):
-        for t in range(TREES):
-            tree = draw_tree(codes, model.alpha, model.beta, rng)
-            log_f[k] += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
-            leaves[k, t] = tree.num_leaves
+    shape, rate = gamma_prior(draw_leaf_sd(LEAF_SD, TREES, rng) if drawn else LEAF_SD, 1)
+    forests = [
+        model.draw_tree_sum(TREES, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng)
+        for _ in range(CLASSES)
+    ]
+    log_f, leaves = (np.array(part) for part in zip(*forests, strict=True))
     if lines is not None:
         spread = SLOPE_SD * abs(rng.standard_cauchy())
         log_f += spread * rng.normal(size=(CLASSES, TERMS)) @ lines.z
@@ -84,14 +74,14 @@ def draw_log_f(model, rng, drawn, lines):
 
 
 def prior_draw(model, rng, drawn, lines):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     log_f, leaves = draw_log_f(model, rng, drawn, lines)
-    return squashed(looked_at(log_f, leaves, outcome(log_f, rng)), lines)
+    return squashed(functions_of(log_f, leaves, outcome(log_f, rng)), lines)
 
 
 def start(model, y, drawn, lines, seed):
     """Start a chain."""
-    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": seed}
+    settings = {"num_trees": TREES, "seed": seed, **ENDLESS}
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
@@ -104,21 +94,20 @@ def log_f_of(chain, model):
 
 
 def joint(rounds, draws, *, drawn=False, lined=False):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
     rng = np.random.default_rng(7)
     lines = lines_of(model) if lined else None
-    prior = np.array([prior_draw(model, rng, drawn, lines) for _ in range(draws)])
-    y = np.arange(model.num_rows) % CLASSES
-    chain, path = start(model, y, drawn, lines, 3), []
-    for _ in range(rounds):
-        chain.run(1)
+    prior = [prior_draw(model, rng, drawn, lines) for _ in range(draws)]
+    chain = start(model, np.arange(model.num_rows) % CLASSES, drawn, lines, 3)
+
+    def observe(chain):
         log_f = log_f_of(chain, model)
         y = outcome(log_f, rng)
-        values = looked_at(log_f, np.array([forest.num_leaves for forest in chain._forests]), y)
-        path.append(squashed(values, lines))
-        with_outcome(chain, y)
-    return keeps_prior(path[rounds // 6 :], prior, values, 32)
+        values = functions_of(log_f, np.array([forest.num_leaves for forest in chain._forests]), y)
+        return squashed(values, lines), y
+
+    return keeps_joint_law(chain, prior, observe, rounds, left_out=6, batches=32)
 
 
 @pytest.mark.slow
@@ -143,7 +132,7 @@ def figures(log_f):
 
 
 def calibrated(count, bins, *, lined):
-    """P-values of the uniformity of the truth's ranks among 63 draws, over replications."""
+    """Return p-values of the truth's ranks among 63 draws being uniform over replications."""
     model = Model("classes", num_rows=40, num_trees=TREES, missing=0.1)
     rng, lines, ranks = np.random.default_rng(13), lines_of(model) if lined else None, []
     for seed in range(count):

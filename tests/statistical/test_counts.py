@@ -4,22 +4,21 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from scipy import stats
 from scipy.special import ndtr
 
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
-from sampler.bart.log_linear import GRID, SPAN, gamma_prior
-from tests.reference.prior import draw_tree
-from tests.support.chain_driver import training, with_outcome
-from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
+from sampler.bart.log_linear import gamma_prior
+from tests.support.chain_driver import training
+from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.models.covering_models import Model, draw_leaf_sd
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 TREES, LEAF_SD, ZERO_SD, RATE, OFFSET = 3, 0.4, 0.5, 1.5, -0.4
 
 
-def looked_at(log_f, g, dispersion, y):
-    """The functions compared, at the rows."""
+def functions_of(log_f, g, dispersion, y):
+    """Return the functions that are compared, at the rows."""
     shape = 1 / np.sqrt(dispersion) if np.isfinite(dispersion) else 0.0
     values = {
         "log f": log_f[0],
@@ -38,7 +37,7 @@ def looked_at(log_f, g, dispersion, y):
 
 
 def outcome(log_f, g, dispersion, rng):
-    """Counts at the rows."""
+    """Draw counts at the rows."""
     mean = RATE * np.exp(log_f)
     if np.isfinite(dispersion):
         mean = mean * rng.gamma(dispersion, 1 / dispersion, len(mean))
@@ -48,40 +47,25 @@ def outcome(log_f, g, dispersion, rng):
     return y
 
 
-def trees(model, rng, draw):
-    """The sum of a few trees at the rows, with leaf values drawn by `draw(leaves)`."""
-    codes, total = model.codes[:, : model.num_rows], np.zeros(model.num_rows)
-    for _ in range(TREES):
-        tree = draw_tree(codes, model.alpha, model.beta, rng)
-        total += draw(tree.num_leaves)[tree.leaf]
-    return total
-
-
-def draw_leaf_sd(rng):
-    """Draw the standard deviation of a leaf's logarithm from its prior: k = 3 chi(4), first 2."""
-    log_sd = np.geomspace(*SPAN, GRID)
-    of_k = 2.0 * LEAF_SD * np.sqrt(TREES) / log_sd
-    mass = of_k * stats.chi(4, scale=3).pdf(of_k)
-    return LEAF_SD * 2.0 / rng.choice(of_k, p=mass / mass.sum())
-
-
 def draw_state(model, family, rng, drawn):
     """Draw log f and g at the rows (None without structural zeros), and the dispersion, from the prior."""
-    shape, rate = gamma_prior(draw_leaf_sd(rng) if drawn else LEAF_SD, 1)
-    log_f = trees(model, rng, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)))
-    g = trees(model, rng, lambda leaves: rng.normal(0, ZERO_SD, leaves)) if "zero" in family else None
+    shape, rate = gamma_prior(draw_leaf_sd(LEAF_SD, TREES, rng) if drawn else LEAF_SD, 1)
+    log_f, _ = model.draw_tree_sum(TREES, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng)
+    g = None
+    if "zero" in family:
+        g, _ = model.draw_tree_sum(TREES, lambda leaves: rng.normal(0, ZERO_SD, leaves), rng)
     return log_f, g, rng.normal() ** -2.0 if "negative" in family else np.inf
 
 
 def prior_draw(model, family, rng, drawn):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     state = draw_state(model, family, rng, drawn)
-    return list(looked_at(*state, outcome(*state, rng)).values())
+    return functions_of(*state, outcome(*state, rng))
 
 
 def start(model, family, y, drawn, seed):
     """Start a chain; `drawn`: with the scale of the leaves drawn."""
-    settings = {"num_trees": TREES, "num_draws": 1, "num_burnin": 0, "thin": 100_000, "seed": seed}
+    settings = {"num_trees": TREES, "seed": seed, **ENDLESS}
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
@@ -90,7 +74,7 @@ def start(model, family, y, drawn, seed):
 
 
 def state_of(chain, model, family):
-    """Return the same of a chain."""
+    """Return the same figures of a chain's state."""
     likelihood, rows = chain._likelihood, slice(model.num_rows)
     log_f, g = counts.STEP * chain._models[0].log_value[rows], None
     if "zero" in family:
@@ -99,19 +83,18 @@ def state_of(chain, model, family):
 
 
 def joint(family, rounds, draws, *, drawn=False):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, family, rng, drawn) for _ in range(draws)])
-    chain, path = start(model, family, np.arange(model.num_rows) % 3, drawn, 3), []
-    for _ in range(rounds):
-        chain.run(1)
+    prior = [prior_draw(model, family, rng, drawn) for _ in range(draws)]
+    chain = start(model, family, np.arange(model.num_rows) % 3, drawn, 3)
+
+    def observe(chain):
         state = state_of(chain, model, family)
         y = outcome(*state, rng)
-        values = looked_at(*state, y)
-        path.append(list(values.values()))
-        with_outcome(chain, y)
-    return keeps_prior(path[rounds // 6 :], prior, values, 32)
+        return functions_of(*state, y), y
+
+    return keeps_joint_law(chain, prior, observe, rounds, left_out=6, batches=32)
 
 
 @pytest.fixture(autouse=True)
@@ -142,7 +125,7 @@ def figures(log_f, g, dispersion):
 
 
 def calibrated(family, count, bins, *, drawn=False):
-    """P-values of the uniformity of the truth's ranks among 63 draws, over replications."""
+    """Return p-values of the truth's ranks among 63 draws being uniform over replications."""
     model = Model("counts", num_rows=40, num_trees=TREES, missing=0.1)
     rng, ranks = np.random.default_rng(13), []
     for seed in range(count):

@@ -7,9 +7,10 @@ import pytest
 
 from sampler.bart.chain import Chain
 from sampler.training import GroupTraining
-from tests.support.chain_driver import f_of, with_outcome
+from tests.support.chain_driver import f_of
+from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior, rank_of, uniform_by_name
+from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 SCALE = 0.3  # of tau's half-Cauchy prior
 CUT = 10.0  # where that ends
@@ -35,8 +36,8 @@ def at_rows(effects, index):
     return sum(own[places] for own, places in zip(effects, index, strict=True))
 
 
-def looked_at(model, trees, sigma2, tau, effects, leaves):
-    """The functions compared; those of intercepts grow slowly, since tau has a heavy tail."""
+def functions_of(model, trees, sigma2, tau, effects, leaves):
+    """Return the functions that are compared; those of intercepts grow slowly, since tau has a heavy tail."""
     a, b = (np.arcsinh(own / SCALE) for own in effects)
     middle = trees - model.offset
     return {
@@ -59,11 +60,11 @@ def looked_at(model, trees, sigma2, tau, effects, leaves):
 
 
 def prior_draw(model, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     forest, sigma2 = model.draw(rng)
     tau, effects = draw_groups(rng)
     leaves = [tree.num_leaves for tree in forest.trees]
-    return list(looked_at(model, forest.f[: model.num_rows], sigma2, tau, effects, leaves).values())
+    return functions_of(model, forest.f[: model.num_rows], sigma2, tau, effects, leaves)
 
 
 def state_of(chain):
@@ -74,24 +75,23 @@ def state_of(chain):
 
 
 def joint(rounds, draws, options):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("groups", num_rows=24, num_trees=3, missing=0.1, **options)
     rng = np.random.default_rng(7)
     groups = groups_of(model)
-    prior = np.array([prior_draw(model, rng) for _ in range(draws)])
+    prior = [prior_draw(model, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, seed=3)
+    data = model.training(y, **ENDLESS, seed=3)
     chain = Chain.start(replace(data, groups=groups), 0)
-    path = []
-    for _ in range(rounds):
-        chain.run(1)
+
+    def observe(chain):
         f, sigma2, (tau, effects) = f_of(chain), chain.sigma**2, state_of(chain)
         trees = f - at_rows(effects, groups.index)
         sigma2 = 1.0 if model.family == "probit" else sigma2
-        values = looked_at(model, trees, sigma2, tau, effects, chain._forests[0].num_leaves)
-        path.append(list(values.values()))
-        with_outcome(chain, model.outcome(f, sigma2, rng))
-    return keeps_prior(path[rounds // 16 :], prior, values)
+        values = functions_of(model, trees, sigma2, tau, effects, chain._forests[0].num_leaves)
+        return values, model.outcome(f, sigma2, rng)
+
+    return keeps_joint_law(chain, prior, observe, rounds)
 
 
 @pytest.mark.slow
@@ -131,7 +131,7 @@ def ranks_of(model, groups, seed, rng):
 
 
 def calibrated(count, bins):
-    """P-values of the ranks' uniformity over replications."""
+    """Return p-values of the ranks being uniform over replications."""
     model = Model("groups", num_rows=60, num_trees=5)
     groups, rng = groups_of(model), np.random.default_rng(11)
     ranks = [ranks_of(model, groups, seed, rng) for seed in range(count)]

@@ -7,17 +7,17 @@ from sampler.bart import noise_forest, student
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 from sampler.noise import DEGREE_GRID
-from tests.reference.prior import draw_tree
-from tests.support.chain_driver import f_of, with_outcome
+from tests.support.chain_driver import f_of
+from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior
+from tests.support.reports.p_values import ALARM, all_above
 
 PRECISIONS = 3  # trees
 LOG_SD = 0.5
 
 
-def looked_at(model, f, sigma2, degrees, log_w, leaves):
-    """The functions compared, at the training rows."""
+def functions_of(model, f, sigma2, degrees, log_w, leaves):
+    """Return the functions that are compared, at the training rows."""
     return {
         "log degrees": np.log(degrees),
         "log degrees squared": np.log(degrees) ** 2,
@@ -34,44 +34,42 @@ def looked_at(model, f, sigma2, degrees, log_w, leaves):
 
 
 def outcome(model, f, sigma2, degrees, log_w, rng):
-    """Outcomes at the training rows."""
+    """Draw outcomes at the training rows."""
     scales = rng.gamma(0.5 * degrees, 2 / degrees, model.num_rows)
     return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w) / scales, rng)
 
 
 def prior_draw(model, law, forest, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     trees, sigma2 = model.draw(rng)
     degrees = rng.choice(DEGREE_GRID, p=law)
     log_w = np.zeros(model.num_rows)
     if forest:
         shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
-        codes = model.codes[:, : model.num_rows]
-        for _ in range(PRECISIONS):
-            tree = draw_tree(codes, model.alpha, model.beta, rng)
-            log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+        log_w, _ = model.draw_tree_sum(
+            PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng
+        )
     leaves = [tree.num_leaves for tree in trees.trees]
-    return list(looked_at(model, trees.f, sigma2, degrees, log_w, leaves).values())
+    return functions_of(model, trees.f, sigma2, degrees, log_w, leaves)
 
 
 def joint(rounds, draws, noise):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     forest = noise == "t-forest"
     model = Model("tails", num_rows=24, num_trees=3, weighted=True, missing=0.1)
     law = np.exp(student.log_prior())
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, law / law.sum(), forest, rng) for _ in range(draws)])
+    prior = [prior_draw(model, law / law.sum(), forest, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise=noise, seed=3), 0)
-    path = []
-    for _ in range(rounds):
-        chain.run(1)
+    chain = Chain.start(model.training(y, **ENDLESS, noise=noise, seed=3), 0)
+
+    def observe(chain):
         f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1]
         log_w = STEP * chain._models[1].log_value[: model.num_rows] if forest else np.zeros(model.num_rows)
-        values = looked_at(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
-        path.append(list(values.values()))
-        with_outcome(chain, outcome(model, f, sigma2, degrees, log_w, rng))
-    return keeps_prior(path[rounds // 12 :], prior, values)
+        values = functions_of(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
+        return values, outcome(model, f, sigma2, degrees, log_w, rng)
+
+    return keeps_joint_law(chain, prior, observe, rounds, left_out=12)
 
 
 @pytest.fixture(autouse=True)

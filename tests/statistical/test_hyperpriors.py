@@ -47,7 +47,7 @@ def drawn(codes, rng, *, sparse):
     return forest, sigma2, forest.f + np.sqrt(sigma2) * rng.normal(size=ROWS), k, shares
 
 
-def looked_at(f, sigma2, y, k, shares, num_leaves):
+def functions_of(f, sigma2, y, k, shares, num_leaves):
     """Return the compared quantities."""
     one = {
         "log k": np.log(k), "leaves": np.mean(num_leaves), "f squared": f[0] ** 2 / (1 + f[0] ** 2),
@@ -83,7 +83,7 @@ def compare(options, moves, replications, sweeps):
             y = f + np.sqrt(sigma2) * rng.normal(size=ROWS)
             k = np.sqrt(unit2 / chain._models[0].variance[0])
             shares = chain._hyper.shares if sparse else None
-            values = looked_at(f, sigma2, y, k, shares, chain._forests[0].num_leaves)
+            values = functions_of(f, sigma2, y, k, shares, chain._forests[0].num_leaves)
             path.append(list(values.values()))
             with_outcome(chain, y)
         paths.append(path)
@@ -91,7 +91,7 @@ def compare(options, moves, replications, sweeps):
     for _ in range(2000):
         forest, sigma2, y, k, shares = drawn(codes, rng, sparse=sparse)
         leaves = [tree.num_leaves for tree in forest.trees]
-        reference.append(list(looked_at(forest.f, sigma2, y, k, shares, leaves).values()))
+        reference.append(list(functions_of(forest.f, sigma2, y, k, shares, leaves).values()))
     paths, reference = np.array(paths), np.array(reference)
     means = stats.ttest_ind(paths.mean(1), reference, equal_var=False).pvalue
     last = [stats.ks_2samp(a, b).pvalue for a, b in zip(paths[:, -1].T, reference.T, strict=True)]

@@ -18,7 +18,7 @@ SHORT = {"replications": 250, "sweeps": 40, "reference": 3_000}
 LONG = {"replications": 1_500, "sweeps": 60, "reference": 15_000}
 
 
-def looked_at(model, f, y, sigma2, num_leaves):
+def functions_of(model, f, y, sigma2, num_leaves):
     """Return the functions compared; f and y at the training rows, num_leaves per tree."""
     f = f[: model.num_rows]
     num_leaves = np.asarray(num_leaves)
@@ -62,7 +62,7 @@ def paths(model, replications, sweeps, seed):
             chain.run(1)
             f, sigma2 = f_of(chain), chain.sigma**2
             y = model.outcome(f, sigma2, rng)
-            values = looked_at(model, f, y, sigma2, chain._forests[0].num_leaves)
+            values = functions_of(model, f, y, sigma2, chain._forests[0].num_leaves)
             path.append(list(values.values()))
             with_outcome(chain, y)
         out.append(path)
@@ -75,7 +75,7 @@ def reference(model, size, seed):
     for _ in range(size):
         forest, sigma2, y = prior_state(model, rng)
         rows.append(
-            list(looked_at(model, forest.f, y, sigma2, [t.num_leaves for t in forest.trees]).values())
+            list(functions_of(model, forest.f, y, sigma2, [t.num_leaves for t in forest.trees]).values())
         )
     return np.array(rows)
 

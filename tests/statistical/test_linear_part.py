@@ -6,29 +6,17 @@ import numpy as np
 import pytest
 
 from sampler.bart.chain import Chain
-from sampler.data.linear_terms import LinearTerms
-from sampler.training import LinearTraining
-from tests.support.chain_driver import f_of, with_outcome
+from tests.support.chain_driver import f_of
+from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior
+from tests.support.reports.p_values import ALARM, all_above
 
 SCALE = 0.2  # of tau's half-Cauchy prior
 GRID = 2.0**-9  # wide enough for its tail
 
 
-def terms_of(model):
-    """Make three terms of the training rows, two of them all but equal."""
-    z = np.random.default_rng(5).normal(size=(3, model.num_rows))
-    z[2] = z[0] + 0.1 * z[2]
-    same = {
-        name: (value,) * 3 for name, value in {"mean": 0.0, "scale": 1.0, "low": -9.0, "high": 9.0}.items()
-    }
-    terms = LinearTerms(column=(0, 1, 2), missing=(False,) * 3, **same, slope_scale=SCALE)
-    return LinearTraining(terms, z)
-
-
-def looked_at(model, f, sigma2, tau, slopes, line, leaves):
-    """The functions compared; those of the line are bounded or slow to grow, since tau has no mean."""
+def functions_of(model, f, sigma2, tau, slopes, line, leaves):
+    """Return the compared functions; those of the line are bounded or grow slowly: tau has no mean."""
     slow = np.arcsinh(np.array([slopes[0], slopes[1], line[0], line[5], f[0] - model.offset]) / SCALE)
     return {
         "log tau": np.log(tau),
@@ -51,35 +39,34 @@ def looked_at(model, f, sigma2, tau, slopes, line, leaves):
 
 
 def prior_draw(model, z, rng):
-    """Functions of an independent draw from the prior, by the twins."""
+    """Return the functions at an independent draw from the prior, made by the plain twins."""
     forest, sigma2 = model.draw(rng)
     tau = SCALE * abs(rng.standard_cauchy())
     slopes = tau * rng.normal(size=len(z))
     line = slopes @ z
     f = forest.f[: model.num_rows] + line
     leaves = [tree.num_leaves for tree in forest.trees]
-    return list(looked_at(model, f, sigma2, tau, slopes, line, leaves).values())
+    return functions_of(model, f, sigma2, tau, slopes, line, leaves)
 
 
 def joint(rounds, draws, *, weighted):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("line", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
     rng = np.random.default_rng(7)
-    linear = terms_of(model)
-    prior = np.array([prior_draw(model, linear.z, rng) for _ in range(draws)])
+    linear = model.linear_terms(SCALE)
+    prior = [prior_draw(model, linear.z, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    data = model.training(y, num_draws=1, num_burnin=0, thin=100_000, linear=True, seed=3)
+    data = model.training(y, **ENDLESS, linear=True, seed=3)
     data = replace(data, linear=linear, constants=replace(data.constants, step=GRID))
     chain = Chain.start(data, 0)
-    path = []
-    for _ in range(rounds):
-        chain.run(1)
+
+    def observe(chain):
         f, sigma2, (tau, *slopes) = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1:]
         line = np.array(slopes) @ linear.z
-        values = looked_at(model, f, sigma2, tau, slopes, line, chain._forests[0].num_leaves)
-        path.append(list(values.values()))
-        with_outcome(chain, model.outcome(f, sigma2, rng))
-    return keeps_prior(path[rounds // 16 :], prior, values)
+        values = functions_of(model, f, sigma2, tau, slopes, line, chain._forests[0].num_leaves)
+        return values, model.outcome(f, sigma2, rng)
+
+    return keeps_joint_law(chain, prior, observe, rounds)
 
 
 @pytest.mark.slow

@@ -9,10 +9,7 @@ import pytest
 from sampler.bart import noise_forest, student
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
-from sampler.data.linear_terms import LinearTerms
 from sampler.noise import DEGREE_GRID
-from sampler.training import LinearTraining
-from tests.reference.prior import draw_tree
 from tests.support.chain_driver import RESTRUCTURED, f_of
 from tests.support.models.covering_models import Model
 from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
@@ -36,20 +33,8 @@ COVERING = {
 def log_precisions(model, rng):
     """Draw the logarithm of each row's precision from the prior, by the twins."""
     shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
-    codes, log_w = model.codes[:, : model.num_rows], np.zeros(model.num_rows)
-    for _ in range(PRECISIONS):
-        tree = draw_tree(codes, model.alpha, model.beta, rng)
-        log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
+    log_w, _ = model.draw_tree_sum(PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng)
     return log_w
-
-
-def terms_of(model):
-    """Make three terms of the training rows, two of them all but equal."""
-    z = np.random.default_rng(5).normal(size=(3, model.num_rows))
-    z[2] = z[0] + 0.1 * z[2]
-    same = {"mean": (0.0,) * 3, "scale": (1.0,) * 3, "low": (-9.0,) * 3, "high": (9.0,) * 3}
-    terms = LinearTerms(column=(0, 1, 2), missing=(False,) * 3, **same, slope_scale=SLOPE_SCALE)
-    return LinearTraining(terms, z)
 
 
 def simulated(model, noise, rng):
@@ -57,7 +42,7 @@ def simulated(model, noise, rng):
     forest, sigma2 = model.draw(rng)
     f, log_w, more = forest.f[: model.num_rows], np.zeros(model.num_rows), {}
     scales = np.ones(model.num_rows)
-    line = terms_of(model) if noise == "line" else None
+    line = model.linear_terms(SLOPE_SCALE) if noise == "line" else None
     if line is not None:
         tau = SLOPE_SCALE * abs(rng.standard_cauchy())
         slopes = tau * rng.normal(size=3)

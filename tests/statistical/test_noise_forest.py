@@ -7,16 +7,16 @@ from sampler import fit
 from sampler.bart import noise_forest
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
-from tests.reference.prior import draw_tree
-from tests.support.chain_driver import f_of, with_outcome
+from tests.support.chain_driver import f_of
+from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
-from tests.support.reports.p_values import ALARM, all_above, keeps_prior
+from tests.support.reports.p_values import ALARM, all_above
 
 PRECISIONS = 3  # trees
 LOG_SD = 0.8
 
 
-def looked_at(model, f, sigma2, log_w, leaves, mean_leaves):
+def functions_of(model, f, sigma2, log_w, leaves, mean_leaves):
     """Return the functions compared, at the training rows."""
     return {
         "log w at a row": log_w[0],
@@ -42,34 +42,30 @@ def outcome(model, f, sigma2, log_w, rng):
 def prior_draw(model, shape, rate, rng):
     """Return functions of an independent draw from the prior, by the twins."""
     forest, sigma2 = model.draw(rng)
-    codes = model.codes[:, : model.num_rows]
-    log_w, leaves = np.zeros(model.num_rows), []
-    for _ in range(PRECISIONS):
-        tree = draw_tree(codes, model.alpha, model.beta, rng)
-        log_w += np.log(rng.gamma(shape, 1 / rate, tree.num_leaves))[tree.leaf]
-        leaves.append(tree.num_leaves)
+    log_w, leaves = model.draw_tree_sum(
+        PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng
+    )
     mean_leaves = [tree.num_leaves for tree in forest.trees]
-    return list(looked_at(model, forest.f, sigma2, log_w, leaves, mean_leaves).values())
+    return functions_of(model, forest.f, sigma2, log_w, leaves, mean_leaves)
 
 
 def joint(rounds, draws, *, weighted):
-    """P-values of the functions: the prior's draws beside a chain of sweeps and new outcomes."""
+    """Return the p-values of Geweke's test by function."""
     model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
     shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
     rng = np.random.default_rng(7)
-    prior = np.array([prior_draw(model, shape, rate, rng) for _ in range(draws)])
+    prior = [prior_draw(model, shape, rate, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
-    chain = Chain.start(model.training(y, num_draws=1, num_burnin=0, thin=100_000, noise="forest", seed=3), 0)
-    path = []
-    for _ in range(rounds):
-        chain.run(1)
+    chain = Chain.start(model.training(y, **ENDLESS, noise="forest", seed=3), 0)
+
+    def observe(chain):
         f, sigma2 = f_of(chain), chain.sigma**2
         log_w = STEP * chain._models[1].log_value[: model.num_rows]
         leaves = [forest.num_leaves for forest in chain._forests]
-        values = looked_at(model, f, sigma2, log_w, leaves[1], leaves[0])
-        path.append(list(values.values()))
-        with_outcome(chain, outcome(model, f, sigma2, log_w, rng))
-    return keeps_prior(path[rounds // 6 :], prior, values)
+        values = functions_of(model, f, sigma2, log_w, leaves[1], leaves[0])
+        return values, outcome(model, f, sigma2, log_w, rng)
+
+    return keeps_joint_law(chain, prior, observe, rounds, left_out=6)
 
 
 @pytest.fixture

@@ -3,10 +3,14 @@
 from dataclasses import dataclass, field
 
 import numpy as np
+from scipy import stats
 from scipy.special import log_ndtr
 
+from sampler.bart.log_linear import GRID, SPAN
+from sampler.data.linear_terms import LinearTerms
+from sampler.training import LinearTraining
 from tests.reference.enumerator import MISSING
-from tests.reference.prior import draw_forest, draw_sigma2
+from tests.reference.prior import draw_forest, draw_sigma2, draw_tree
 from tests.support.chain_driver import STEP, training
 
 
@@ -60,6 +64,23 @@ class Model:
         )
         return forest, 1.0 if self.family == "probit" else draw_sigma2(self.nu, self.lambda_, rng)
 
+    def draw_tree_sum(self, num_trees, leaf_values, rng):
+        """Draw a sum of trees, `leaf_values(leaves)` in their leaves: its values at the rows, its leaves."""
+        total, leaves = np.zeros(self.num_rows), []
+        for _ in range(num_trees):
+            tree = draw_tree(self.codes[:, : self.num_rows], self.alpha, self.beta, rng)
+            total += leaf_values(tree.num_leaves)[tree.leaf]
+            leaves.append(tree.num_leaves)
+        return total, leaves
+
+    def linear_terms(self, slope_scale):
+        """Make three terms of the training rows, two of them all but equal."""
+        z = np.random.default_rng(5).normal(size=(3, self.num_rows))
+        z[2] = z[0] + 0.1 * z[2]
+        same = {"mean": (0.0,) * 3, "scale": (1.0,) * 3, "low": (-9.0,) * 3, "high": (9.0,) * 3}
+        terms = LinearTerms(column=(0, 1, 2), missing=(False,) * 3, **same, slope_scale=slope_scale)
+        return LinearTraining(terms, z)
+
     def outcome(self, f, sigma2, rng):
         """Draw y at the training rows."""
         if self.family == "probit":
@@ -86,6 +107,14 @@ class Model:
             self.codes[:, : self.num_rows], y, weights=self.weights, prior=prior,
             num_trees=self.num_trees, moves=self.moves, family=self.family, **settings,
         )  # fmt: skip
+
+
+def draw_leaf_sd(first, num_trees, rng):
+    """Draw the sd of a leaf's logarithm from its prior: k = 3 chi(4), and `first` is the sd where k is 2."""
+    log_sd = np.geomspace(*SPAN, GRID)
+    k = 2.0 * first * np.sqrt(num_trees) / log_sd
+    mass = k * stats.chi(4, scale=3).pdf(k)
+    return first * 2.0 / rng.choice(k, p=mass / mass.sum())
 
 
 # together: one, few and many trees; trees beyond the 8 leaves of the vector path; rows below, at and beyond
