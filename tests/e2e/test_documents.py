@@ -30,6 +30,14 @@ def blocks(path: Path, language: str) -> list[str]:
     return re.findall(rf"^```{language}\n(.*?)^```", path.read_text(), re.DOTALL | re.MULTILINE)
 
 
+def run_page(path: Path, names: dict | None = None) -> dict:
+    """Run a page's Python blocks in order in one session that begins with `names`; return its names."""
+    session = dict(names or {})
+    for block in blocks(path, "python"):
+        exec(compile(block, path.name, "exec"), session)
+    return session
+
+
 @pytest.fixture
 def place(tmp_path, monkeypatch, service: Up) -> Path:
     """Enter a reader's folder with the examples; point the client at the service."""
@@ -40,9 +48,9 @@ def place(tmp_path, monkeypatch, service: Up) -> Path:
     return tmp_path
 
 
-def curl(command: str, service: Up, known: dict[str, str]) -> dict:
+def curl(command: str, service: Up, replacements: dict[str, str]) -> dict:
     """Run a document's curl command on this service with real ids; return the response."""
-    for name, value in known.items():
+    for name, value in replacements.items():
         command = command.replace(name, value)
     ran = subprocess.run(
         ["bash", "-c", command.replace(DEFAULT, service.address)], capture_output=True, text=True, check=False
@@ -67,9 +75,7 @@ def commands(block: str) -> list[str]:
 @pytest.mark.slow
 def test_the_tutorial_runs(place, service, capsys):
     """The tutorial's Python blocks run in order in one session, and so do its curl commands."""
-    session: dict = {}
-    for block in blocks(DOCS / "tutorial.md", "python"):
-        exec(compile(block, "tutorial.md", "exec"), session)
+    session = run_page(DOCS / "tutorial.md")
     session["bart"].close()
     output = capsys.readouterr().out
     assert re.search(r"\b(converged|approximate|not_converged)$", output, re.MULTILINE)
@@ -84,9 +90,7 @@ def test_the_tutorial_runs(place, service, capsys):
 @pytest.mark.slow
 def test_the_page_about_the_verdict_runs(place, capsys):
     """The page's Python blocks run in order and show what the page says."""
-    session: dict = {}
-    for block in blocks(DOCS / "verdict.md", "python"):
-        exec(compile(block, "verdict.md", "exec"), session)
+    session = run_page(DOCS / "verdict.md")
     session["bart"].close()
     assert session["model"].draws > 225  # it was continued until a stop rule held
     assert session["careful"].document["stopped"]["by"] in {"rules", "max_seconds", "max_draws"}
@@ -99,9 +103,7 @@ def test_the_page_about_the_verdict_runs(place, capsys):
 def test_the_page_about_explanations_runs(monkeypatch, capsys):
     """The page's blocks run; weight and year matter most, and both are selected."""
     monkeypatch.chdir(ROOT)
-    session: dict = {}
-    for block in blocks(DOCS / "explanations.md", "python"):
-        exec(compile(block, "explanations.md", "exec"), session)
+    session = run_page(DOCS / "explanations.md")
     importance = session["importance"]
     assert {importance.names[j] for j in importance.order[:2]} == {"weight", "year"}
     assert {"weight", "year"} <= {name for pair in session["pairs"].pairs[:3] for name in pair}
@@ -113,9 +115,7 @@ def test_the_page_about_contrasts_runs():
     origin = np.array(["europe", "japan", "usa"] * 20)
     X = {"weight": np.linspace(1600, 5000, 60), "origin": origin}
     posterior = fit(X, X["weight"] / -100, num_trees=10, num_burnin=50, num_draws=50, progress=False)
-    session: dict = {"posterior": posterior, "X": X}
-    for block in blocks(DOCS / "contrasts.md", "python"):
-        exec(compile(block, "contrasts.md", "exec"), session)
+    session = run_page(DOCS / "contrasts.md", {"posterior": posterior, "X": X})
     assert session["contrast"].average.mean > 0
     assert len(session["contrast"].groups) == 3
 
@@ -123,9 +123,7 @@ def test_the_page_about_contrasts_runs():
 @pytest.mark.slow
 def test_the_page_about_groups_runs():
     """The page's blocks run on the Exam data, and print its figures."""
-    session: dict = {}
-    for block in blocks(DOCS / "groups.md", "python"):
-        exec(compile(block, "groups.md", "exec"), session)
+    session = run_page(DOCS / "groups.md")
     posterior, schools = session["posterior"], session["schools"]
     assert posterior.summary().verdict == "converged"
     assert schools.standard_deviation["mean"] == pytest.approx(0.28, abs=0.005)
@@ -141,9 +139,7 @@ def test_the_page_about_groups_runs():
 @pytest.mark.slow
 def test_the_page_about_classes_runs():
     """The page's table has the probabilities and scores that it says."""
-    session: dict = {}
-    for block in blocks(DOCS / "classes.md", "python"):
-        exec(compile(block, "classes.md", "exec"), session)
+    session = run_page(DOCS / "classes.md")
     prediction = session["prediction"]
     assert prediction.classes == ("fulltime", "not.work", "parttime")
     np.testing.assert_allclose(prediction.mean, [[0.69, 0.24, 0.07], [0.08, 0.75, 0.17]], atol=0.02)
@@ -153,9 +149,7 @@ def test_the_page_about_classes_runs():
 @pytest.mark.slow
 def test_the_page_about_counts_runs():
     """The page's tables have the means, intervals and probabilities that it says."""
-    session: dict = {}
-    for block in blocks(DOCS / "counts.md", "python"):
-        exec(compile(block, "counts.md", "exec"), session)
+    session = run_page(DOCS / "counts.md")
     np.testing.assert_allclose(session["days"].mean, [15.6, 7.8], atol=0.3)
     np.testing.assert_allclose(session["days"].upper, [46, 23], atol=1)
     np.testing.assert_allclose(session["means"].lower, [9.0, 4.4], atol=0.5)
@@ -167,9 +161,7 @@ def test_the_page_about_counts_runs():
 @pytest.mark.slow
 def test_the_page_about_outcomes_runs(place, service):
     """The page's blocks run: the alarm of 1977, the calibration by 122 cars, and a model of all cars."""
-    session: dict = {}
-    for block in blocks(DOCS / "outcomes.md", "python"):
-        exec(compile(block, "outcomes.md", "exec"), session)
+    session = run_page(DOCS / "outcomes.md")
     reports = session["reports"]
     assert [reports[year]["verdict"] for year in range(76, 79)] == ["holds", *["no_longer_hold"] * 2]
     assert "since the week of 1976-12-27, 96% of 28 outcomes lie above" in reports[77]["text"]
@@ -204,9 +196,7 @@ def test_the_page_about_censored_outcomes_runs():
 @pytest.mark.slow
 def test_the_page_about_bart_runs():
     """The page's notebook runs, and its statements on equality, noise and trees hold."""
-    session: dict = {}
-    for block in blocks(DOCS / "how-bart-works.md", "python"):
-        exec(compile(block, "how-bart-works.md", "exec"), session)
+    session = run_page(DOCS / "how-bart-works.md")
     credible, predictive = session["credible"], session["predictive"]
     assert session["f"].shape == (8, 100, 1)
     assert np.isclose(session["mean"], credible.mean[0])
@@ -281,9 +271,7 @@ def test_the_examples_of_docstrings_run(path, request):
 @pytest.mark.slow
 def test_the_python_reference_runs():
     """The reference's block holds rows out and scores a fit on them."""
-    session: dict = rows_at_hand()
-    for block in blocks(DOCS / "reference.md", "python"):
-        exec(compile(block, "reference.md", "exec"), session)
+    session = run_page(DOCS / "reference.md", rows_at_hand())
     assert len(session["held"]) == 12
     assert session["posterior"].predict(session["X_new"]).mean.shape == (4,)
 
@@ -291,27 +279,26 @@ def test_the_python_reference_runs():
 def test_every_page_with_python_is_run():
     """Every page with Python blocks is run by a test."""
     pages = {path.name for path in [*ROOT.glob("*.md"), *DOCS.rglob("*.md")] if blocks(path, "python")}
-    assert pages == set(re.findall(r'"([\w-]+\.md)", "python"\)', Path(__file__).read_text()))
+    run = r'(?:run_page|blocks)\(\w+ / "([\w-]+\.md)"(?!, "(?:sh|yaml)")'
+    assert pages == set(re.findall(run, Path(__file__).read_text()))
 
 
 def test_the_readme_runs(place, service):
     """The README's curl commands run in order, and so does its notebook."""
-    known: dict[str, str] = {}
+    replacements: dict[str, str] = {}
     answers = []
     for block in blocks(ROOT / "README.md", "sh"):
         for command in commands(block):
             if command.startswith("curl"):
                 if "/predict" in command:
                     _wait(service, answers[-1]["id"])
-                answers.append(curl(command, service, known))
-                known.setdefault("DATASET", answers[0]["id"])
+                answers.append(curl(command, service, replacements))
+                replacements.setdefault("DATASET", answers[0]["id"])
     assert len(answers) == 3
     (low, high) = answers[-1]["intervals"][1]["lower"][0], answers[-1]["intervals"][1]["upper"][0]
     assert low < answers[-1]["mean"][0] < high
 
-    session: dict = rows_at_hand()
-    for block in blocks(ROOT / "README.md", "python"):
-        exec(compile(block, "README.md", "exec"), session)
+    run_page(ROOT / "README.md", rows_at_hand())
 
 
 def _wait(service: Up, model: str) -> None:

@@ -19,7 +19,7 @@ from sampler.bart.kernels.leaf_models.weighted_pass import (
 )
 from sampler.bart.kernels.state import Slots, Trial
 from sampler.kernels.arrays import NO_LEAF
-from sampler.kernels.jit import address, warm
+from sampler.kernels.jit import address
 from tests.support.kernel_cases import codes_of, goes_left, padded
 from tests.support.open_kernels import (
     residual_pass,
@@ -28,18 +28,6 @@ from tests.support.open_kernels import (
 
 ROWS = [1, 63, 64, 200, 1000]
 C_TYPES = {types.uint8: ctypes.c_uint8, types.int64: ctypes.c_int64, types.float64: ctypes.c_double}
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    """Compile or load all kernels."""
-    warm()
-
-
-@pytest.fixture
-def rng(request):
-    """Return a generator seeded by the test's name."""
-    return np.random.default_rng(list(request.node.name.encode()))
 
 
 @contextlib.contextmanager

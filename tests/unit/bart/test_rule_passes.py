@@ -8,7 +8,6 @@ import pytest
 from sampler.bart.kernels.leaf_models.normal import Normal
 from sampler.bart.kernels.state import CodeSums, LeafPair
 from sampler.kernels import arrays
-from sampler.kernels.jit import warm
 from tests.support.kernel_cases import codes_of, goes_left, padded
 from tests.support.open_kernels import (
     below_split,
@@ -20,18 +19,6 @@ from tests.support.open_kernels import (
 )
 
 ROWS = [1, 63, 64, 200, 1000]
-
-
-@pytest.fixture(scope="module", autouse=True)
-def compiled():
-    """Compile or load all kernels."""
-    warm()
-
-
-@pytest.fixture
-def rng(request):
-    """Return a generator seeded by the test's name."""
-    return np.random.default_rng(list(request.node.name.encode()))
 
 
 @pytest.mark.parametrize("n", [100, 5000])
