@@ -68,8 +68,8 @@ def test_predict_writes_csv_or_a_row_of_pairs(run):
         sent = list(csv.DictReader(file))
     assert list(rows[0]) == [*sent[0], *figures]
     assert [float(row["weight"]) for row in rows] == [float(row["weight"]) for row in sent]
-    kept = run("bartserve predict cars new.csv --keep year --keep weight --level 0.5 --level 0.9")
-    assert kept.stdout.splitlines()[0] == ",".join(["weight", "year", *figures])
+    with_columns = run("bartserve predict cars new.csv --keep year --keep weight --level 0.5 --level 0.9")
+    assert with_columns.stdout.splitlines()[0] == ",".join(["weight", "year", *figures])
     bare = run("bartserve predict cars new.csv --keep '' --level 0.5 --level 0.9")
     assert bare.stdout.splitlines()[0] == ",".join(figures)
     assert len(rows) == 30

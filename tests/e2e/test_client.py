@@ -126,11 +126,11 @@ def _small_pages(client: Client, path: str) -> Iterator[dict]:
 
 def test_wait_shows_progress_and_ends_with_the_model(client, fitted):
     """`wait` passes each poll to `progress` and returns the succeeded model."""
-    seen: list[Model] = []
+    reported: list[Model] = []
 
-    model = client.wait(fitted.id, progress=seen.append)
+    model = client.wait(fitted.id, progress=reported.append)
 
-    assert seen[-1] == model
+    assert reported[-1] == model
     assert (model.state, model.name, model.target, model.draws) == ("succeeded", "client-cars", "mpg", 50)
     assert model.fraction == 1
     assert [chain.number for chain in model.chains] == [0, 1]
@@ -342,11 +342,11 @@ def test_unusable_arguments_are_refused_without_a_request(client, fitted):
 
 def test_studies(client, fitted):
     """Studies show their progress; a cancelled one raises, a deleted one is gone."""
-    told = []
+    reports = []
     study = client.select_features(fitted, permutations=20, seed=1)
-    result = client.wait_study(study, progress=lambda now: told.append(now.fits_done), seconds=120)
+    result = client.wait_study(study, progress=lambda now: reports.append(now.fits_done), seconds=120)
     assert (result.state, result.fits_done, result.fits) == ("succeeded", 30, 30)
-    assert told == sorted(told)
+    assert reports == sorted(reports)
     assert set(result.names) >= set(NEW)
     assert set(result.selected("max")) <= set(result.selected("local"))
     with pytest.raises(ValueError, match="max, se"):
@@ -365,8 +365,8 @@ def test_studies(client, fitted):
     sure = client.wait_study(client.calibrate(fitted), seconds=120)
     assert (sure.kind, sure.state, sure.features, sure.tuning) == ("calibration", "succeeded", None, None)
     assert client.model(fitted.id).document["calibration"]["kind"] == "folds"
-    told = client.predict(fitted, NEW, interval="calibrated")
-    assert (told.interval, len(told.lower)) == ("calibrated", len(told))
+    prediction = client.predict(fitted, NEW, interval="calibrated")
+    assert (prediction.interval, len(prediction.lower)) == ("calibrated", len(prediction))
     for each in (study, again, tuned, sure):
         client.delete_study(each)
     with pytest.raises(ProblemError) as gone:

@@ -34,8 +34,8 @@ def test_every_command_and_link_exists(path):
         words = words[: 2 if words[0] in {"keys", "models", "datasets", "outcomes", "check"} else 1]
         assert CliRunner().invoke(app, [*words, "--help"]).exit_code == 0, command
     for name in re.findall(r"BARTSERVE_([A-Z_]+)\b", text):
-        known = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}
-        assert name.removesuffix("_FILE").rstrip("_") in known or name.startswith("TEST_"), name
+        variables = {field.upper() for field in Settings.model_fields} | {"URL", "KEY"}
+        assert name.removesuffix("_FILE").rstrip("_") in variables or name.startswith("TEST_"), name
     for script in re.findall(r"benchmarks/(\w+\.py)", text):
         assert (ROOT / "benchmarks" / script).exists(), script
     for link in re.findall(r"\]\(([^)#]+)[^)]*\)", text):

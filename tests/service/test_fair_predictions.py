@@ -187,7 +187,7 @@ def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_pat
 def test_small_work_is_done_beside_large_predictions(service):
     """A small fit and background prediction finish beside another owner's large predictions.
 
-    Of a long background prediction only few units are done meanwhile, however busy the machine is.
+    Only a few units of a long background prediction are done meanwhile, however busy the machine is.
     """
     service.start_worker(slots=1)
     with serving(service) as api:

@@ -90,14 +90,14 @@ def test_cancel(service, moment):
     cancelled = model_id if moment == "sampling" else waiting
     service.cancel(cancelled)
     model = service.ended(cancelled, 5)
-    kept = service.digest(cancelled)
+    digest = service.digest(cancelled)
 
     assert model.state == "cancelled"
     assert {"cancelled"} == {chain.state for chain in service.chains(cancelled)}
     assert (moment == "sampling") == any(chain.num_draws for chain in service.chains(cancelled))
     service.cancel(model_id)
     service.ended(model_id, 5)
-    assert kept == service.digest(cancelled)
+    assert digest == service.digest(cancelled)
 
 
 @pytest.mark.slow

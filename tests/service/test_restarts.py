@@ -43,9 +43,9 @@ def test_a_cancelled_model_is_retried(service):
         service.sampling(model_id)
         service.cancel(model_id)
         assert service.ended(model_id, 5).state == "cancelled"
-        kept = [chain.num_draws for chain in service.chains(model_id)]
+        num_draws = [chain.num_draws for chain in service.chains(model_id)]
         again(service, model_id, restarts.retry)
-        assert [chain.num_draws for chain in service.chains(model_id)] >= kept
+        assert [chain.num_draws for chain in service.chains(model_id)] >= num_draws
     model = service.ended(model_id, 120)
 
     assert (model.state, model.error, model.cancel_requested) == ("succeeded", None, False)

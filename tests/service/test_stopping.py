@@ -52,14 +52,14 @@ def check_ended(service, model_id):
     count = model.stopped["draws"]
     assert {count} == {chain.num_draws for chain in service.chains(model_id)}
     assert model.settings["num_draws"] == count
-    seen = looks(service, model_id)
-    assert seen == [n for n in expected_looks() if n <= count]
-    assert len(seen) > 1
+    checked_at = looks(service, model_id)
+    assert checked_at == [n for n in expected_looks() if n <= count]
+    assert len(checked_at) > 1
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
     posterior = posterior_of(service, model_id)
     assert model.settings["num_draws"] == posterior.settings["num_draws"] == posterior.num_draws
-    assert [ess(posterior, n) >= model.settings["stop"]["min_ess"] for n in seen] == [
-        n == count for n in seen
+    assert [ess(posterior, n) >= model.settings["stop"]["min_ess"] for n in checked_at] == [
+        n == count for n in checked_at
     ]
     return model
 
@@ -219,10 +219,10 @@ def test_time_ends_a_fit_with_what_all_chains_have(service):
     model = service.ended(model_id)
 
     assert (model.state, model.error, model.stopped["by"]) == ("succeeded", None, "max_seconds")
-    kept = [chain.num_draws for chain in service.chains(model_id)]
-    assert all(kept)
-    assert model.settings["num_draws"] == model.stopped["draws"] == min(kept) < 4000
-    assert model.settings["num_chains"] == len(kept) == 2
+    num_draws = [chain.num_draws for chain in service.chains(model_id)]
+    assert all(num_draws)
+    assert model.settings["num_draws"] == model.stopped["draws"] == min(num_draws) < 4000
+    assert model.settings["num_chains"] == len(num_draws) == 2
     assert "2 of 3 chains" in model.warnings[-1]
     assert model.deadline is None
     before = posterior_of(service, model_id)

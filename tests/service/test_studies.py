@@ -83,9 +83,9 @@ def test_a_killed_workers_unit_is_run_again(service, model_id, kind, options, fi
         assert studies.fits_done(session, study) == sum(fits)
         statistics = studies.statistics(session, study)
     rows = friedman_table(200)
-    seen = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
+    training = rows.take(np.setdiff1d(np.arange(200), holdout_rows(200, SHORT["holdout"], SHORT["seed"])))
     check = {"selection": is_the_selection, "tuning": is_the_tuning}[kind]
-    check(statistics, seen.drop_columns("y"), seen.column("y"))
+    check(statistics, training.drop_columns("y"), training.column("y"))
 
 
 def is_the_selection(result, X, y):
@@ -123,10 +123,10 @@ def test_a_killed_calibration_is_the_librarys(service):
     assert (ended(service, study).state, state(service, study).error) == ("succeeded", None)
 
     rows, left_out = friedman_table(200), holdout_rows(200, settings.pop("holdout"), settings["seed"])
-    seen = rows.take(np.setdiff1d(np.arange(200), left_out))
+    training = rows.take(np.setdiff1d(np.arange(200), left_out))
     expected = fit(
-        seen.drop_columns("y"),
-        seen.column("y"),
+        training.drop_columns("y"),
+        training.column("y"),
         target_name="y",
         columns={"town": "category"},
         moves="growprune",

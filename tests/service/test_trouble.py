@@ -161,8 +161,8 @@ def test_cancel_takes_effect_at_once(service, phase):
     assert (model.state, model.error) == ("cancelled", None)
     assert _everything(service, model_id) == before
     history.check(service.engine, model_id, succeeded=False)
-    kept = [chain.num_draws for chain in service.chains(model_id)]
-    assert all(kept) if phase == "sampling" else not any(kept)
+    num_draws = [chain.num_draws for chain in service.chains(model_id)]
+    assert all(num_draws) if phase == "sampling" else not any(num_draws)
 
 
 def _everything(service, model_id):

@@ -147,7 +147,7 @@ def test_unknown_rule():
 
 
 def test_permuted_outcomes_have_the_transform_of_the_outcomes(monkeypatch):
-    """The transform is looked for in the outcomes alone, not anew in every permutation of them."""
+    """The transform is chosen for the outcomes once, not for every permutation of them."""
     named = []
     choose = preparation.outcomes.choose_transform_and_line
 

@@ -33,12 +33,12 @@ def test_folds_are_a_partition():
 def test_a_fold_is_scored_by_a_fit_to_the_others():
     """Scores equal those of a posterior fitted to the other rows by hand."""
     X, y = uneven(80)
-    held = folds_of(80, 4, 0)[1]
-    train = np.setdiff1d(np.arange(80), held)
-    figures = score_fold(X, y, None, held, 3, SHORT)
+    fold = folds_of(80, 4, 0)[1]
+    train = np.setdiff1d(np.arange(80), fold)
+    figures = score_fold(X, y, None, fold, 3, SHORT)
     posterior = fit(X[train], y[train], seed=3, progress=False, **SHORT)
-    scores = posterior.score(X[held], y[held], quick=True)
-    assert figures.rows == held.tolist()
+    scores = posterior.score(X[fold], y[fold], quick=True)
+    assert figures.rows == fold.tolist()
     assert np.mean(figures.log_score) == pytest.approx(scores["log_score"], rel=1e-12)
     assert np.sqrt(np.mean(figures.squares)) == pytest.approx(scores["rmse"], rel=1e-12)
     (at90,) = (each for each in scores["coverage"] if each["level"] == 0.9)

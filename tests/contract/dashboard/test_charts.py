@@ -47,7 +47,7 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     The quick case draws every variant of one chart, and of each other one some variant.
     """
     model = fitted(client, settings, holdout=0.3)
-    seen: dict[str, bytes] = {}
+    drawn: dict[str, bytes] = {}
     effects = [f"/effects?feature={name}" for name in ("size", "colour", "size&feature=colour")]
     for tab in ("", "/chains", "/features", *effects):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
@@ -56,21 +56,21 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
         addresses = sources(page)
         for first in range(0, len(addresses), 4):
             variants = addresses[first : first + 4]
-            for address in variants if every or not seen else [variants[first // 4 % 4]]:
+            for address in variants if every or not drawn else [variants[first // 4 % 4]]:
                 answer = browser.get(address.replace("&amp;", "&"))
                 svg_of(answer)
-                seen[address] = answer.content
-    charts = {address.partition("&amp;theme=")[0] for address in seen}
+                drawn[address] = answer.content
+    charts = {address.partition("&amp;theme=")[0] for address in drawn}
     kinds = {re.sub(r"\?.*", "", chart.rsplit("/", 1)[1]) for chart in charts}
     assert kinds == {
         *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
         *("permutation.svg", "importance.svg", "dependence.svg", "accumulated.svg", "reasons.svg"),
     }
     assert len(charts) == 12
-    assert len(seen) == 12 * 4 or not every
-    assert len(set(seen.values())) == len(seen)
-    some = next(iter(seen))
-    assert browser.get(some.replace("&amp;", "&")).content == seen[some]
+    assert len(drawn) == 12 * 4 or not every
+    assert len(set(drawn.values())) == len(drawn)
+    some = next(iter(drawn))
+    assert browser.get(some.replace("&amp;", "&")).content == drawn[some]
 
 
 def test_a_prediction_shows_its_interval_and_its_density(browser, client, settings):

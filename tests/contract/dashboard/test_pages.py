@@ -17,20 +17,20 @@ pytestmark = only("sqlite")
 
 def crawl(browser, start: str, most: int = 60) -> dict[str, str]:
     """Return every linked page of the dashboard by address, read and checked."""
-    seen: dict[str, str] = {}
+    pages: dict[str, str] = {}
     waiting = [start]
-    while waiting and len(seen) < most:
+    while waiting and len(pages) < most:
         path = waiting.pop(0)
-        if path in seen or not (path == "/" or path.startswith("/ui/")):
+        if path in pages or not (path == "/" or path.startswith("/ui/")):
             continue
         if path.partition("?")[0].endswith((".svg", ".csv")):  # a download
             continue
         response = browser.get(path)
         page = page_of(response)
-        seen[path] = response.text
+        pages[path] = response.text
         here = path.partition("?")[0]
         waiting += [(here + link if link.startswith("?") else link).partition("#")[0] for link in page.links]
-    return seen
+    return pages
 
 
 def test_every_page_that_links_lead_to_is_there(browser, client, settings):
@@ -40,7 +40,7 @@ def test_every_page_that_links_lead_to_is_there(browser, client, settings):
     stopped = client.post("/models", json={"dataset_id": model["dataset_id"], "target": "y"} | SMALL).json()
     client.post(f"/models/{stopped['id']}/cancel")
 
-    seen = crawl(browser, "/")
+    pages = crawl(browser, "/")
 
     for path in (
         "/ui/datasets",
@@ -51,7 +51,7 @@ def test_every_page_that_links_lead_to_is_there(browser, client, settings):
         f"/ui/models/{stopped['id']}",
         f"/ui/models/new?dataset={model['dataset_id']}",
     ):
-        assert path in seen
+        assert path in pages
 
 
 def test_an_empty_service_says_how_to_begin(browser):
@@ -102,14 +102,14 @@ def test_hostile_names_are_shown_as_they_are(browser, client, settings):
     body = {"dataset_id": dataset["id"], "target": "y", "name": HOSTILE.replace("/", "")} | SMALL
     assert client.post("/models", json=body).status_code == 202
 
-    seen = crawl(browser, "/")
+    pages = crawl(browser, "/")
 
-    assert len(seen) > 6
-    for path, text in seen.items():
+    assert len(pages) > 6
+    for path, text in pages.items():
         assert "<script>alert" not in text, path
         assert "<img src=x" not in text, path
-    assert escape(HOSTILE, quote=False).replace("'", "&#39;").replace('"', "&#34;") in seen["/ui/datasets"]
-    assert "{{7*7}}" in seen["/ui/datasets"]
+    assert escape(HOSTILE, quote=False).replace("'", "&#39;").replace('"', "&#34;") in pages["/ui/datasets"]
+    assert "{{7*7}}" in pages["/ui/datasets"]
 
 
 def test_errors_are_pages_for_browsers_and_problems_for_clients(browser, client):

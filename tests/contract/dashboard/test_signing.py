@@ -147,13 +147,13 @@ def test_a_session_ends_by_signing_out_by_its_time_and_with_its_key(person, data
 
     sign_in(person, ann)
     assert is_in()
-    kept = dict(person.cookies)
+    cookies = dict(person.cookies)
     token = page_of(person.get("/")).hidden["csrf"]
     left = person.post("/ui/sign-out", data={"csrf": token})
     assert left.url.path == "/ui/sign-in"
     assert left.history[0].headers["clear-site-data"] == '"cache"', "charts are kept by browsers otherwise"
     assert not is_in()
-    person.cookies.update(kept)
+    person.cookies.update(cookies)
     assert not is_in(), "signed out means everywhere"
     person.cookies.clear()
 

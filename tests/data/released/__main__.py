@@ -142,7 +142,7 @@ def exchange(client: httpx.Client) -> dict[str, Any]:
     assert ended["state"] == "succeeded", ended["error"]
     answer = client.post(f"{path}/predict", json=ASKED)
     answer.raise_for_status()
-    kept = {
+    answers = {
         "dataset_id": dataset_id,
         "model": {name: ended[name] for name in ("id", "name", "state", "verdict")},
         "asked": ASKED,
@@ -153,8 +153,8 @@ def exchange(client: httpx.Client) -> dict[str, Any]:
     if batch.status_code == 202:
         done = until(lambda: client.get(f"/predictions/{batch.json()['id']}").json(), "finished_at")
         result = client.get(f"/predictions/{done['id']}/result").json()
-        kept["prediction"] = {"id": done["id"], "mean": result["mean"]}
-    return kept
+        answers["prediction"] = {"id": done["id"], "mean": result["mean"]}
+    return answers
 
 
 def until(look: Any, field: str) -> dict[str, Any]:

@@ -70,8 +70,8 @@ def test_the_scale_is_drawn_by_its_weights():
     leaves = np.array([0.3, 1.4, 0.8])
     sums = np.array([3.0, np.log(leaves).sum(), leaves.sum()])
     density = np.prod(stats.gamma.pdf(leaves[:, None], shape, scale=1 / rate), axis=0) * [0.2, 0.5, 0.3]
-    seen = np.bincount([leaf_scale.draw_place(grid, sums, np.zeros(3), random) for _ in range(4000)])
-    assert stats.chisquare(seen, 4000 * density / density.sum()).pvalue > 1e-4
+    counts = np.bincount([leaf_scale.draw_place(grid, sums, np.zeros(3), random) for _ in range(4000)])
+    assert stats.chisquare(counts, 4000 * density / density.sum()).pvalue > 1e-4
 
 
 def test_without_data_k_has_its_prior():

@@ -43,9 +43,9 @@ def test_trees_have_their_posterior_law():
     data = training(toy.codes, GOLDEN_Y, prior=prior, num_trees=1, num_burnin=100, num_draws=2500, thin=8)
     chain = Chain.start(replace(data, limits=LIMITS), 0)
     chain.run(10**6)
-    seen = np.bincount(chain.take().leaf_counts[:, 0], minlength=6)[1:6]
+    counts = np.bincount(chain.take().leaf_counts[:, 0], minlength=6)[1:6]
     expected = leaf_law(toy, toy.posterior)
-    assert stats.chisquare(seen, expected * seen.sum()).pvalue > 1e-4
+    assert stats.chisquare(counts, expected * counts.sum()).pvalue > 1e-4
 
 
 @pytest.mark.parametrize(

@@ -277,6 +277,6 @@ def test_left_out_groups_are_covered():
     of_kept = {name: values[kept] for name, values in X.items()}
     posterior = fit(of_kept, y[kept], groups="g", slopes="x", progress=False, **FAST)
     prediction = posterior.predict({name: v[~kept] for name, v in X.items()})
-    held = (prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper)
-    assert 0.82 < held.mean() < 0.96
-    assert 0.8 < held[abs(x[~kept]) > 0.7].mean() < 0.97
+    inside = (prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper)
+    assert 0.82 < inside.mean() < 0.96
+    assert 0.8 < inside[abs(x[~kept]) > 0.7].mean() < 0.97

@@ -335,8 +335,8 @@ def test_left_out_groups_are_covered():
     posterior = fit({name: values[kept] for name, values in X.items()}, y[kept], groups="g", **FAST)
     new = {name: values[~kept] for name, values in X.items()}
     prediction, credible = posterior.predict(new), posterior.predict(new, interval="credible")
-    held = np.mean((prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper))
-    assert 0.82 < held < 0.96
+    coverage = np.mean((prediction.lower <= y[~kept]) & (y[~kept] <= prediction.upper))
+    assert 0.82 < coverage < 0.96
     sigma = posterior.sigma.mean()
     narrow = np.mean(np.abs(y[~kept] - credible.mean) < 1.645 * np.hypot(credible.sd, sigma))
     assert narrow < 0.75

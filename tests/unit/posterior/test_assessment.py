@@ -47,10 +47,10 @@ def test_a_density_is_that_of_the_draws():
 def test_stop_rules_hold_by_the_posteriors_own_figures():
     """A rule holds up to exactly the posterior's figure; only the given rules are judged."""
     posterior, _, _ = make_posterior(num_draws=(40, 50))
-    seen = look(posterior, {"min_ess": 1.0, "max_rhat": None})
-    assert seen.held == {"min_ess": True}
-    assert seen.satisfied
-    ess = seen.figures["ess"]
+    check = look(posterior, {"min_ess": 1.0, "max_rhat": None})
+    assert check.held == {"min_ess": True}
+    assert check.satisfied
+    ess = check.figures["ess"]
     assert look(posterior, {"min_ess": ess}).satisfied
     assert not look(posterior, {"min_ess": np.nextafter(ess, np.inf)}).satisfied
     assert not look(posterior, {}).satisfied

@@ -37,13 +37,13 @@ def test_scores_of_numbers_are_those_of_the_held_out_rows():
     """Means and counts over rows equal what `score` reports."""
     posterior = fit(*numbers(150, 1), **QUICK)
     rows = LabelledRows.read(posterior, *numbers(1200, 2))
-    scores, known = score_outcomes(posterior, rows, shares(1200)), score(posterior, rows, quick=True)
-    assert np.mean(scores.log_score) == pytest.approx(known["log_score"])
-    assert np.sqrt(np.mean(scores.error)) == pytest.approx(known["rmse"])
+    scores, expected = score_outcomes(posterior, rows, shares(1200)), score(posterior, rows, quick=True)
+    assert np.mean(scores.log_score) == pytest.approx(expected["log_score"])
+    assert np.sqrt(np.mean(scores.error)) == pytest.approx(expected["rmse"])
     assert [scores.inside_50.sum(), scores.inside_90.sum()] == [
         count_inside(scores.pit, lv) for lv in (0.5, 0.9)
     ]
-    assert scores.inside_90.mean() == next(c["coverage"] for c in known["coverage"] if c["level"] == 0.9)
+    assert scores.inside_90.mean() == next(c["coverage"] for c in expected["coverage"] if c["level"] == 0.9)
     np.testing.assert_array_equal(scores.above, scores.pit > 0.5)
     np.testing.assert_array_equal(scores.score, conformity(posterior, rows))
 
@@ -81,9 +81,9 @@ def test_classes_have_uniform_ranks_and_sets():
     scores = score_outcomes(posterior, rows, shares(1000))
     assert uniform_share(scores.pit) < 0.06
     assert 0.86 < scores.inside_90.mean() < 0.94
-    known = score(posterior, rows)
-    assert -scores.log_score.mean() == pytest.approx(known["log_loss"])
-    assert scores.error.mean() == pytest.approx(known["brier"])
+    expected = score(posterior, rows)
+    assert -scores.log_score.mean() == pytest.approx(expected["log_loss"])
+    assert scores.error.mean() == pytest.approx(expected["brier"])
     assert not scores.above.any()
     strange = LabelledRows.read(posterior, X[:2], np.array(["new", "a"]))
     odd = score_outcomes(posterior, strange, shares(2))
@@ -102,9 +102,9 @@ def test_two_classes_have_brier_scores_of_the_second():
     y = rng.uniform(size=500) < X[:, 0]
     posterior = fit(X[:300], y[:300], family="probit", **QUICK)
     rows = LabelledRows.read(posterior, X[300:], y[300:])
-    scores, known = score_outcomes(posterior, rows, shares(200)), score(posterior, rows)
-    assert scores.error.mean() == pytest.approx(known["brier"])
-    assert -scores.log_score.mean() == pytest.approx(known["log_loss"])
+    scores, expected = score_outcomes(posterior, rows, shares(200)), score(posterior, rows)
+    assert scores.error.mean() == pytest.approx(expected["brier"])
+    assert -scores.log_score.mean() == pytest.approx(expected["log_loss"])
 
 
 def test_censored_times_are_uniform_between_their_limits():

@@ -23,12 +23,12 @@ def test_weight_and_year_matter_most_for_cars():
     names = [name for name in rows[0] if name not in {"mpg", "name"}]
     X = {name: np.array([float(row[name].replace("?", "nan")) for row in rows]) for name in names}
     y = np.array([float(row["mpg"]) for row in rows])
-    held = np.zeros(len(y), dtype=bool)
-    held[holdout_rows(len(y), 0.25, 0)] = True
+    held_out = np.zeros(len(y), dtype=bool)
+    held_out[holdout_rows(len(y), 0.25, 0)] = True
     settings = FAST | {"num_burnin": 400, "transform": "none"}
-    posterior = fit({name: x[~held] for name, x in X.items()}, y[~held], **settings)
+    posterior = fit({name: x[~held_out] for name, x in X.items()}, y[~held_out], **settings)
 
-    ranked = posterior.importance({name: x[held] for name, x in X.items()}, y[held])
+    ranked = posterior.importance({name: x[held_out] for name, x in X.items()}, y[held_out])
 
     assert {ranked.names[j] for j in ranked.order[:2]} == {"weight", "year"}
     assert min(ranked.lower[j] for j in ranked.order[:2]) > max(ranked.mean[j] for j in ranked.order[2:])
@@ -124,19 +124,19 @@ def test_every_kind_of_outcome_is_ranked_by_its_own_density(settings, usual, log
     rng = np.random.default_rng(5)
     X = {"x1": rng.uniform(size=200), "x2": rng.uniform(size=200), "exposure": rng.uniform(1, 5, 200)}
     y = rng.poisson(np.exp(2 * X["x2"]) * X["exposure"]) + 1.0
-    train, held = ({name: x[part] for name, x in X.items()} for part in (slice(150), slice(150, None)))
+    train, held_out = ({name: x[part] for name, x in X.items()} for part in (slice(150), slice(150, None)))
     if "family" in settings:
         settings = settings | {"exposure": train["exposure"]}
     posterior = fit(train, y[:150], **FAST | settings)
 
-    ranked = posterior.importance(held, y[150:], permutations=1, seed=1)
-    by_density = posterior.importance(held, y[150:], loss="log_loss", permutations=1, seed=1)
+    ranked = posterior.importance(held_out, y[150:], permutations=1, seed=1)
+    by_density = posterior.importance(held_out, y[150:], loss="log_loss", permutations=1, seed=1)
 
     assert ranked.loss == usual
     assert ranked.names[ranked.order[-1]] == "x1"
     order = np.random.default_rng([1, 0]).permutation(50)
-    base = -log_density(posterior, held, y[150:]).mean()
-    after = -log_density(posterior, held | {"x2": held["x2"][order]}, y[150:]).mean()
+    base = -log_density(posterior, held_out, y[150:]).mean()
+    after = -log_density(posterior, held_out | {"x2": held_out["x2"][order]}, y[150:]).mean()
     assert by_density.baseline == pytest.approx(base, rel=1e-9)
     assert by_density.mean[ranked.names.index("x2")] == pytest.approx(after - base, rel=1e-9)
 

@@ -44,9 +44,9 @@ def test_equals_arviz(shape, ours, theirs, options):
 
     x = chains(shape)
     expected = np.array([getattr(array_stats, theirs)(quantity, **options) for quantity in x])
-    seen = np.isfinite(expected)
-    assert seen.any() or shape[0] == 1
-    np.testing.assert_allclose(ours(x)[seen], expected[seen], rtol=1e-10)
+    finite = np.isfinite(expected)
+    assert finite.any() or shape[0] == 1
+    np.testing.assert_allclose(ours(x)[finite], expected[finite], rtol=1e-10)
 
 
 def test_constant_quantities_have_converged():
@@ -137,12 +137,12 @@ def test_one_row_in_twenty_may_fail(bad, expected):
 )
 def test_chains_that_do_not_quite_meet_are_pooled(changed, expected):
     """They are approximate where another fit would say the same and f has settled; never converged."""
-    seen = {"rhat": 1.25, "apart": 0.149, "sigma_rhat": 1.66, "rows": 20, "shift": 0.039} | changed
-    shift = np.full(seen["rows"], seen["shift"])
-    rows = replace(agreement(seen["rhat"], 0.25, seen["rows"]), shift=shift)
-    if seen["apart"] is not None:
-        rows = replace(rows, reproducibility=np.full(seen["rows"], seen["apart"]))
-    verdict, reasons = judge(rows, seen["sigma_rhat"], 16)
+    figures = {"rhat": 1.25, "apart": 0.149, "sigma_rhat": 1.66, "rows": 20, "shift": 0.039} | changed
+    shift = np.full(figures["rows"], figures["shift"])
+    rows = replace(agreement(figures["rhat"], 0.25, figures["rows"]), shift=shift)
+    if figures["apart"] is not None:
+        rows = replace(rows, reproducibility=np.full(figures["rows"], figures["apart"]))
+    verdict, reasons = judge(rows, figures["sigma_rhat"], 16)
     assert verdict == expected
     assert ("reproducible" in {reason.code for reason in reasons}) == (expected == "approximate")
     assert all(map(str, reasons))

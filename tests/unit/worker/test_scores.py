@@ -46,10 +46,10 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     def rows(part):
         return ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), None)
 
-    training, held = rows(slice(60)), rows(slice(60, None))
+    training, held_out = rows(slice(60)), rows(slice(60, None))
     p = posterior.predict({"x": x[60:]}).mean
 
-    scores = score(posterior, training, held, lambda: None)
+    scores = score(posterior, training, held_out, lambda: None)
     own_scores = posterior.score({"x": x[60:]}, y[60:])
     assert own_scores == {name: scores[name] for name in own_scores}
     assert scores["accuracy"] == 0.75
@@ -58,7 +58,7 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     truth = np.array([[1, 0, 0, 0], [0, 0, 0, 1], [0, 0, 1, 0], [0, 1, 0, 0]])
     assert scores["brier"] == pytest.approx(np.sum((np.c_[p, np.zeros(4)] - truth) ** 2) / 4)
 
-    view = look_at(posterior, held, np.arange(60, 64), lambda: None)
+    view = look_at(posterior, held_out, np.arange(60, 64), lambda: None)
     assert view["classes"] == ["a", "c", "d", "b"]
     assert view["rows"]["actual"] == [0, 3, 2, 1]
     assert view["rows"]["mean"] == [p[0, 0], 0, p[2, 2], p[3, 1]]
@@ -84,30 +84,34 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     x = rng.uniform(size=600)
     y = 3 * x + 5 * rng.normal(size=600) / np.sqrt(w)
     posterior = fit({"x": x[:300]}, y[:300], w[:300], **SMALL | settings)
-    training, held = (
+    training, held_out = (
         ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), pa.chunked_array([w[part]]))
         for part in (slice(300), slice(300, None))
     )
-    f, sigma = posterior.sample(held.X), posterior.sample_sigma(held.X)
+    f, sigma = posterior.sample(held_out.X), posterior.sample_sigma(held_out.X)
     share = np.ones(f.shape[:2]) if posterior.weights is None else posterior.weights
     drawn = rng.choice(share.size, 4000, p=(share / share.sum()).ravel())
     noise = (sigma / np.sqrt(w[300:])).reshape(share.size, -1)[drawn]
     outcomes = f.reshape(share.size, -1)[drawn] + noise * rng.normal(size=noise.shape)
     low, high = np.quantile(outcomes, [0.05, 0.95], axis=0)
 
-    shares = {each["level"]: each["coverage"] for each in score(posterior, training, held, list)["coverage"]}
+    shares = {
+        each["level"]: each["coverage"] for each in score(posterior, training, held_out, list)["coverage"]
+    }
     assert shares[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
     assert all(abs(share - level) < 0.12 for level, share in shares.items())
 
-    view = look_at(posterior, held, np.arange(300, 600), list)
+    view = look_at(posterior, held_out, np.arange(300, 600), list)
     assert {each["level"]: each["observed"] for each in view["calibration"]}[0.9] == shares[0.9]
     own_scores = posterior.score({"x": x[300:]}, y[300:], w[300:])
-    stored = score(posterior, training, held, list)
+    stored = score(posterior, training, held_out, list)
     assert {name: own_scores[name] for name in ("rows", "rmse", "log_score", "coverage")} == {
         name: stored[name] for name in ("rows", "rmse", "log_score", "coverage")
     }
     assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == view["calibration"]
     own_rank = posterior.importance({"x": x[300:]}, y[300:], w[300:], loss="log_loss").to_json()
-    assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held, list)}["log_loss"] == own_rank
+    assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held_out, list)}[
+        "log_loss"
+    ] == own_rank
     np.testing.assert_allclose((view["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
     np.testing.assert_allclose((view["rows"]["upper"] - high) / (high - low), 0, atol=0.1)

@@ -200,18 +200,18 @@ def test_defaults_depend_on_who_can_reach_the_service(tmp_path):
 @only("sqlite")
 def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
     """Admins read their owner's audit log only; an operator reads all of it and nothing else."""
-    held = {
+    headers = {
         name: bearer(make_key(database, name, scopes=[scope]))
         for name, scope in (("ann", "admin"), ("bob", "admin"), ("ops", "operator"))
     }
     for name in ("ann", "bob"):
-        assert team.post("/datasets", content=table(), headers=CSV | held[name]).status_code == 201
+        assert team.post("/datasets", content=table(), headers=CSV | headers[name]).status_code == 201
 
     def owners(name: str) -> set[str]:
         items, cursor = [], None
         while True:
             query = {"limit": 1} | ({"cursor": cursor} if cursor else {})
-            page = team.get("/audit", params=query, headers=held[name]).json()
+            page = team.get("/audit", params=query, headers=headers[name]).json()
             items += page["items"]
             if (cursor := page["next_cursor"]) is None:
                 return {item["owner"] for item in items}
@@ -219,7 +219,7 @@ def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
     assert owners("ann") == {"ann"}
     assert owners("bob") == {"bob"}
     assert owners("ops") == {"ann", "bob", "ops"}
-    problem(team.get("/datasets", headers=held["ops"]), 403, "scope-missing")
+    problem(team.get("/datasets", headers=headers["ops"]), 403, "scope-missing")
 
 
 # and changes nothing

@@ -267,13 +267,13 @@ def test_the_stored_bytes_are_the_same_on_every_database(client, database):
     """Stored blocks have equal bytes on both databases."""
     dataset = post_csv(client, table(60)).json()
     with session_scope(database.engine, read_only=True) as session:
-        kept = session.scalars(
+        checksums = session.scalars(
             select(DatasetBlock.checksum)
             .where(DatasetBlock.dataset_id == dataset["id"])
             .order_by(DatasetBlock.column_index, DatasetBlock.seq)
         )
         names = [column["name"] for column in dataset["columns"]]
-        assert column_codec.digest(names, kept) == session.get(Dataset, dataset["id"]).sha256
+        assert column_codec.digest(names, checksums) == session.get(Dataset, dataset["id"]).sha256
     again = pacsv.read_csv(io.BytesIO(table(60).encode()))
     assert datasets.encode(again).num_bytes == dataset["num_bytes"]
 

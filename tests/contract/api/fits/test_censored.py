@@ -47,8 +47,8 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     page = client.get(f"/ui{path}/predict?f0=0.5").text
     assert "Survival curve" in page
     assert client.get(f"/ui{path}/survival.svg?f0=0.5").text.startswith("<?xml")
-    held = client.get(f"{path}/holdout").json()
-    assert len(held["calibration"]) == 20
+    holdout = client.get(f"{path}/holdout").json()
+    assert len(holdout["calibration"]) == 20
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
     for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5"):

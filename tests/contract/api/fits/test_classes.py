@@ -14,10 +14,10 @@ def test_two_classes_give_a_probability_in_the_users_labels(client, settings, fa
     """The answer has P(second label), its credible interval inside [0, 1], and the labels."""
     model = fitted(client, settings, text=two_classes(), family=family, holdout=0.25)
     assert model["settings"]["family"] == "probit"
-    held = model["holdout"]
-    assert held["note"] == "The served model was fitted without these rows."
-    assert held["log_loss"] < held["base_log_loss"]
-    assert 0.6 < held["accuracy"] <= 1
+    holdout = model["holdout"]
+    assert holdout["note"] == "The served model was fitted without these rows."
+    assert holdout["log_loss"] < holdout["base_log_loss"]
+    assert 0.6 < holdout["accuracy"] <= 1
 
     answer = client.post(
         f"/models/{model['id']}/predict", json={"columns": {"x": [0.02, 0.98]}, "level": 0.9}
@@ -78,9 +78,9 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
     (interval,) = answer["intervals"]
     assert np.all((np.array(interval["lower"]) <= mean) & (mean <= np.array(interval["upper"])))
     path = f"/models/{model['id']}"
-    held = client.get(f"{path}/holdout").json()
-    assert held["classes"] == [*KINDS]
-    assert held["calibration"]
+    holdout = client.get(f"{path}/holdout").json()
+    assert holdout["classes"] == [*KINDS]
+    assert holdout["calibration"]
     effect = client.post(f"{path}/partial-dependence", json={"features": ["x"]})
     assert effect.status_code == 200, effect.text
     for part in ("diagnostics", "variable-importance", "draws", "card"):

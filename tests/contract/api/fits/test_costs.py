@@ -102,8 +102,8 @@ def test_every_way_to_sample_has_a_time():
             ]
     for settings in resolved:
         untimed = set(settings.moves) - set(MOVE_SECONDS) - {"pg", "optimal", "prior"}
-        known = settings.search or settings.method in SOFT_ROW or not untimed
-        assert known, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
+        timed = settings.search or settings.method in SOFT_ROW or not untimed
+        assert timed, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
         assert 0 < chain_seconds(settings.to_json(), 1000, 9) < chain_seconds(settings.to_json(), 10_000, 9)
     by_moves = [
         chain_seconds(Settings.resolve(moves=name).to_json(), 10_000, 9) for name in ("growprune", "pg")

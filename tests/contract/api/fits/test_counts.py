@@ -42,8 +42,8 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     missing = client.post(f"{path}/predict", json={"columns": {"x": [0.5], "days": [0]}})
     assert missing.status_code == 422
     assert "positive" in str(missing.json()["errors"])
-    held = client.get(f"{path}/holdout").json()
-    assert len(held["calibration"]) == 20
+    holdout = client.get(f"{path}/holdout").json()
+    assert len(holdout["calibration"]) == 20
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
     for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5&f1=2"):

@@ -54,14 +54,20 @@ def test_fits_are_the_librarys(client, settings, part):
     run_units(settings)
 
     X, y, weights = rows()
-    seen = np.setdiff1d(np.arange(80), holdout_rows(80, HOLDOUT, SEED))
-    training = {name: values[seen] for name, values in X.items()}
+    train_rows = np.setdiff1d(np.arange(80), holdout_rows(80, HOLDOUT, SEED))
+    training = {name: values[train_rows] for name, values in X.items()}
     settings_of_fit = SHORT | PARTS[part] | {"num_draws": 25, "num_burnin": SHORT["num_burnin"]}
     expected = fit(
-        training, y[seen], weights[seen], target_name="y", seed=SEED, progress=False, **settings_of_fit
+        training,
+        y[train_rows],
+        weights[train_rows],
+        target_name="y",
+        seed=SEED,
+        progress=False,
+        **settings_of_fit,
     )
-    kept = Posterior.from_bytes(client.get(f"{path}/file").content)
-    np.testing.assert_array_equal(kept.sigma, expected.sigma)
+    downloaded = Posterior.from_bytes(client.get(f"{path}/file").content)
+    np.testing.assert_array_equal(downloaded.sigma, expected.sigma)
     new = {"x": [0.1, 0.9], "z": [0.5, np.nan]}
     answer = client.post(
         f"{path}/predict", json={"columns": {"x": [0.1, 0.9], "z": [0.5, None]}, "level": [0.9]}

@@ -68,8 +68,8 @@ def test_classes(client, settings):
     assert model["settings"]["family"] == "categorical"
     assert model["holdout"]["log_loss"] < model["holdout"]["base_log_loss"]
 
-    held = client.get(f"/models/{model['id']}/holdout").json()
-    rows = held["rows"]
+    holdout = client.get(f"/models/{model['id']}/holdout").json()
+    rows = holdout["rows"]
     lines = [line.split(",") for line in kinds().splitlines()[1:]]
     new_rows = {"columns": {"x": [float(lines[i - 1][0]) for i in rows["row"]]}}
     predicted = np.array(client.post(f"/models/{model['id']}/predict", json=new_rows).json()["mean"])
@@ -79,8 +79,10 @@ def test_classes(client, settings):
     assert rows["predicted"] == predicted.argmax(axis=1).tolist()
     right = np.mean(predicted.argmax(axis=1) == own)
     assert right == pytest.approx(model["holdout"]["accuracy"])
-    assert sum(e["observed"] * e["rows"] for e in held["calibration"]) == pytest.approx(24 * right)
-    assert sum(e["level"] * e["rows"] for e in held["calibration"]) == pytest.approx(predicted.max(1).sum())
+    assert sum(e["observed"] * e["rows"] for e in holdout["calibration"]) == pytest.approx(24 * right)
+    assert sum(e["level"] * e["rows"] for e in holdout["calibration"]) == pytest.approx(
+        predicted.max(1).sum()
+    )
     for name in ("held-out", "calibration", "agreement"):
         assert client.get(f"/ui/models/{model['id']}/charts/{name}.svg").status_code == 200
     page = client.get(f"/ui/models/{model['id']}").text

@@ -31,7 +31,7 @@ def together(*work) -> list:
 
 def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
     """Either the model exists and its dataset stays, or the dataset is gone: never a 500."""
-    seen = Counter()
+    outcomes = Counter()
     for _ in range(12):
         dataset_id = post_csv(client, table()).json()["id"]
         body = {"dataset_id": dataset_id, "target": "y", **SMALL}
@@ -40,10 +40,10 @@ def test_a_dataset_is_deleted_while_a_model_is_accepted_on_it(client):
                 lambda body=body: client.post("/models", json=body),
                 lambda other=other, path=f"/datasets/{dataset_id}": other.delete(path),
             )
-        seen[accepted.status_code, deleted.status_code] += 1
+        outcomes[accepted.status_code, deleted.status_code] += 1
         assert (accepted.status_code == 202) == (client.get(f"/datasets/{dataset_id}").status_code == 200)
 
-    assert set(seen) <= {(202, 409), (404, 204)}, seen
+    assert set(outcomes) <= {(202, 409), (404, 204)}, outcomes
 
 
 def test_cancelling_and_deleting_at_once(client):

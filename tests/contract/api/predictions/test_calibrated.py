@@ -30,17 +30,17 @@ def test_held_out_rows_calibrate(client, settings, model):
     assert answer["claims"] == [calibration["claims"][0], calibration["claims"][2]]
     assert "30 rows held out from the fit, at least 0.9" in answer["claims"][1]["text"]
 
-    kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    expected = kept.predict(ROWS["rows"], level=[0.5, 0.9], interval="calibrated")
+    downloaded = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    expected = downloaded.predict(ROWS["rows"], level=[0.5, 0.9], interval="calibrated")
     for interval, own in zip(answer["intervals"], expected.intervals, strict=True):
         assert (interval["lower"], interval["upper"]) == (own.lower.tolist(), own.upper.tolist())
     lines = [line.split(",") for line in table(60).splitlines()[1:]]
-    held = [lines[row] for row in holdout_rows(60, 0.5, 3)]
-    X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
-    again = kept.calibrate(X, [float(line[0]) for line in held])
+    held_out = [lines[row] for row in holdout_rows(60, 0.5, 3)]
+    X = {"size": [float(line[1]) for line in held_out], "colour": [line[2] for line in held_out]}
+    again = downloaded.calibrate(X, [float(line[0]) for line in held_out])
     assert again.conformal_table.checksum == calibration["checksum"]
     imported = client.post(
-        "/models", content=kept.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
+        "/models", content=downloaded.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
     )
     assert imported.json()["calibration"] == calibration
 

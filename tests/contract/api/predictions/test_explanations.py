@@ -110,9 +110,9 @@ def test_importance_ranks_by_held_out_rows(client, settings):
     """By the usual loss, the notebook's own figures; by another on request; null without held-out rows."""
     model = fitted(client, settings, holdout=0.3, seed=4)
     lines = [line.split(",") for line in table(60).splitlines()[1:]]
-    held = [lines[i] for i in holdout_rows(60, 0.3, 4)]
-    X = {"size": [float(line[1]) for line in held], "colour": [line[2] for line in held]}
-    y = [float(line[0]) for line in held]
+    held_out = [lines[i] for i in holdout_rows(60, 0.3, 4)]
+    X = {"size": [float(line[1]) for line in held_out], "colour": [line[2] for line in held_out]}
+    y = [float(line[0]) for line in held_out]
 
     for query, loss in (({}, "rmse"), ({"loss": "log_loss"}, "log_loss")):
         answer = ask(client, model, "variable-importance", **query)

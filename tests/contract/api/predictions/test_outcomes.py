@@ -69,13 +69,13 @@ def test_outcomes_are_scored_as_the_library_scores_them(client, model):
         model["id"],
     )
     posterior = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    known = posterior.score(*features_and_outcomes(rows))
+    expected = posterior.score(*features_and_outcomes(rows))
     summary = summary_of(client)
     assert (summary["rows"], summary["intervals"], summary["target"]) == (40, "predictive", "y")
-    assert summary["total"]["log_score"]["observed"] == pytest.approx(known["log_score"])
-    assert summary["total"]["rmse"] == pytest.approx(known["rmse"])
+    assert summary["total"]["log_score"]["observed"] == pytest.approx(expected["log_score"])
+    assert summary["total"]["rmse"] == pytest.approx(expected["rmse"])
     share = {each["level"]: each["observed"] for each in summary["total"]["coverage"]}
-    assert share == {c["level"]: c["coverage"] for c in known["coverage"] if c["level"] in share}
+    assert share == {c["level"]: c["coverage"] for c in expected["coverage"] if c["level"] in share}
     assert summary["weeks"][0]["figures"] == summary["total"]
     assert sum(each["observed"] for each in summary["histogram"]) == pytest.approx(1)
     assert (document["verdict"], document["text"]) == (summary["verdict"], summary["text"])
@@ -222,8 +222,8 @@ def test_recalibration_by_outcomes(client, model):
     now = client.get("/models/mine").json()
     assert now["calibration"]["kind"] == "outcomes"
     assert now["id"] == model["id"]
-    kept = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
-    again = kept.calibrate(*features_and_outcomes(later))
+    downloaded = Posterior.from_bytes(client.get(f"/models/{model['id']}/file").content)
+    again = downloaded.calibrate(*features_and_outcomes(later))
     assert again.conformal_table.checksum == now["calibration"]["checksum"]
     summary = summary_of(client)
     assert (summary["verdict"], summary["era"], summary["alerted_at"]) == ("too_few", 1, None)
@@ -271,7 +271,7 @@ def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
     values = (f",{('true', 'false')[i % 2]},2026-03-{i % 28 + 1:02}" for i in range(60))
     text = "\n".join([f"{head},paid,due", *map("".join, zip(lines, values, strict=True))])
     fitted(client, settings, text=text, name="mine", features=["size", "colour"])
-    kept = len(client.get("/datasets").json()["items"])
+    num_datasets = len(client.get("/datasets").json()["items"])
     cases = [
         ({"paid": "perhaps"}, ("paid", "in the outcomes, the text 'perhaps' where true or false belongs")),
         ({"paid": 2}, ("paid", "in the outcomes, a boolean must be true or false, or 1 or 0")),
@@ -282,7 +282,7 @@ def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
         assert report(client, [rows_of(1)[0] | more]).status_code == 201
         refused = problem(client.post("/models/mine/outcomes/refit", json={}), 422)
         assert [(each["column"], each["detail"]) for each in refused["errors"]] == [expected]
-        assert len(client.get("/datasets").json()["items"]) == kept
+        assert len(client.get("/datasets").json()["items"]) == num_datasets
         assert client.delete("/models/mine/outcomes").status_code == 204
     values = ({"paid": "TRUE", "due": "2026-04-01"}, {"paid": 0}, {"paid": None, "due": None}, {"paid": "1"})
     for more in values:

@@ -93,11 +93,11 @@ def test_rows_and_roles_are_those_of_the_model(client, settings, target, setting
     done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
-    seen = np.ones(len(columns["x"]), bool)
-    seen[holdout_rows(len(seen), settings_of_fit.get("holdout"), 5)] = False
-    seen &= [value is not None for value in columns[target]]
+    is_training = np.ones(len(columns["x"]), bool)
+    is_training[holdout_rows(len(is_training), settings_of_fit.get("holdout"), 5)] = False
+    is_training &= [value is not None for value in columns[target]]
     training = {
-        name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
+        name: [value for value, is_seen in zip(v, is_training, strict=True) if is_seen]
         for name, v in columns.items()
     }
     expected = select_features(

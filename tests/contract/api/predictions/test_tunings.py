@@ -55,11 +55,11 @@ def test_settings_are_tuned_in_the_background(client, settings, target, of_model
     done = client.get(f"/studies/{study['id']}").json()
     assert done["state"] == "succeeded", done["error"]
 
-    seen = np.ones(len(columns["x"]), bool)
-    seen[holdout_rows(len(seen), of_model.get("holdout"), 5)] = False
-    seen &= [value is not None for value in columns[target]]
+    is_training = np.ones(len(columns["x"]), bool)
+    is_training[holdout_rows(len(is_training), of_model.get("holdout"), 5)] = False
+    is_training &= [value is not None for value in columns[target]]
     training = {
-        name: [value for value, is_seen in zip(v, seen, strict=True) if is_seen]
+        name: [value for value, is_seen in zip(v, is_training, strict=True) if is_seen]
         for name, v in columns.items()
     }
     roles = {
