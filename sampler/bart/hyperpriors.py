@@ -41,7 +41,8 @@ def groups_of(training: Training) -> tuple[str, ...]:
     groups: tuple[str, ...] = ()
     if training.groups is not None:
         groups = (group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP,)
-    return (*hyper, *weights, *linear, *groups, *row_noise.groups_of(training.settings))
+    latent = ("latent-outcomes",) if len(training.censored) else ()
+    return (*hyper, *weights, *latent, *linear, *groups, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

@@ -79,12 +79,19 @@ class LinearSlopes:
 
     def apply_again(self, model: Normal, outcome: Outcome, work: Work) -> None:
         """Take the present slopes' part, instead of the former, out of the residual, and bound it anew."""
-        from sampler.bart.kernels.steps.linear_part import take_slopes  # noqa: PLC0415
+        from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound  # noqa: PLC0415
+        from sampler.bart.kernels.state import BROKEN, GRID_LIMIT  # noqa: PLC0415
+        from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
 
-        take_slopes(self._part, model, outcome, work)
+        apply_slopes(self._part, outcome, model.residual)
+        measure_bound(model.residual, model.bound)
+        if model.bound[BOUND] > GRID_LIMIT:
+            work.pending.state[BROKEN] = 1
 
     def draw(self, model: Normal, outcome: Outcome, work: Work) -> None:
         """Draw the slopes and their standard deviation given the trees and the noise."""
+        from sampler.bart.kernels.state import BROKEN  # noqa: PLC0415
         from sampler.bart.kernels.steps.linear_part import draw_linear_part  # noqa: PLC0415
 
-        draw_linear_part(self._part, model, outcome, work)
+        if not draw_linear_part(self._part, model, outcome, work.random):
+            work.pending.state[BROKEN] = 1

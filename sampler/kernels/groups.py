@@ -51,14 +51,20 @@ GROUPS = {
     "passes": Group(("bart.kernels.leaf_models.residual_pass",)),
     "bart": Group(
         (
-            "bart.kernels.probit",
-            "bart.kernels.row_latents.censored",
             "bart.kernels.tree_update",
             "bart.kernels.forest_sweep",
             "bart.kernels.sweep",
         ),
         ("base", "passes"),
         NORMAL,
+    ),
+    "latent-outcomes": Group(
+        (
+            "bart.kernels.probit",
+            "bart.kernels.row_latents.censored",
+            "bart.kernels.row_latents.latent_outcomes",
+        ),
+        ("base",),
     ),
     "rule": Group(
         ("bart.kernels.histograms", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),

@@ -48,7 +48,7 @@ class NeedsKernels(Protocol):
         """Names in `sampler.kernels.groups.GROUPS`."""
 
 
-WAIT_SECONDS = 0.5  # between looks at what other processes compile
+LOOK_SECONDS, LOOKS = 0.05, 10  # between looks at what other processes compile; looks between reports
 
 _registry: dict[str, list[Kernel]] = {}  # by module
 _lock = threading.RLock()
@@ -267,14 +267,19 @@ def _register(module: str, entry: Kernel) -> None:
 
 def _compile(names: list[str], tell: Tell, total: int) -> None:
     """Compile every group to disk, beginning with those that no other process compiles."""
+    looks = 0
     while True:
         missing = [name for name in names if not jit_cache.is_complete(name)]
         if not missing:
             return
         done = sum(len(_kernels(name)) for name in names if name not in missing)
-        tell(done, total)
-        if not any(_compile_group(name, tell, done, total) for name in missing):
-            time.sleep(WAIT_SECONDS)
+        if looks % LOOKS == 0:
+            tell(done, total)
+        looks += 1
+        if any(_compile_group(name, tell, done, total) for name in missing):
+            looks = 0
+        else:
+            time.sleep(LOOK_SECONDS)
 
 
 def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:

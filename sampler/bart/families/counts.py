@@ -172,7 +172,7 @@ class CountLikelihood(Likelihood):
         from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
         from sampler.bart.kernels.row_latents import counts  # noqa: PLC0415
-        from sampler.bart.kernels.sweep import begin_iteration  # noqa: PLC0415
+        from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes  # noqa: PLC0415
 
         power, model, rows = float(self._noise[LIKELIHOOD]), self.models[0], self._rows
         dispersion = float(self.scalars[1]) if self._dispersed else math.inf
@@ -189,7 +189,7 @@ class CountLikelihood(Likelihood):
             self._scale.draw(forests[:1], work.random)
         if self._zeros:
             outcome.labels[:] = rows.structural
-            begin_iteration(outcome, zeros, work)
+            draw_latent_outcomes(outcome, zeros, work.random)
             sweep_forest(data, forests[1], zeros, work)
         if self._dispersed and not self._constants.dispersion:
             counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
@@ -231,4 +231,5 @@ def _probit_outcome(constants: CountConstants, count: int, rows: int) -> Outcome
         sigma_fixed=True,
         num_seen=count,
         scalars=np.ones(1),
+        draw_latent=0,  # drawn before the forests are swept
     )

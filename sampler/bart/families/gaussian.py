@@ -77,6 +77,7 @@ class Gaussian(Likelihood):
             sigma_fixed=constants.sigma_fixed,
             num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
             scalars=np.zeros(num_scalars),
+            draw_latent=address_of_draw() if len(training.censored) else 0,
         )
 
     def state(self) -> list[NDArray[Any]]:
@@ -121,8 +122,10 @@ class Gaussian(Likelihood):
 
         if self._row_noise:
             self._row_noise.weigh(work, iteration)
-        if len(self.outcome.labels) or len(self.outcome.censored):
-            sweep.begin_iteration(self.outcome, self.models[0], work)
+        if self.outcome.draw_latent:
+            from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes  # noqa: PLC0415
+
+            draw_latent_outcomes(self.outcome, self.models[0], work.random)
         if self._slopes:
             self._slopes.draw(self.models[0], self.outcome, work)
         if self._intercepts:
@@ -169,6 +172,13 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
     return ("sigma", *slopes, *degrees, *of_groups)
+
+
+def address_of_draw() -> int:
+    """Return the address of the kernel that draws latent outcomes."""
+    from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT  # noqa: PLC0415
+
+    return address(DRAW_LATENT)
 
 
 def passes_of(*, weighted: bool) -> NDArray[np.int64]:

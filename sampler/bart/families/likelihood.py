@@ -90,7 +90,7 @@ class Likelihood(ABC):
                 return iteration + 1, state.OUT_OF_GRID
             if keeps:
                 for forest, into in zip(forests, kept, strict=True):
-                    forest_sweep.keep_draw(forest, work, into, self.scalars)
+                    forest_sweep.keep_draw(forest, work.stack, into, self.scalars)
                 self.keep()
         return schedule.stop, state.DONE
 

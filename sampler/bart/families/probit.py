@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart.families.gaussian import Gaussian
+from sampler.bart.families.gaussian import Gaussian, address_of_draw
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.state import Outcome
@@ -21,7 +21,11 @@ class Probit(Gaussian):
         """Make room for labels and latent outcomes."""
         rows = training.padded_codes.shape[1]
         plain = Gaussian._make_outcome(training, num_scalars)  # noqa: SLF001  # its own base
-        return plain._replace(labels=np.zeros(len(training.y), np.uint8), latent=np.zeros(rows, np.int32))
+        return plain._replace(
+            labels=np.zeros(len(training.y), np.uint8),
+            latent=np.zeros(rows, np.int32),
+            draw_latent=address_of_draw(),
+        )
 
     def clear(self, training: Training) -> None:
         """Let labels be the outcomes, and latent ones 0."""

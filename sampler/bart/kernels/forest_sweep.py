@@ -22,7 +22,7 @@ from sampler.bart.kernels.state import (
 )
 from sampler.bart.kernels.tree_tables import slots_of, write_tree
 from sampler.bart.kernels.tree_update import finish_prune
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Model
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Model
 from sampler.kernels.function_pointers import call_step, places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import route
@@ -52,8 +52,8 @@ def is_kept(schedule: Schedule, iteration: Int) -> Bool:
 
 
 @kernel(allocates=False, entry=True)
-def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> None:
-    """Append a forest and the chain's scalars to the kept draws."""
+def keep_draw(forest: Forest, stack: Ints, kept: KeptDraws, scalars: Floats) -> None:
+    """Append a forest and the chain's scalars to the kept draws; `stack` is `Work.stack`."""
     draw, position = kept.fill[0], kept.fill[1]
     num_trees = len(forest.num_leaves)
     for k in range(len(scalars)):
@@ -61,7 +61,7 @@ def keep_draw(forest: Forest, work: Work, kept: KeptDraws, scalars: Floats) -> N
     for tree in range(num_trees):
         kept.tree_start[draw * num_trees + tree] = position
         position = write_tree(
-            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.stack,
+            forest.node[tree], forest.leaf[tree], np.int64(forest.num_leaves[tree]), stack,
             kept.feature, kept.cut, kept.missing_left, kept.leaf, position,
         )  # fmt: skip
     kept.tree_start[(draw + 1) * num_trees] = position

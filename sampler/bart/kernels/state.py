@@ -112,6 +112,7 @@ class Outcome(NamedTuple):
     sigma_fixed: Bool
     num_seen: Int  # rows with a positive weight
     scalars: Floats  # [named scalars], in units of y: sigma, then those that a family adds
+    draw_latent: Int  # address of the kernel that draws latent outcomes; 0: there are none
 
 
 class Schedule(NamedTuple):

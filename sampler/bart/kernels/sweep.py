@@ -20,13 +20,9 @@ from sampler.bart.kernels.leaf_models.normal import (
     LIKELIHOOD,
     SIGMA2,
     TAU2,
-    UNIT,
     UNIT2,
     Normal,
 )
-from sampler.bart.kernels.leaf_models.operations import measure
-from sampler.bart.kernels.probit import draw_latent
-from sampler.bart.kernels.row_latents.censored import draw_censored
 from sampler.bart.kernels.state import (
     BROKEN,
     DONE,
@@ -41,7 +37,7 @@ from sampler.bart.kernels.state import (
     Work,
 )
 from sampler.kernels.arrays import Data, Float, Floats, Int, Words
-from sampler.kernels.function_pointers import places_of
+from sampler.kernels.function_pointers import call_step, places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma
 
@@ -58,19 +54,13 @@ def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) 
     outcome.scalars[0] = np.sqrt(noise[SIGMA2]) * outcome.step
 
 
-@kernel(inline=True, allocates=False, entry=True)
+@kernel(inline=True, allocates=False)
 def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
     """Draw the latent outcomes, if any."""
     work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
-    if len(outcome.labels) > 0 and model.noise[LIKELIHOOD] != 0.0:
-        draw_latent(outcome.labels, model.residual, outcome.latent, outcome.offset, outcome.step, work.random)
-        measure(model)
-    if len(outcome.censored) > 0 and model.noise[LIKELIHOOD] != 0.0:
-        draw_censored(
-            outcome.censored, outcome.limits, model.residual, outcome.latent, model.weights,
-            model.noise[SIGMA2], model.noise[UNIT], work.random,
-        )  # fmt: skip
-        measure(model)
+    if outcome.draw_latent != 0:
+        places = places_of((outcome, model, work.random))
+        call_step(outcome.draw_latent, (places[0], places[1], places[2]))
 
 
 @kernel(allocates=False, entry=True)
@@ -125,5 +115,5 @@ def sweep(
         if work.pending.state[BROKEN] != 0:
             return iteration, OUT_OF_GRID
         if keeps:
-            keep_draw(forest, work, kept, outcome.scalars)
+            keep_draw(forest, work.stack, kept, outcome.scalars)
     return iteration, DONE

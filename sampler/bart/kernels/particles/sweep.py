@@ -114,7 +114,7 @@ def sweep_particles(
         if is_kept(schedule, iteration) and work.pending.state[BROKEN] == 0:
             if not room_for_draw(forest, kept):
                 return iteration, NEEDS_ROOM
-            keep_draw(forest, work, kept, outcome.scalars)
+            keep_draw(forest, work.stack, kept, outcome.scalars)
         state[PHASE] = BEGIN
         iteration += 1
         if work.pending.state[BROKEN] != 0:

@@ -12,8 +12,8 @@ import numpy as np
 
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
-from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, Outcome, Work
-from sampler.kernels.arrays import Float, Floats, Floats2, Ints, Words
+from sampler.bart.kernels.state import GRID_LIMIT, Outcome
+from sampler.kernels.arrays import Bool, Float, Floats, Floats2, Ints, Words
 from sampler.kernels.dot_product import dot
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import normal, uniform
@@ -159,7 +159,7 @@ def _power(model: Normal) -> Float:
     return model.noise[LIKELIHOOD] * unit / model.noise[SIGMA2]
 
 
-@kernel(allocates=False, entry=True)
+@kernel(allocates=False)
 def draw_without_weights(part: LinearPart, model: Normal, tau: Float, random: Words) -> Float:
     """Draw tau, from the one before, with the slopes integrated out, then the slopes; return tau."""
     power = _power(model)
@@ -211,30 +211,23 @@ def draw_slopes(part: LinearPart, model: Normal, tau: Float, random: Words) -> F
 
 
 @kernel(allocates=False, entry=True)
-def take_slopes(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
-    """Take the present linear part, instead of the former, out of the residual, and bound it."""
-    apply_slopes(part, outcome, model.residual)
-    measure_bound(model.residual, model.bound)
-    if model.bound[BOUND] > GRID_LIMIT:
-        work.pending.state[BROKEN] = 1
-
-
-@kernel(allocates=False, entry=True)
-def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, work: Work) -> None:
-    """Draw tau and the slopes given the trees and the noise."""
+def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, random: Words) -> Bool:
+    """Draw tau and the slopes given trees and noise; return whether every row is still on the grid."""
     count = len(part.basis)
     before = outcome.scalars[TAU] / outcome.step
     if len(model.weights) == 0:
-        tau, stretch = draw_without_weights(part, model, before, work.random), 1.0
+        tau, stretch = draw_without_weights(part, model, before, random), 1.0
     else:
-        tau, stretch = _draw_with_weights(part, model, before, work.random)
+        tau, stretch = _draw_with_weights(part, model, before, random)
     outcome.scalars[TAU] = tau * stretch * outcome.step
     for k in range(count):
         slope = 0.0
         for j in range(count):
             slope += part.rotation[k, j] * part.turned[j]
         outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
-    take_slopes(part, model, outcome, work)
+    apply_slopes(part, outcome, model.residual)
+    measure_bound(model.residual, model.bound)
+    return model.bound[BOUND] <= GRID_LIMIT
 
 
 @kernel(allocates=False)
