@@ -230,7 +230,7 @@ def create_model(
     All checks happen now: 422 names the field, or the column and row of the data.
 
     A model file (written by `posterior.save`, up to 128 MiB) becomes a finished model at once: 201. Its
-    verdict is computed anew.
+    verdict is computed again.
     """
 
     def make() -> StoredResponse:

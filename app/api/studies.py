@@ -200,7 +200,7 @@ class StudyView(View):
     selection: SelectionView | None = Field(
         description="The result of kind selection, once succeeded; null in lists."
     )
-    tuning: TuningView | None = Field(description="The result of kind tuning, likewise.")
+    tuning: TuningView | None = Field(description="The result of kind tuning, once succeeded; null in lists.")
     error: ErrorView | None
     created_at: datetime
     started_at: datetime | None

@@ -97,8 +97,8 @@ async def get_variable_importance(
 
     `permutation` ranks the features: the increase of the loss on the model's held-out rows when one feature
     at a time is shuffled among them, with intervals over draws and permutations. The loss is `rmse` for
-    numbers with normal noise of the same size everywhere, else `log_loss`, unless asked for. `features` are
-    the shares of the split rules; the indicators of a category are summed.
+    numbers with normal noise of the same size everywhere, else `log_loss`; `loss` names another. `features`
+    are the shares of the split rules; the indicators of a category are summed.
     """
     return await gate.run(
         lambda: json_response(importance.importance(predictor, owner, model_id, level, of, loss))

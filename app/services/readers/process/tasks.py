@@ -67,7 +67,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
 
     Returns the header's length, the draws and length of each chain's blocks, and the other stored data of a
     model: the settings with the columns and the constants, the statistics by chain, verdict, diagnostics and
-    warnings. The verdict is computed anew, since the file is not trusted.
+    warnings. The verdict is computed again, since the file is not trusted.
 
     Raises
     ------
