@@ -29,9 +29,9 @@ def table(rows):
     """Simulate measurements, counts, levels, dates, words and booleans; a twentieth is missing."""
     random = np.random.default_rng(1)
     gaps = random.random(rows) < 0.05
-    made = {f"x{j}": np.round(random.normal(50, 10, rows), j % 5) for j in range(10)}
-    made |= {f"n{j}": random.integers(0, 10 ** (j + 1), rows).astype(float) for j in range(4)}
-    columns = {name: pa.array(values, mask=gaps) for name, values in made.items()}
+    cells = {f"x{j}": np.round(random.normal(50, 10, rows), j % 5) for j in range(10)}
+    cells |= {f"n{j}": random.integers(0, 10 ** (j + 1), rows).astype(float) for j in range(4)}
+    columns = {name: pa.array(values, mask=gaps) for name, values in cells.items()}
     columns["full"] = pa.array(random.normal(size=rows))
     columns["town"] = pa.array([f"town {k}" for k in range(40)]).take(pa.array(random.integers(0, 40, rows)))
     columns["id"] = pa.array(np.char.add("id-", np.arange(rows).astype(str)).tolist())

@@ -18,7 +18,7 @@ def beeswarm(explained: ExplainedRows, look: ChartStyle) -> bytes:
     The colour is the rank of the feature's own value. Of several classes it shows the one that moves most.
     """
     reasons = reasons_of(explained)
-    shown = reasons.features[:MOST_REASONS]
+    features = reasons.features[:MOST_REASONS]
     cells = list(zip(*(explained.data or []), strict=True))
 
     def paint(figure: Any, look: ChartStyle) -> None:
@@ -31,7 +31,7 @@ def beeswarm(explained: ExplainedRows, look: ChartStyle) -> bytes:
         axes = figure.subplots()
         axes.grid(visible=False, axis="y")
         axes.grid(visible=True, axis="x")
-        for place, feature in enumerate(reversed(shown)):
+        for place, feature in enumerate(reversed(features)):
             j = feature.position
             values, lower, upper = (part[:, j] for part in (reasons.values, reasons.lower, reasons.upper))
             at = place + swarm(values)
@@ -40,9 +40,11 @@ def beeswarm(explained: ExplainedRows, look: ChartStyle) -> bytes:
             axes.scatter(values, at, c=ranks, cmap=shades, vmin=0, vmax=1, s=10, lw=0, zorder=2)
         axes.axvline(0, color=colours.soft, lw=0.9, ls=(0, (1, 2)))
         most = 22 if look.narrow else 34
-        axes.set_yticks(np.arange(len(shown)), [short(feature.name, most) for feature in reversed(shown)])
+        axes.set_yticks(
+            np.arange(len(features)), [short(feature.name, most) for feature in reversed(features)]
+        )
         axes.tick_params(axis="y", labelcolor=colours.ink)
-        axes.set_ylim(-0.7, len(shown) - 0.3)
+        axes.set_ylim(-0.7, len(features) - 0.3)
         axes.set_xlabel(
             "moves the prediction by" if look.narrow else f"SHAP value; {short(reasons.scale, 90)}"
         )

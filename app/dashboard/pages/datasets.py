@@ -166,9 +166,9 @@ def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:
     values = [(label, read_as.get(name)) for name, label in DIALECT]
     missing = [f"{entry['text']!r} ({entry['count']})" for entry in read_as.get("missing") or ()]
     guessed = " (guessed: check some words)" if read_as.get("encoding_guessed") else ""
-    shown = [(label, NAMED.get(str(value), str(value))) for label, value in values if value is not None]
-    shown = [(label, value + guessed if label == "Encoding" else value) for label, value in shown]
-    return shown + ([("Read as missing", ", ".join(missing))] if missing else [])
+    rows = [(label, NAMED.get(str(value), str(value))) for label, value in values if value is not None]
+    rows = [(label, value + guessed if label == "Encoding" else value) for label, value in rows]
+    return rows + ([("Read as missing", ", ".join(missing))] if missing else [])
 
 
 def _column_figures(column: dict[str, Any], profile: dict[str, Any], num_rows: int) -> dict[str, Any]:

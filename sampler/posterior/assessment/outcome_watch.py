@@ -152,17 +152,17 @@ def _starts(present: list[int], first: int) -> list[tuple[int, float]]:
     A week without outcomes adds its share to the next one that has some.
     """
     starts: list[tuple[int, float]] = []
-    taken = 0  # weeks of the watch up to the previous start
+    last = 0  # weeks of the watch up to the previous start
     for place, week in enumerate(present):
         number = max(week - first, 0) + 1
         last_before_next = present[place + 1 : place + 2]
         if last_before_next and max(last_before_next[0] - first, 0) + 1 == 1:
             continue  # all weeks before the first count as one
-        # Shares 1 / (j (j + 1)) of j = taken + 1 ... number telescope.
-        share = 1 / (taken + 1) - 1 / (number + 1)
+        # Shares 1 / (j (j + 1)) of j = last + 1 ... number telescope.
+        share = 1 / (last + 1) - 1 / (number + 1)
         begins = 0 if not starts else place
         starts.append((begins, float(np.log(share))))
-        taken = number
+        last = number
     return starts
 
 

@@ -229,16 +229,16 @@ def fuzz(name: str, inputs: int, seed: int, batch: int = BATCH) -> int:
     for _ in range(0, inputs, batch):
         outcomes, killed = _batch(reader, fed, seen)
         ended += killed
-        for number, steps, told in outcomes:
-            if told:
+        for number, steps, fault in outcomes:
+            if fault:
                 wrong += 1
-                print(f"{name}: {fed[number]!r}\n{told}")
+                print(f"{name}: {fed[number]!r}\n{fault}")
             if not steps <= seen:
                 corpus.append(fed[number])
                 seen |= steps
         fed = [reader.mutated(corpus, dice) for _ in range(batch)]
-    told = f"{len(corpus)} in the corpus, {len(seen)} steps, {ended} batches ended, {wrong} wrong"
-    print(f"{name}: {inputs} inputs, {told}")
+    summary = f"{len(corpus)} in the corpus, {len(seen)} steps, {ended} batches ended, {wrong} wrong"
+    print(f"{name}: {inputs} inputs, {summary}")
     return wrong
 
 
