@@ -14,7 +14,7 @@ from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.store import draws as draw_store
 from app.store import models as store
-from app.store.engine import read_only, session_scope
+from app.store.engine import Commits, read_only, session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
@@ -47,6 +47,9 @@ class Posteriors:
         self.cache: Cache[Posterior] = Cache(cache_bytes)
         self._verdicts: dict[tuple[str, int], str] = {}
         self._draws: dict[tuple[str, datetime | None], int | None] = {}
+        self._commits = Commits(engine)
+        self._version: int | None = None  # of the database when the models were read
+        self._finished_models: dict[tuple[str, str], tuple[ModelHead, int | None]] = {}
         self._warming: threading.Thread | None = None
         self._closing = threading.Event()
 
@@ -68,6 +71,7 @@ class Posteriors:
         self._closing.set()
         if self._warming is not None:
             self._warming.join()
+        self._commits.close()
 
     def _warm(self) -> None:
         def go_on(_done: int, _total: int) -> None:
@@ -89,8 +93,11 @@ class Posteriors:
         return pool.checkedout() < pool.size()  # as many again may be opened, should others be faster
 
     def finished_in_memory(self, owner: str, model: str, posterior: Posterior) -> LoadedModel | None:
-        """Return a finished model, with its posterior that is cached, by one query; None if that is stale."""
-        finished = self._finished(owner, model)
+        """Return a finished model, with its posterior that is cached; None if that is stale.
+
+        By one query; by none where nothing was committed since the last.
+        """
+        finished = self._finished_now(owner, model)
         if finished is None:
             return None
         stored, draws = finished
@@ -120,6 +127,21 @@ class Posteriors:
             self.cache.drop(stored.id)
             posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
         return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+
+    def _finished_now(self, owner: str, model: str) -> tuple[ModelHead, int | None] | None:
+        """Find a finished model as `_finished`, or as it was found before unless there was a commit since."""
+        version = self._commits.version()  # before the query: a later commit makes another one
+        if version is None:
+            return self._finished(owner, model)
+        if version != self._version or len(self._finished_models) >= MAX_VERDICTS:
+            self._version, self._finished_models = version, {}
+        known, key = self._finished_models, (owner, model)
+        if key not in known:
+            finished = self._finished(owner, model)
+            if finished is None:
+                return None
+            known[key] = finished
+        return known[key]
 
     def _finished(self, owner: str, model: str) -> tuple[ModelHead, int | None] | None:
         """Find a finished model, whose draws were counted before, by its id and one query; else None."""

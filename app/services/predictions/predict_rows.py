@@ -39,6 +39,7 @@ QUICK_ROWS, QUICK_WORK = 4, 1_000_000
 QUICK_FAMILIES = ("gaussian", "probit")  # others may have kernels to load
 OF_OUTCOMES = ("predictive", "calibrated")  # kinds of intervals
 NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
+LOADING, COMPUTING = (predict_seconds.labels(phase) for phase in ("load", "compute"))
 
 
 @dataclass(frozen=True)
@@ -87,8 +88,7 @@ class Predictor(Posteriors):
         # the verdict for another number of draws may have to be computed first
         if posterior is None or posterior.family not in QUICK_FAMILIES or request.draws is not None:
             return None
-        work = work_of_row(posterior, replace(request, draws=posterior.num_draws))
-        if len(rows) * work > QUICK_WORK:
+        if len(rows) * work_of_row(posterior, request) > QUICK_WORK:
             return None
         return self.finished_in_memory(owner, model, posterior)
 
@@ -120,7 +120,7 @@ class Predictor(Posteriors):
         notes: list[str] = []
         if request.file is None:
             rows = columns_of(request.rows, request.columns, self.max_rows)
-        with predict_seconds.labels("load").time():
+        with LOADING.time():
             stored, posterior, draws = loaded or self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
@@ -130,7 +130,7 @@ class Predictor(Posteriors):
             kept = kept_columns.with_dates(as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
             rows = rows.drop_columns([name for name in names if name not in known])
-        with understood(), predict_seconds.labels("compute").time():
+        with understood(), COMPUTING.time():
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, request)
         predicted_rows.inc(coded.num_rows)
@@ -193,7 +193,7 @@ def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | No
     `coded` are the rows, if they are known.
     """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
-    draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
+    draws = posterior.num_draws if request.draws is None else min(request.draws, posterior.num_draws)
     each = float(posterior.leaf_counts.shape[2] + posterior.own_work)
     if request.target != "mean":
         bounds = 2 * len(request.levels) + len(request.quantiles or ())
@@ -201,7 +201,7 @@ def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | No
         each += QUANTILES + (posterior.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
     if request.mcse or request.rhat or request.require is not None:
         each += EXAMINED
-    return int(draws * each)
+    return int(posterior.num_chains * draws * each)
 
 
 def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:

@@ -4,13 +4,13 @@ import json
 import re
 
 import numpy as np
-from sqlalchemy import update
+from sqlalchemy import Engine, event, text, update
 from sqlalchemy.pool import QueuePool
 
 from app.api.predict import _Json
 from app.services.predictions.predict_rows import Predictor
 from app.store import draws, models
-from app.store.engine import session_scope
+from app.store.engine import make_engine, session_scope
 from app.store.tables import DrawBlock
 from sampler import Posterior
 from tests.support.api_calls import places, post_csv, post_json, problem, table
@@ -72,6 +72,38 @@ def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, 
     assert predict(client, model, rows=ROWS[:1]).status_code == 404
     at_once = database.engine.dialect.name == "sqlite"
     assert [each is not None for each in threads] == [False, at_once, *[False] * 5]
+
+
+def test_a_model_is_read_again_only_after_a_commit(client, model, database):
+    """A row takes no query on SQLite unless something was committed; other processes' commits are seen."""
+    once = database.engine.dialect.name == "sqlite"
+    statements: list[str] = []
+
+    def note(_connection, _cursor, statement, *_others) -> None:
+        statements.append(statement)
+
+    def queries() -> int:
+        statements.clear()
+        assert predict(client, model, rows=ROWS[:1]).status_code == 200
+        return sum(statement.startswith("SELECT") for statement in statements)
+
+    def from_outside(statement: str) -> None:
+        other = make_engine(database.engine.url.render_as_string(hide_password=False))
+        with session_scope(other) as session:
+            session.execute(text(statement))
+        other.dispose()
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        queries()
+        assert [queries() > 0 for _ in range(3)] == [True, not once, not once]
+        from_outside("UPDATE models SET verdict = 'not_converged'")
+        assert predict(client, model, rows=ROWS[:1]).json()["verdict"] == "not_converged"
+        assert (queries() == 0) is once
+        from_outside("UPDATE models SET owner = ''")
+        assert predict(client, model, rows=ROWS[:1]).status_code == 404
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
 
 
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
