@@ -71,13 +71,15 @@ def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[
 
 def kinds_of(entries: Sequence[str]) -> dict[str, str]:
     """Parse the column kinds that a request gives as NAME:KIND; raises InvalidRequestError."""
-    kinds = {}
+    kinds: dict[str, str] = {}
     for entry in entries:
         name, colon, kind = entry.rpartition(":")
         if not colon or kind not in KINDS:
             message = f"a kind is given as NAME:KIND, where KIND is one of {', '.join(KINDS)}"
             raise InvalidRequestError(errors=[Fault("kind", None, message)])
-        kinds[name] = kind
+        if kinds.setdefault(name, kind) != kind:
+            message = f"column {name} is given two kinds, {kinds[name]} and {kind}"
+            raise InvalidRequestError(errors=[Fault("kind", None, message)])
     return kinds
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.linear_terms import LinearTerms
+from sampler.data.linear_terms import LinearTerms, has_no_slope
 from sampler.data.schema import Column
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.methods import METHODS
@@ -173,8 +173,11 @@ def _names(columns: str | Sequence[str] | None, field: str, most: int) -> tuple[
     return names
 
 
-def check_slopes(names: Sequence[str], kinds: Mapping[str, str]) -> None:
-    """Raise SettingsError for slopes of others than features that are numbers; `kinds` are of features."""
+def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collection[str] = ()) -> None:
+    """Raise SettingsError for slopes of others than features that are numbers; `kinds` are of features.
+
+    `single` are columns known to have a single value.
+    """
     for name in names:
         if name not in kinds:
             message = f"slopes: {name!r} is not among the features{suggestion(name, [*kinds])}"
@@ -184,6 +187,8 @@ def check_slopes(names: Sequence[str], kinds: Mapping[str, str]) -> None:
                 f"slopes: {name!r} is a category, of which there is no slope: take numbers, dates or booleans"
             )
             raise SettingsError(message, field="slopes", code="not_applicable")
+        if name in single:
+            raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
 
 
 def check_groups(settings: Settings, columns: Collection[str]) -> None:

@@ -109,8 +109,7 @@ class LinearTerms:
             values = design[position]
             own = _standardised(position, values[~np.isnan(values)], schema)
             if not own:
-                message = f"slopes: {name!r} has a single value, so there is no slope: leave it out"
-                raise SettingsError(message, field="slopes", code="not_applicable")
+                raise SettingsError(has_no_slope(name), field="slopes", code="not_applicable")
             rows += own
         return cls(**_by_field(rows), slope_scale=sd) if rows else None
 
@@ -214,3 +213,8 @@ def ridge_fit(z: Floats, y: Floats, weights: Floats | None) -> Floats:
         if score < best:
             best, coefficients = score, basis @ shrunk
     return np.asarray(z.T @ coefficients)
+
+
+def has_no_slope(name: str) -> str:
+    """Say that a column has no slope."""
+    return f"slopes: {name!r} has a single value, so there is no slope: leave it out"

@@ -278,7 +278,11 @@ def _check_features(
         if name not in by_name and name not in reserved
     ]
     problems += [
-        DataProblem(name, None, "it can't be a feature: it is the target or the weights")
+        DataProblem(
+            name,
+            None,
+            "it can't be a feature: it has another role (target, weights, exposure, groups, event or limits)",
+        )
         for name in features
         if name in reserved
     ]

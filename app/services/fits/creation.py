@@ -24,6 +24,7 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import Settings
+from sampler.data.scalars import counted
 from sampler.data.schema import Choice
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.methods import METHODS
@@ -181,7 +182,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     request_checks.check_particles(dataset, settings)
     num_groups = request_checks.check_groups(table, request, settings)
     choice = request_checks.choose_features(dataset, reserved, request)
-    request_checks.check_slopes(request, choice)
+    request_checks.check_slopes(request, choice, dataset)
     request_checks.check_cuts(prior.get("cuts", {}), choice)
     target = request_checks.check_values(table, request, settings)
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
@@ -203,7 +204,9 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         spec["calibrate"] = request.calibrate
     if missing:
         spec["missing_target"] = "leave_out"
-        warning = f"{missing} rows without {request.target} are left out"
+        warning = (
+            f"{counted(missing, 'row')} without {request.target} {'is' if missing == 1 else 'are'} left out"
+        )
         choice = replace(choice, warnings=[*choice.warnings, warning])
     return FitPlan(name, request.target, dataset, settings, choice, spec, stop)
 

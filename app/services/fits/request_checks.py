@@ -15,6 +15,7 @@ from sampler import ColumnSummary, DataError, Settings, SettingsError, choose, h
 from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
 from sampler.data.censoring.outcomes import (
     check_censoring,
+    choose_censored_transform,
     read_censored_target,
     read_roles,
     refuse_censoring,
@@ -113,11 +114,13 @@ def _check_target(
         of_trees = METHODS[settings.method].engine.forests
         weighted = request.roles.get("weights") is not None
         check_censoring(settings, of_trees=of_trees, weighted=weighted)
-        return read_censored_target(y, request.target, roles, table.num_rows)[0]
+        target, censored = read_censored_target(y, request.target, roles, table.num_rows)
+        choose_censored_transform(settings.transform, request.target, censored.y, roles)
     except SettingsError as error:
         raise _refused(error) from None
     except DataError as error:
         raise _unusable(error) from None
+    return target
 
 
 def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings) -> None:
@@ -170,10 +173,11 @@ def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> in
     return sum(len(column.levels) for column in columns)
 
 
-def check_slopes(request: FitRequest, choice: Choice) -> None:
-    """Raise InvalidRequestError for slopes by group without groups, or of others than numeric features."""
+def check_slopes(request: FitRequest, choice: Choice, dataset: Dataset) -> None:
+    """Raise InvalidRequestError for slopes by group without groups, or of others than varying numbers."""
+    single = {column["name"] for column in dataset.columns if column["distinct"] == 1}
     try:
-        check_slope_kinds(slope_columns(request.slopes, request.groups), choice.kinds)
+        check_slope_kinds(slope_columns(request.slopes, request.groups), choice.kinds, single)
     except SettingsError as error:
         raise _refused(error) from None
 

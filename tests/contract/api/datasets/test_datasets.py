@@ -246,6 +246,14 @@ def test_names_are_checked(client, query):
     assert places(body) == [("name", None)]
 
 
+@only("sqlite")
+def test_a_column_has_one_kind(client):
+    """Two kinds for a column are refused; the same one twice is no matter."""
+    body = problem(post_csv(client, table(), kind=["size:category", "size:number"]), 422)
+    assert places(body) == [("kind", None)]
+    assert post_csv(client, table(), kind=["size:category", "size:category"]).status_code == 201
+
+
 def test_training_reads_only_the_columns_it_needs(client, settings, database):
     """A fit doesn't read other columns: their damaged blocks go unnoticed."""
     dataset = post_csv(client, table(60)).json()

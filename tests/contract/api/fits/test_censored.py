@@ -103,7 +103,12 @@ def test_what_cannot_be_censored_is_refused_before_the_202(client):
         ("noise", {"noise": "t"}),
         ("transform", {"transform": "yeo-johnson"}),
         ("level", {"target": "level"}),
+        ("has another role", {"features": ["seen"]}),
     ):
         answer = client.post("/models", json=body | more)
         assert answer.status_code == 422, (field, answer.text)
         assert field in str(answer.json()["errors"]), answer.json()
+    dataset = post_csv(client, times().replace(",0.3\n", ",-0.3\n")).json()
+    body = {"dataset_id": dataset["id"], "target": "level", "upper": "limit", "transform": "log"} | SMALL
+    answer = client.post("/models", json=body)
+    assert "must be positive" in answer.json()["detail"], answer.text

@@ -111,7 +111,8 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
 
 def test_what_groups_cannot_be_is_refused_before_the_202(client):
     """Unknown columns, features, the target, other families, methods and noise, holes: each by name."""
-    dataset = post_csv(client, scores().replace(",101,", ",,", 1)).json()
+    text = scores().replace(",101,", ",,", 1).replace("\n", ",1\n").replace(",1\n", ",one\n", 1)
+    dataset = post_csv(client, text).json()
     body = {"dataset_id": dataset["id"], "target": "y", "groups": ["school"]} | SMALL
     for message, more in (
         ("the group is missing", {}),
@@ -127,6 +128,7 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
             "of which there is no slope",
             {"groups": ["sex"], "slopes": ["school"], "columns": {"school": "category"}},
         ),
+        ("single value", {"groups": ["sex"], "slopes": ["one"]}),
     ):
         answer = client.post("/models", json=body | more)
         assert answer.status_code == 422, (message, answer.text)
