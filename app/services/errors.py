@@ -57,7 +57,9 @@ class Fault:
         """Convert the sampler's refusal of a setting; `names` maps its settings to request fields."""
         field = error.field and (names or {}).get(error.field, error.field)
         column = field and field.partition(".")[0]
-        return cls(column, None, error.called(field or "")[:MAX_DETAIL], error.code, field)
+        # Some messages begin with the field, which `sentence` names already.
+        detail = error.called(field or "").removeprefix(f"{field}: ")
+        return cls(column, None, detail[:MAX_DETAIL], error.code, field)
 
     def to_json(self) -> dict[str, str | int | None]:
         """Return the entry of `errors` in a problem document."""

@@ -25,7 +25,8 @@ FULL_RETRY_SECONDS = 60
 PROBLEM = "bartserve.problem"  # key in the scope for the problem type of a refused request
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of an unreachable database
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
-BRANCHES = ("list[", "constrained-", "kind-")  # how the names of union branches begin
+BRANCHES = ("list[", "dict[", "constrained-", "kind-", "function-")  # how the names of union branches begin
+PLAIN_BRANCHES = frozenset({"str", "int", "float", "bool"})
 DATA = frozenset({"rows", "columns"})  # fields with data, which may have any names inside
 log = logging.getLogger(__name__)
 # (scope, document, headers) -> a page for browsers; None for other clients.
@@ -211,13 +212,19 @@ def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Faul
     `known` are the known fields, for suggestions.
     """
     faults: dict[tuple[str | None, int | None], Fault] = {}
+    of_types: set[tuple[str | None, int | None]] = set()
     inside: set[tuple[str | int | None, int | None]] = set()
     for entry in findings[: 10 * SHOWN]:
         column, row = place(entry["loc"])
-        detail = str(entry["msg"])
+        detail = str(entry["msg"]).removeprefix("Value error, ")
         if entry["type"] == "extra_forbidden":
             detail = no_such_field(str(entry["loc"][-1]), known)
-        faults.setdefault((column, row), Fault(column, row, detail))
+        # In a union, a branch that takes the type, though not the value, says more than one that doesn't.
+        if (column, row) in of_types or (column, row) not in faults:
+            faults[column, row] = Fault(column, row, detail)
+            of_types.discard((column, row))
+            if entry["type"].endswith(("_type", "_parsing")):
+                of_types.add((column, row))
         steps = _fields(entry["loc"])
         if len(steps) > 1 and steps[0] not in DATA:
             inside.add((steps[0], None))
@@ -238,7 +245,8 @@ def place(path: Sequence[str | int]) -> tuple[str | None, int | None]:
 
 def _fields(path: Sequence[str | int]) -> list[str | int]:
     """Return the steps of a path without pydantic's names of union branches."""
-    return [step for step in path if step not in OUTER and not str(step).startswith(BRANCHES)]
+    no_field = OUTER | PLAIN_BRANCHES
+    return [step for step in path if step not in no_field and not str(step).startswith(BRANCHES)]
 
 
 def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:

@@ -17,7 +17,9 @@ def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozens
 
 def no_such_field(name: str, known: Collection[str]) -> str:
     """Return the message for an unknown field."""
-    near = get_close_matches(name, sorted(known), 1) if len(name) <= MAX_NAME else []
+    # A name that the route knows is of another place: a parameter of files, or a field of another object.
+    others = sorted({*known} - {name})
+    near = get_close_matches(name, others, 1) if len(name) <= MAX_NAME and name not in known else []
     return "there is no such field" + (f"; did you mean {near[0]}?" if near else "; /docs lists all fields")
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, mark_levels, mark_numbers
-from sampler.data.scalars import days_to_text, text_to_days
+from sampler.data.scalars import days_to_text, shortened, text_to_days
 from sampler.data.schema import Column
 from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
@@ -348,7 +348,7 @@ def _unseen(column: Column, labels: Labels) -> str:
     """List levels that training had not, in words; "" for none."""
     unseen = sorted(set(labels.names) - set(column.levels))
     more = f" and {len(unseen) - NAMED_LEVELS} more" if len(unseen) > NAMED_LEVELS else ""
-    return ", ".join(repr(name) for name in unseen[:NAMED_LEVELS]) + more
+    return ", ".join(shortened(name) for name in unseen[:NAMED_LEVELS]) + more
 
 
 def _warn_groups(column: Column, level: NDArray[np.intp], labels: Labels, warnings: list[str]) -> None:

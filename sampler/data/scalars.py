@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 BEYOND = 2**53  # from here on float64 can't represent every integer
+MOST_SHOWN = 60  # characters of a text in a message
 LONGEST = 40  # digits of the largest integral Decimal written without an exponent
 CellType = Literal["number", "boolean", "date", "text", "other"]
 DAY = timedelta(days=1)
@@ -88,6 +89,11 @@ def as_text(cell: Any) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with a noun, in the singular for one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def shortened(text: str) -> str:
+    """Quote a text for a message, with at most its first 60 characters."""
+    return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}.."
 
 
 def days_to_text(days: float) -> str:

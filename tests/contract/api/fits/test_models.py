@@ -257,6 +257,12 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
         assert near in entry["detail"]
     detail = problem(fit(client, dataset_id, numtrees=5), 422)["detail"]
     assert detail == "numtrees: there is no such field; did you mean num_trees?"
+    (fault,) = problem(fit(client, dataset_id, moves={"grow": "a"}), 422)["errors"]
+    assert fault["column"] == "moves.grow"
+    detail = problem(fit(client, dataset_id, columns={"size": None}), 422)["detail"]
+    assert detail == "columns: the kind of size must be text"
+    detail = problem(fit(client, dataset_id, groups=["y"]), 422)["detail"]
+    assert detail == "groups: 'y' is the target already"
     wrong = problem(client.post("/models/x/predict", json={"rows": [{"a": 1}], "level": [90]}), 422)
     assert [entry["column"] for entry in wrong["errors"]] == ["level.0"]
     assert "less than 1" in wrong["detail"]

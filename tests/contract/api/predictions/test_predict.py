@@ -197,6 +197,8 @@ def test_what_the_model_does_not_use_is_ignored_with_a_word(client, model):
     assert answer["mean"][:3] == predict(client, model, rows=ROWS).json()["mean"]
     warnings = " ".join(answer["warnings"])
     assert all(word in warnings for word in ("note", "y", "mauve"))
+    long = predict(client, model, rows=[{"size": 1, "colour": "m" * 100_000}]).json()
+    assert len(long["warnings"][0]) < 200
 
 
 BAD_ROWS = {
@@ -272,6 +274,10 @@ def test_requests_that_make_no_sense_are_refused_by_name(client, model):
         for value in values:
             body = problem(predict(client, model, **{"rows": ROWS, field: value}), 422, "invalid-request")
             assert body["errors"][0]["column"].startswith(field), (field, value, body)
+    many = problem(predict(client, model, rows=ROWS, level=[0.5] * 21), 422)
+    assert "at most 20 items" in many["detail"]
+    elsewhere = problem(predict(client, model, rows=ROWS, keep=["size"]), 422)  # a parameter of files
+    assert "did you mean" not in elsewhere["detail"]
 
 
 @only("sqlite")
