@@ -208,8 +208,11 @@ def _labelled(
 ) -> LabelledRows:
     """Encode the rows; problems with outcomes and weights have the names of their columns."""
     names = {"y": posterior.schema.target.name, "weights": weights}
+    X = reported_rows.X
+    scored_by = {weights, *posterior.censoring.values()}  # columns that predictions don't use, but scores do
     try:
-        return LabelledRows.read(posterior, reported_rows.X, reported_rows.y, reported_rows.weights)
+        coded = posterior.encode({name: values for name, values in X.items() if name not in scored_by})
+        return LabelledRows.read(posterior, X, reported_rows.y, reported_rows.weights, coded)
     except DataError as error:
         problems = [
             type(each)(names.get(each.column or "") or each.column, each.row, each.detail)

@@ -55,17 +55,21 @@ class LabelledRows:
     classes: tuple[str, ...] | None = None
 
     @classmethod
-    def read(cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None) -> LabelledRows:
+    def read(
+        cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None, coded: Coded | None = None
+    ) -> LabelledRows:
         """Check and encode rows; raise DataError, and SettingsError for weights with classes.
 
-        For a model of censored outcomes, X also needs the columns of events or limits.
+        For a model of censored outcomes, X also needs the columns of events or limits. `coded` are the rows
+        if they are encoded already.
         """
         if weights is not None and not FAMILIES[posterior.family].weights:
             noun = "counts" if posterior.classes is None else "classes"
             raise SettingsError(
                 f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
             )
-        coded = X if isinstance(X, Coded) else posterior.encode(X)
+        if coded is None:
+            coded = X if isinstance(X, Coded) else posterior.encode(X)
         if posterior.censoring:
             check_censoring_weights(weighted=weights is not None)
             columns = censoring_again(posterior.censoring, X)

@@ -314,6 +314,18 @@ def test_classes_and_counts(client, settings):
     assert max(bins) < 1, "each lone outcome is randomised by its own share"
 
 
+@pytest.mark.parametrize("role", ["weights", "event"])
+def test_columns_that_scores_use_are_not_called_unused(client, settings, role):
+    """Weights and events are no features, but a report is scored by them and so doesn't warn of them."""
+    text = table(60).replace("\n", ",1\n").replace("note,1", "note,w", 1)
+    model = fitted(client, settings, text=text, features=["size"], transform="none", **{role: "w"})
+    row = {"size": 3, "y": 2.0, "w": 1}
+    assert report(client, [row], model["id"]).json()["warnings"] == []
+    asked = client.post(f"/models/{model['id']}/predict", json={"rows": [{"size": 3, "w": 1}]})
+    assert "not used by the model: w" in asked.json()["warnings"]
+    assert client.delete(f"/models/{model['id']}/outcomes").status_code == 204
+
+
 def test_odd_input_is_refused_by_name(client, model):
     """Each fault names its column or row, and nothing is stored."""
     good = rows_of(2, id=lambda i: f"k{i}", when=lambda _: weeks_ago(1))
