@@ -33,6 +33,7 @@ NOISES = {
     "t": Noise(heavy_tails=True),
     "t-forest": Noise(forest=True, heavy_tails=True),
 }
+SPREAD = "noise_spread"  # name of the scalar of a draw with the prior sd of the logarithm of a row's noise
 DEGREES = "degrees"  # name of the scalar of a draw with the degrees of freedom
 # Values that degrees of freedom may have: variances exist, and beyond the last the noise is as good as normal
 DEGREE_GRID = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 50.0, 100.0)

@@ -54,7 +54,16 @@ class Reader:
         self.body, self.at = body, 0
 
     def take(self, dtype: Any, count: int) -> np.ndarray[Any, Any]:
-        """Take the next `count` values."""
+        """Take the next `count` values.
+
+        Raises
+        ------
+        PackedError
+            Where there are fewer: an earlier version had no such state.
+
+        """
+        if self.at + count * np.dtype(dtype).itemsize > len(self.body):
+            raise PackedError("the checkpoint is of another version")
         values = np.frombuffer(self.body, dtype, count, self.at)
         self.at += values.nbytes
         return values

@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest
     from sampler.prior import Constants
 
+    Floats = NDArray[np.float64]
+
 STEP = 2.0**-20  # grid step of the logarithms of leaf values, and of the probit forest of structural zeros
 MOST_LEAVES = 1 << 16
 TABLED = 8192  # values of log Gamma in a table: serves leaves with r up to half as large
 LARGEST_EXPONENT = 1000  # largest exponent of a scale
 FIRST_K = 2.0  # where k is drawn
-SPAN, GRID = (0.2, 20.0), 200  # grid of the standard deviation of log f, where it is drawn
+SPAN, GRID = (0.2, 20.0), 200  # grid of the standard deviation of log f, where k is drawn
 TABLES = 32  # tables of log Gamma that a chain keeps
 
 
@@ -79,15 +81,14 @@ def hyperprior_of_k(entries: Mapping[str, Any]) -> dict[str, float]:
 
 
 class LeafScale:
-    """Scale of the leaves of forests with one prior, drawn on a grid where k is (k_df > 0).
-
-    The standard deviation of log f is `constants.leaf_sd` times the root of the number of trees times
-    constants.k / k', where k' is k_scale times a chi variable with k_df degrees of freedom.
+    """Scale of the leaves of forests with one prior, drawn on a grid of standard deviations of log f.
 
     Parameters
     ----------
-    constants
-        The prior.
+    log_sd, log_prior
+        The grid, increasing, and the log prior of its values up to a constant, float64 [place].
+    start
+        The value nearest to which it starts.
     num_trees
         Trees of a forest.
     model
@@ -95,22 +96,21 @@ class LeafScale:
 
     """
 
-    def __init__(self, constants: Constants, num_trees: int, model: LogLinear) -> None:
-        log_sd = np.geomspace(*SPAN, GRID)
-        k = constants.leaf_sd * constants.k * math.sqrt(num_trees) / log_sd
-        log_prior = constants.k_df * np.log(k) - 0.5 * (k / constants.k_scale) ** 2
+    def __init__(
+        self, log_sd: Floats, log_prior: Floats, start: float, num_trees: int, model: LogLinear
+    ) -> None:
         laws = [gamma_prior(float(sd), num_trees) for sd in log_sd]
         rows = [(shape, rate, -empty_evidence(shape, rate)) for shape, rate in laws]
-        self._grid = np.ascontiguousarray(np.column_stack([*np.array(rows).T, log_prior]).T)
+        self.grid = np.ascontiguousarray(np.column_stack([*np.array(rows).T, log_prior]).T)
         self._model = model
-        self._room = np.zeros(GRID)
-        self._tables: dict[int, NDArray[np.float64]] = {}
-        self.place = np.array([np.argmin(abs(log_sd - constants.leaf_sd * math.sqrt(num_trees)))])
+        self._room = np.zeros(len(log_sd))
+        self._tables: dict[int, Floats] = {}
+        self.place = np.array([np.argmin(abs(log_sd - start))])
 
     def apply(self) -> None:
         """Set the prior of the leaf model to that at the present place."""
         place = int(self.place[0])
-        shape, rate, less_empty, _ = self._grid[:, place].tolist()
+        shape, rate, less_empty, _ = self.grid[:, place].tolist()
         if place not in self._tables:
             if len(self._tables) == TABLES:
                 self._tables.clear()
@@ -125,9 +125,23 @@ class LeafScale:
         sums, before = np.zeros(3), int(self.place[0])
         for forest in forests:
             leaf_scale.add_leaves(forest.num_leaves, forest.leaf, sums)
-        self.place[0] = leaf_scale.draw_place(self._grid, sums, self._room, random)
+        self.place[0] = leaf_scale.draw_place(self.grid, sums, self._room, random)
         if self.place[0] != before:
             self.apply()
+
+
+def scale_by_k(constants: Constants, num_trees: int, model: LogLinear) -> LeafScale | None:
+    """Make the scale of leaves whose k is drawn (k_df > 0); None where it is given.
+
+    The standard deviation of log f is `constants.leaf_sd` times the root of the number of trees times
+    constants.k / k', where k' is k_scale times a chi variable with k_df degrees of freedom.
+    """
+    if not constants.k_df:
+        return None
+    log_sd, start = np.geomspace(*SPAN, GRID), constants.leaf_sd * math.sqrt(num_trees)
+    k = constants.leaf_sd * constants.k * math.sqrt(num_trees) / log_sd
+    log_prior = constants.k_df * np.log(k) - 0.5 * (k / constants.k_scale) ** 2
+    return LeafScale(log_sd, log_prior, start, num_trees, model)
 
 
 def make_log_linear(

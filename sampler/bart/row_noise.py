@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.bart import noise_forest, student
 from sampler.bart.student import StudentScales
-from sampler.noise import DEGREES, NOISES
+from sampler.noise import DEGREES, NOISES, SPREAD
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
@@ -49,11 +49,19 @@ class RowNoise:
         self._log_value = np.zeros(self._num_rows, np.int32) if models[1] is None else models[1].log_value
         self._first = min(LATEST_START, training.settings.num_burnin // 4)
         self._outcome = outcome
+        self._spread = None
+        if models[1] is not None:
+            self._spread = noise_forest.NoiseSpread(models[0], models[1], scalars.index(SPREAD), outcome)
         self._scales = (
             StudentScales(self._num_rows, scalars.index(DEGREES), outcome) if DEGREES in scalars else None
         )
         self._weights = self._given
         self._values = np.ones(self._num_rows)  # of the precisions at a sweep's start
+
+    def apply(self) -> None:
+        """Let the precisions have the prior that the scalars say."""
+        if self._spread:
+            self._spread.apply()
 
     def weigh(self, work: Work, iteration: int) -> None:
         """Draw the rows' scales, if any, and weigh the rows."""
@@ -69,7 +77,7 @@ class RowNoise:
         )
 
     def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
-        """Update every tree of the precisions, but in the first iterations: the mean comes first."""
+        """Update the precisions and their spread, but in the first iterations: the mean comes first."""
         from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import SIGMA2  # noqa: PLC0415
@@ -78,9 +86,11 @@ class RowNoise:
             return
         model = self._precision
         assert model is not None, "there is a forest of precisions"
+        assert self._spread is not None, "so there is its spread"
         total = begin_precision(
             model.part, self._values, self._weights, self._mean.residual, self._mean.noise[SIGMA2],
             self._num_rows,
         )  # fmt: skip
         model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0
         sweep_forest(data, forest, model, work)
+        self._spread.draw(forest, self._weights, self._num_rows, work.random)

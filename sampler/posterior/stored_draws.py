@@ -10,7 +10,7 @@ import numpy as np
 from sampler.data.encode import Coded, encode
 from sampler.data.target import no_exposure
 from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.noise import DEGREES, NOISES
+from sampler.noise import DEGREES, NOISES, SPREAD
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.kinds.intercepts import InterceptDraws
@@ -99,6 +99,9 @@ class StoredDraws:
         self._degrees = self._read_degrees(chains)
         if self._degrees is not None:  # sigma is drawn as the scale of t
             self._sigma = self._sigma * noise_law.sd_of(self._degrees)
+        self._noise_spread: Floats | None = None
+        if all(SPREAD in draws.scalars for draws in chains):
+            self._noise_spread = np.array([draws.scalars[SPREAD][: self.num_draws] for draws in chains])
         self._transform = header.transform
         self._slopes = self._read_slopes(chains)
         self._intercepts = None
@@ -141,6 +144,15 @@ class StoredDraws:
         if self._degrees is None:
             return None
         return self._degrees[:, : self._choose(num_draws)[1]]
+
+    def noise_spread(self, num_draws: int | None = None) -> Floats | None:
+        """Return draws of the prior standard deviation of log s(x), s the noise's, float64 [chain, draw].
+
+        None where the noise doesn't differ by row, and for fits of versions that did not draw it.
+        """
+        if self._noise_spread is None:
+            return None
+        return self._noise_spread[:, : self._choose(num_draws)[1]]
 
     def group_sds(self, num_draws: int | None = None) -> Floats:
         """Return draws of standard deviations of intercepts, float64 [column of groups, chain, draw]."""

@@ -3,17 +3,14 @@
 import numpy as np
 import pytest
 
-from sampler.bart import noise_forest, student
+from sampler.bart import student
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 from sampler.noise import DEGREE_GRID
 from tests.support.chain_driver import f_of
 from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
+from tests.support.models.precisions import draw_precisions, log_precisions, make_few
 from tests.support.reports.p_values import ALARM, all_above
-
-PRECISIONS = 3  # trees
-LOG_SD = 0.5
 
 
 def functions_of(model, f, sigma2, degrees, log_w, leaves):
@@ -43,12 +40,7 @@ def prior_draw(model, law, forest, rng):
     """Return the functions at an independent draw from the prior, made by the plain twins."""
     trees, sigma2 = model.draw(rng)
     degrees = rng.choice(DEGREE_GRID, p=law)
-    log_w = np.zeros(model.num_rows)
-    if forest:
-        shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
-        log_w, _ = model.draw_tree_sum(
-            PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng
-        )
+    log_w = draw_precisions(model, rng)[0] if forest else np.zeros(model.num_rows)
     leaves = [tree.num_leaves for tree in trees.trees]
     return functions_of(model, trees.f, sigma2, degrees, log_w, leaves)
 
@@ -65,7 +57,7 @@ def joint(rounds, draws, noise):
 
     def observe(chain):
         f, sigma2, degrees = f_of(chain), chain.sigma**2, chain._likelihood.outcome.scalars[1]
-        log_w = STEP * chain._models[1].log_value[: model.num_rows] if forest else np.zeros(model.num_rows)
+        log_w = log_precisions(chain) if forest else np.zeros(model.num_rows)
         values = functions_of(model, f, sigma2, degrees, log_w, chain._forests[0].num_leaves)
         return values, outcome(model, f, sigma2, degrees, log_w, rng)
 
@@ -74,8 +66,7 @@ def joint(rounds, draws, noise):
 
 @pytest.fixture(autouse=True)
 def _few_precisions(monkeypatch):
-    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
-    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    make_few(monkeypatch)
 
 
 @pytest.mark.slow

@@ -6,16 +6,15 @@ from functools import partial
 import numpy as np
 import pytest
 
-from sampler.bart import noise_forest, student
+from sampler.bart import student
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 from sampler.noise import DEGREE_GRID
 from tests.support.chain_driver import RESTRUCTURED, f_of
 from tests.support.models.covering_models import Model
+from tests.support.models.precisions import draw_precisions, log_precisions, make_few, spread_of
 from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS, THIN, BURNIN, REPLICATIONS = 63, 12, 300, 96
-PRECISIONS, LOG_SD = 3, 0.8  # trees of precisions, and the sd of the logarithm of a row's sd
 SLOPE_SCALE = 0.2  # of tau's half-Cauchy prior
 GRID = 2.0**-9  # wide enough for its tail
 WIDE = {"weighted": True, "missing": 0.1}
@@ -28,13 +27,6 @@ COVERING = {
     "line": ("line", {}),
     "line, weights, missing values": ("line", WIDE | {"moves": "cgm"}),
 }
-
-
-def log_precisions(model, rng):
-    """Draw the logarithm of each row's precision from the prior, by the twins."""
-    shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
-    log_w, _ = model.draw_tree_sum(PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng)
-    return log_w
 
 
 def simulated(model, noise, rng):
@@ -53,8 +45,8 @@ def simulated(model, noise, rng):
         degrees = rng.choice(DEGREE_GRID, p=law / law.sum())
         scales, more = rng.gamma(0.5 * degrees, 2 / degrees, model.num_rows), {"degrees": degrees}
     if noise.endswith("forest"):
-        log_w = log_precisions(model, rng)
-        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var()}
+        log_w, _, spread = draw_precisions(model, rng)
+        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var(), "spread": spread}
     y = model.outcome(f, sigma2 * np.exp(-log_w) / scales, rng)
     return figures(f, np.sqrt(sigma2), log_w) | more, y, line
 
@@ -73,7 +65,7 @@ def state_of(chain, noise):
     """Return the same figures of a chain's state."""
     rows = len(chain.training.y)
     forest = noise.endswith("forest")
-    log_w = STEP * chain._models[1].log_value[:rows] if forest else np.zeros(rows)
+    log_w = log_precisions(chain) if forest else np.zeros(rows)
     scalars = chain._likelihood.outcome.scalars
     more = {}
     if noise == "line":
@@ -82,7 +74,7 @@ def state_of(chain, noise):
     if noise.startswith("t"):
         more = {"degrees": scalars[1]}
     if forest:
-        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var()}
+        more |= {"log w at a row": log_w[0], "spread of log w": log_w.var(), "spread": spread_of(chain)}
     return figures(f_of(chain), chain.sigma, log_w) | more
 
 
@@ -109,8 +101,7 @@ def ranks_of(model, noise, rng, seed):
 )
 def test_calibrated(monkeypatch, case):
     """The rank of the truth among its posterior draws is uniform, over a covering set of options."""
-    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
-    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    make_few(monkeypatch)
     noise, options = COVERING[case]
     model = Model(case, num_rows=60, num_trees=5, **options)
     ranked = partial(ranks_of, model, noise, np.random.default_rng(11))

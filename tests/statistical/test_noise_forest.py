@@ -4,19 +4,15 @@ import numpy as np
 import pytest
 
 from sampler import fit
-from sampler.bart import noise_forest
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 from tests.support.chain_driver import f_of
 from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.models.covering_models import Model
+from tests.support.models.precisions import draw_precisions, log_precisions, make_few, spread_of
 from tests.support.reports.p_values import ALARM, all_above
 
-PRECISIONS = 3  # trees
-LOG_SD = 0.8
 
-
-def functions_of(model, f, sigma2, log_w, leaves, mean_leaves):
+def functions_of(model, f, sigma2, log_w, leaves, spread, mean_leaves):
     """Return the functions compared, at the training rows."""
     return {
         "log w at a row": log_w[0],
@@ -25,6 +21,9 @@ def functions_of(model, f, sigma2, log_w, leaves, mean_leaves):
         "product of log w at two rows": log_w[0] * log_w[5],
         "mean log w": log_w.mean(),
         "spread of log w": log_w.var(),
+        "log spread": np.log(spread),
+        "log spread squared": np.log(spread) ** 2,
+        "log spread x leaves": np.log(spread) * np.mean(leaves),
         "leaves of precisions": np.mean(leaves),
         "leaves of the mean": np.mean(mean_leaves),
         "log sigma2": np.log(sigma2),
@@ -39,30 +38,27 @@ def outcome(model, f, sigma2, log_w, rng):
     return model.outcome(f[: model.num_rows], sigma2 * np.exp(-log_w), rng)
 
 
-def prior_draw(model, shape, rate, rng):
+def prior_draw(model, rng):
     """Return functions of an independent draw from the prior, by the twins."""
     forest, sigma2 = model.draw(rng)
-    log_w, leaves = model.draw_tree_sum(
-        PRECISIONS, lambda leaves: np.log(rng.gamma(shape, 1 / rate, leaves)), rng
-    )
+    log_w, leaves, spread = draw_precisions(model, rng)
     mean_leaves = [tree.num_leaves for tree in forest.trees]
-    return functions_of(model, forest.f, sigma2, log_w, leaves, mean_leaves)
+    return functions_of(model, forest.f, sigma2, log_w, leaves, spread, mean_leaves)
 
 
 def joint(rounds, draws, *, weighted):
     """Return the p-values of Geweke's test by function."""
     model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
-    shape, rate = noise_forest.gamma_prior(2 * LOG_SD, PRECISIONS)
     rng = np.random.default_rng(7)
-    prior = [prior_draw(model, shape, rate, rng) for _ in range(draws)]
+    prior = [prior_draw(model, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
     chain = Chain.start(model.training(y, **ENDLESS, noise="forest", seed=3), 0)
 
     def observe(chain):
         f, sigma2 = f_of(chain), chain.sigma**2
-        log_w = STEP * chain._models[1].log_value[: model.num_rows]
+        log_w = log_precisions(chain)
         leaves = [forest.num_leaves for forest in chain._forests]
-        values = functions_of(model, f, sigma2, log_w, leaves[1], leaves[0])
+        values = functions_of(model, f, sigma2, log_w, leaves[1], spread_of(chain), leaves[0])
         return values, outcome(model, f, sigma2, log_w, rng)
 
     return keeps_joint_law(chain, prior, observe, rounds, left_out=6)
@@ -70,8 +66,7 @@ def joint(rounds, draws, *, weighted):
 
 @pytest.fixture
 def _few_precisions(monkeypatch):
-    monkeypatch.setattr(noise_forest, "NUM_TREES", PRECISIONS)
-    monkeypatch.setattr(noise_forest, "LOG_SD", LOG_SD)
+    make_few(monkeypatch)
 
 
 @pytest.mark.slow

@@ -11,10 +11,10 @@ from sampler.bart.class_lines import ClassSlopes
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.log_linear import (
     STEP,
-    LeafScale,
     gamma_prior,
     make_log_linear,
     prior_of_logarithms,
+    scale_by_k,
     scale_for,
 )
 from sampler.bart.state import ForestPlan
@@ -104,7 +104,7 @@ class Categorical(Likelihood):
             for log_value, part, is_class in zip(self._log_values, self._parts, self._is_class, strict=True)
         ]
         self.scalars = np.ones(1)
-        self._scale = LeafScale(constants, settings.num_trees, first) if constants.k_df else None
+        self._scale = scale_by_k(constants, settings.num_trees, first)
         self._lines = None
         if training.linear is not None:
             self._lines = ClassSlopes(training.linear, self._is_class, settings.num_trees, rows)

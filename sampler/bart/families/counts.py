@@ -11,10 +11,10 @@ import numpy as np
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.log_linear import (
     STEP,
-    LeafScale,
     gamma_prior,
     make_log_linear,
     prior_of_logarithms,
+    scale_by_k,
     scale_for,
 )
 from sampler.bart.state import ForestPlan
@@ -132,7 +132,7 @@ class CountLikelihood(Likelihood):
         self._width = min(max(0.3 * math.sqrt(2000 / count), 0.02), 1.0)
         leaves = gamma_prior(constants.leaf_sd, 1)
         self.models = [make_log_linear(leaves, 1.0, self._noise, self._weights, rows)]
-        self._scale = LeafScale(constants, settings.num_trees, self.models[0]) if constants.k_df else None
+        self._scale = scale_by_k(constants, settings.num_trees, self.models[0])
         if self._zeros:
             self.models.append(_probit_leaves(zeros, self._noise, rows))
             self._zero_outcome = _probit_outcome(constants, count, rows)

@@ -16,7 +16,7 @@ from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
-from sampler.noise import DEGREES, NOISES
+from sampler.noise import DEGREES, NOISES, SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +94,8 @@ class Gaussian(Likelihood):
         for plan, model in zip(self.plans, self.models, strict=True):
             if plan.leaves == "log-linear":
                 model.log_value[:] = 0
+        if self._row_noise:
+            self._row_noise.apply()
 
     def measure(self) -> None:
         """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
@@ -168,10 +170,12 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
     linear = training.linear
     slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
-    degrees = (DEGREES,) if NOISES[training.settings.noise].heavy_tails else ()
+    noise = NOISES[training.settings.noise]
+    degrees = (DEGREES,) if noise.heavy_tails else ()
+    spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
-    return ("sigma", *slopes, *degrees, *of_groups)
+    return ("sigma", *slopes, *degrees, *spread, *of_groups)
 
 
 def address_of_draw() -> int:

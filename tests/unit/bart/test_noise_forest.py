@@ -7,9 +7,11 @@ from scipy.special import gammaln, polygamma
 
 from app.services.fits.costs import estimate
 from sampler import SettingsError, fit, load
-from sampler.bart import noise_forest
+from sampler.bart import log_linear, noise_forest
 from sampler.bart.chain import Chain
+from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
 from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
+from sampler.errors import PackedError
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import Precisions
@@ -46,9 +48,9 @@ def test_log_gamma_is_scipys():
 
 
 def one_tree_each(monkeypatch, shape, rate):
-    """Give all further fits one tree of precisions with the given leaf prior."""
+    """Give all further fits one tree of precisions with the given leaf prior, whatever the spread."""
     monkeypatch.setattr(noise_forest, "NUM_TREES", 1)
-    monkeypatch.setattr(noise_forest, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
+    monkeypatch.setattr(log_linear, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
 
 
 @pytest.mark.parametrize("moves", ["default", "growprune"])
@@ -64,6 +66,29 @@ def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
     counts = np.bincount(leaves, minlength=6)[1:6]
     expected = leaf_law(toy, toy.posterior)
     assert stats.chisquare(counts, expected * counts.sum()).pvalue > 1e-4
+
+
+def test_spread_and_trees_have_their_joint_law(monkeypatch):
+    """With the mean fixed at 0, the spread and the number of leaves have the enumerated joint law."""
+    for name, value in {"NUM_TREES": 1, "LEAST": 0.6, "MOST": 2.4, "GRID": 3}.items():
+        monkeypatch.setattr(noise_forest, name, value)
+    spreads = np.geomspace(0.6, 2.4, 3)
+    laws = []
+    for spread in spreads:
+        shape, rate = noise_forest.gamma_prior(2 * spread, 1)
+        toy = Precisions(GOLDEN_X.T, GOLDEN_Y, shape=shape, rate=rate)
+        laws.append(spread * np.exp(toy.log_density) * leaf_law(toy, toy.posterior))
+    expected = np.array(laws) / np.sum(laws)
+    np.testing.assert_allclose(expected.sum(axis=1), [0.11468969, 0.44058122, 0.44472908], atol=5e-9)
+    prior = {"leaf_sd": 1e-6, "sigma": 1.0, "alpha": 0.95, "beta": 1.0, "step": 2.0**-20}
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 2000, "thin": 8}
+    chain = Chain.start(training(toy.codes, toy.y, prior=prior, noise="forest", **settings), 0)
+    chain.run(10**6)
+    draws = chain.take()
+    place = np.searchsorted(spreads, draws.scalars["noise_spread"] * 0.999)
+    counts = np.zeros(expected.shape)
+    np.add.at(counts, (place, draws.forests["precision"].leaf_counts[:, 0] - 1), 1)
+    assert stats.chisquare(counts.ravel(), (expected * counts.sum()).ravel()).pvalue > 1e-4
 
 
 def test_mean_and_precisions_have_their_joint_law(monkeypatch):
@@ -100,6 +125,16 @@ def test_a_chain_resumes_bit_for_bit(weighted):
     check_resuming(prepare(X, y, weights=weights, noise="forest", **settings).training)
 
 
+def test_a_checkpoint_of_less_state_is_refused():
+    """A checkpoint of a version without the spread is refused as such."""
+    data = training(np.zeros((1, 40)), uneven(40)[1], noise="forest", num_trees=2, num_burnin=4, num_draws=2)
+    chain = Chain.start(data, 0)
+    chain.run(2)
+    numbers, body = read_checkpoint(chain.checkpoint(), data)
+    with pytest.raises(PackedError, match="another version"):
+        Chain.resume(data, write_checkpoint(data, numbers, body[:32] + body[40:]))
+
+
 def test_intervals_follow_the_noise(tmp_path):
     """Intervals are wide where outcomes vary much, and equal from a file and for single rows."""
     X, y = uneven(1200)
@@ -108,11 +143,15 @@ def test_intervals_follow_the_noise(tmp_path):
     prediction = posterior.predict(new)
     width = (prediction.upper - prediction.lower) / (2 * 1.645)
     np.testing.assert_allclose(width, np.exp(2 * new[:, 0]) / 5, rtol=0.35)
+    spread = posterior.noise_spread()
+    assert spread.shape == (2, 60)
+    assert 0.05 <= spread.min() < spread.max() <= 0.5
     s = posterior.sample_sigma(new)
     assert s.shape == (2, 60, 3)
     assert np.all(np.diff(s.mean(axis=(0, 1))) > 0)
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
+    np.testing.assert_array_equal(again.noise_spread(), spread)
     for k in range(3):
         np.testing.assert_array_equal(again.predict(new[[k]]).lower, prediction.lower[[k]])
     credible = posterior.predict(new, interval="credible")
