@@ -39,6 +39,7 @@ GROUPS = {
             "kernels.random",
             "kernels.dot_product",
             "kernels.exponential",
+            "kernels.logarithm",
             "bart.kernels.tree_prior",
             "kernels.rows",
             "bart.kernels.pairs",

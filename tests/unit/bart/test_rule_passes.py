@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from scipy.special import gammaln
 
 from sampler.bart.kernels.leaf_models.normal import Normal
 from sampler.bart.kernels.state import CodeSums, LeafPair
@@ -12,6 +13,8 @@ from tests.support.kernel_cases import codes_of, goes_left, padded
 from tests.support.open_kernels import (
     below_split,
     histograms,
+    log_linear_pass,
+    logarithm,
     pairs,
     parts_by_code,
     rows,
@@ -86,6 +89,35 @@ def test_exp_negative():
     assert np.max(np.abs(values / np.exp(x) - 1)) < 1e-15
     assert rule_draw.exp_negative(0.0) == 1.0
     assert rule_draw.exp_negative(-701.0) == 0.0
+
+
+def test_logarithm():
+    """Our logarithm is within 3e-16 of the library's, relatively where that is beyond 1."""
+    x = np.concatenate([np.geomspace(1e-300, 1e300, 5001), np.linspace(0.5, 2, 5001), [2.0**-1022]])
+    got, expected = np.array([logarithm.logarithm(value) for value in x]), np.log(x)
+    assert np.max(np.abs(got - expected) / np.maximum(np.abs(expected), 1)) < 3e-16
+    assert logarithm.logarithm(1.0) == 0.0
+
+
+@pytest.mark.parametrize("unit", [1.0, 0.5, 0.3])  # 0.3: of an annealed likelihood
+@pytest.mark.parametrize("most", [300, 60_000])  # more than log Gamma is tabled for
+def test_evidence_of_log_linear_rules(rng, unit, most):
+    """The evidence of all rules of a column is that of the conjugate leaves, rule by rule."""
+    shape, rate = 2.3, 1.7
+    table = np.empty(8192)
+    log_linear_pass.tabulate_log_gamma(shape, table)
+    sizes = unit * np.sort(rng.integers(0, most, 101))
+    size = float(sizes[-1])
+    totals = np.sort(rng.uniform(0, 2 * size, 101))
+    total, terms, factors = float(totals[-1]), totals.copy(), sizes.copy()
+    log_linear_pass.pair_evidences(np.array([shape, rate]), table, unit, total, size, terms, factors)
+
+    def evidence(r, s):
+        return gammaln(shape + r) - (shape + r) * np.log(rate + s)
+
+    expected = evidence(sizes, totals) + evidence(size - sizes, total - totals)
+    np.testing.assert_allclose(terms, expected, rtol=1e-13)
+    assert np.all(factors == 1.0)
 
 
 @pytest.mark.parametrize("gaps", [False, True])

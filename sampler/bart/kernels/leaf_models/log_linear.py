@@ -95,11 +95,8 @@ def draw_leaf(model: LogLinear, size: Float, total: Float, random: Words) -> Flo
 
 def pair_terms(model: LogLinear, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
     """From the left parts' totals and sizes: l(left) + l(right) as terms, up to a constant; factors 1."""
-    for k in range(len(terms)):
-        left = passes.evidence(model.leaf_law, model.log_gamma, factors[k], terms[k])
-        right = passes.evidence(model.leaf_law, model.log_gamma, size - factors[k], total - terms[k])
-        terms[k] = left + right
-        factors[k] = 1.0
+    unit = model.leaf_law[COUNT] * model.noise[LIKELIHOOD]
+    passes.pair_evidences(model.leaf_law, model.log_gamma, unit, total, size, terms, factors)
 
 
 def pair_term(

@@ -14,6 +14,7 @@ from sampler.bart.kernels.state import LeafPair, Slots, Trial
 from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs, Model
 from sampler.kernels.exponential import FARTHEST, WHOLE, WHOLE_BITS, exponential_within
 from sampler.kernels.jit import kernel
+from sampler.kernels.logarithm import logarithm
 
 STEP = 2.0**-20  # of logarithms of leaf values
 MOST_STEPS = 2.0**25  # |log of a leaf value| is at most 32
@@ -24,7 +25,7 @@ ROOM = 1 << 51  # of a sum of whole parts: a part may be as large and is still r
 TARGET = 43  # bits of the sum of all parts at the start of a sweep
 ROWS_OF_A_SUM = 1024  # floats are summed block by block, so that the order is fixed
 
-LARGE = 16.0  # from here on Stirling's series is exact to rounding
+LARGE = 12  # from here on Stirling's series is exact to rounding
 HALF_LOG_2PI = 0.9189385332046727
 
 
@@ -34,21 +35,30 @@ def exponential(x: Float) -> Float:
     return exponential_within(max(-FARTHEST, min(FARTHEST, x)))
 
 
-@kernel(allocates=False, entry=True)
-def log_gamma(x: Float) -> Float:
-    """Compute log Gamma(x), x > 0: Stirling's series, small arguments by the recurrence."""
+@kernel(inline=True, allocates=False)
+def log_gamma_inline(x: Float) -> Float:
+    """Compute log Gamma(x), x > 0, without a branch: Stirling's series, small arguments by the recurrence."""
     shift = 1.0
-    while x < LARGE:
-        shift *= x
-        x += 1.0
-    y = 1.0 / (x * x)
+    for k in range(LARGE):
+        shift *= x + float(k)
+    small = x < float(LARGE)
+    x = x + float(LARGE) if small else x
+    inverse = 1.0 / x
+    y = inverse * inverse
     series = -691.0 / 360360.0
     series = series * y + 1.0 / 1188.0
     series = series * y - 1.0 / 1680.0
     series = series * y + 1.0 / 1260.0
     series = series * y - 1.0 / 360.0
     series = series * y + 1.0 / 12.0
-    return (x - 0.5) * math.log(x) - x + HALF_LOG_2PI + series / x - math.log(shift)
+    value = (x - 0.5) * logarithm(x) - x + HALF_LOG_2PI + series * inverse
+    return value - (logarithm(shift) if small else 0.0)
+
+
+@kernel(allocates=False, entry=True)
+def log_gamma(x: Float) -> Float:
+    """Compute log Gamma(x), x > 0."""
+    return log_gamma_inline(x)
 
 
 @kernel(allocates=False, entry=True)
@@ -66,6 +76,35 @@ def evidence(leaf_law: Floats, table: Floats, size: Float, total: Float) -> Floa
     tabled = 0 <= place < len(table) and 0.5 * float(place) == size
     constant = table[place] if tabled else log_gamma(shape)
     return constant - shape * math.log(leaf_law[1] + max(total, 0.0))
+
+
+@kernel(inline=True, allocates=False)
+def tabled(table: Floats, size: Float) -> Float:
+    """Look up log Gamma(shape + r) for r `size`, a half or whole number that the table has."""
+    return table[np.uint64(np.float64(2.0 * size + WHOLE).view(np.int64) - WHOLE_BITS)]
+
+
+@kernel(allocates=False)
+def pair_evidences(
+    leaf_law: Floats, table: Floats, unit: Float, total: Float, size: Float, terms: Floats, sizes: Floats
+) -> None:
+    """Replace the totals of left parts, in `terms`, by the evidence of left and right; sizes by 1.
+
+    `total` and `size` are of both parts, sizes multiples of `unit`.
+    """
+    shape, rate = leaf_law[0], leaf_law[1]
+    for k in range(len(terms)):
+        left, right = shape + sizes[k], shape + (size - sizes[k])
+        term = left * logarithm(rate + max(terms[k], 0.0))
+        terms[k] = -term - right * logarithm(rate + max(total - terms[k], 0.0))
+    if 2.0 * size < float(len(table)) and 2.0 * unit == np.floor(2.0 * unit):
+        for k in range(len(terms)):  # apart: what looks up places of an array does not vectorise
+            terms[k] += tabled(table, sizes[k]) + tabled(table, size - sizes[k])
+            sizes[k] = 1.0
+        return
+    for k in range(len(terms)):
+        terms[k] += log_gamma_inline(shape + sizes[k]) + log_gamma_inline(shape + (size - sizes[k]))
+        sizes[k] = 1.0
 
 
 @kernel(inline=True, allocates=False)
