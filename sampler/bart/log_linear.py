@@ -182,6 +182,7 @@ def make_log_linear(
         log_value=np.zeros(num_rows, np.int32),
         part=np.zeros(num_rows),
         weights=weights,
+        counted=weights if len(weights) else np.ones(num_rows, np.int32),
         scale=np.ones(1),
         passes=np.array([address(entry) for entry in PARTS], np.int64),
         factors=np.ones(min(MOST_LEAVES, num_rows) + 16),

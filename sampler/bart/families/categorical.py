@@ -100,7 +100,9 @@ class Categorical(Likelihood):
         leaves = gamma_prior(constants.leaf_sd, 1)
         first = make_log_linear(leaves, 1.0, self._noise, self._is_class[0], rows)
         self.models = [
-            first._replace(log_value=log_value, part=part, weights=is_class, scale=np.ones(1))
+            first._replace(
+                log_value=log_value, part=part, weights=is_class, counted=is_class, scale=np.ones(1)
+            )
             for log_value, part, is_class in zip(self._log_values, self._parts, self._is_class, strict=True)
         ]
         self.scalars = np.ones(1)

@@ -145,17 +145,19 @@ def check_parts_pass(rng, n, before, now):
     part, factors, scale = rng.uniform(size=n), rng.uniform(0.5, 2.0, 32), 2.0**30
     log_value, sums = rng.integers(-(2**20), 2**20, n).astype(np.int32), np.zeros(32, np.int64)
     after, expected_log = part * factors[c["previous"]], log_value - c["delta"][c["previous"]]
-    _, expected, left, count = twin(
+    _, expected, left, _ = twin(
         np.rint(after * scale).astype(np.int64), **c | {"delta": np.zeros(32, np.int64)}, now=now
     )
+    weights = rng.integers(0, 2**20, n).astype(np.int32)
+    goes = (c["current"] == c["leaf"]) & goes_left(c["column"], c["cut"], c["side"])
     cut, side = rows.shifted(c["cut"], c["side"])
     kernel_for(PARTS, make_parts, before, now, tries=c["leaf"] != NO_LEAF)(
         part, log_value, c["previous"], factors, c["delta"], c["current"], c["column"], np.uint8(c["leaf"]),
-        np.uint8(cut), np.uint8(side), n, scale, sums,
+        np.uint8(cut), np.uint8(side), n, weights, scale, sums,
     )  # fmt: skip
     np.testing.assert_array_equal(part, after)
     np.testing.assert_array_equal(log_value, expected_log)
-    assert (sums[0], sums[1]) == (left, count)
+    assert (sums[0], sums[1]) == (left, weights[goes[:n]].sum())
     assert list(sums[2 : 2 + now]) == expected
 
 

@@ -55,6 +55,7 @@ class LogLinear(NamedTuple):
     log_value: Ints  # [rows], log f, steps of STEP, up to the pending change of the last tree
     part: Floats  # [rows], what a row adds to s: its rate times f, up to the same
     weights: Ints  # [n], r of each row in units of leaf_law[COUNT]; empty: all 1
+    counted: Ints  # [n], the same, or 1 for each row
     scale: Floats  # [1], a power of two: parts are summed as whole multiples of its inverse
     passes: Longs  # addresses of the fused passes
     factors: Floats  # [leaves of any tree], room for a pass
@@ -116,11 +117,9 @@ def move_and_sum(
     if max(before.leaves, now.leaves) <= MOST_LEAVES:
         arguments = (
             model.part, model.log_value, before.low, model.factors, delta, now.low, trial.column,
-            byte_leaf(trial), trial.cut, trial.side, num_rows, model.scale[0], sums,
+            byte_leaf(trial), trial.cut, trial.side, num_rows, model.counted, model.scale[0], sums,
         )  # fmt: skip
         call_pass(model.passes[place_of_pass(before, now, trial)], arguments)
-        if len(model.weights) > 0:
-            sums[1] = passes.count_left(model.weights, num_rows, now, trial)
     else:
         passes.move_and_scatter(model, num_rows, before, delta, now, trial, sums)
     while passes.outgrown(work.leaves.sums, now.leaves):

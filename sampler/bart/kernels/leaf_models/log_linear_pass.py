@@ -124,8 +124,11 @@ def slot_at(slots: Slots, row: Int) -> Int:
 
 @kernel(allocates=False)
 def set_factors(delta: Ints, leaves: Int, factors: Floats) -> None:
-    """Find what the rows of each leaf are multiplied by; `delta` has old less new logarithms."""
-    for k in range(leaves):
+    """Find what the rows of each leaf are multiplied by; `delta` has old less new logarithms.
+
+    Eight at a time: there is room, and what is beyond the leaves is 0 or not used.
+    """
+    for k in range((leaves + 7) & ~7):
         factors[k] = exponential(-STEP * float(delta[k]))
 
 
@@ -151,16 +154,6 @@ def move_and_scatter(
         seen = np.int64(weights[i]) if len(weights) > 0 else np.int64(1)
         count += seen if inside else np.int64(0)
     sums[0], sums[1] = left, count
-
-
-@kernel(allocates=False)
-def count_left(weights: Ints, num_rows: Int, now: Slots, trial: Trial) -> Int:
-    """Sum the weights of the rows that a rule tried at a leaf of a tree of one-byte slots sends left."""
-    count = np.int64(0)
-    for i in range(num_rows):
-        inside = (now.low[i] == trial.leaf) & (np.uint8(trial.column[i] + trial.side) <= trial.cut)
-        count += np.int64(weights[i]) if inside else np.int64(0)
-    return count
 
 
 @kernel(allocates=False)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _pointer: Any = types.CPointer
 _parts_t = void(
     _pointer(f8), _pointer(i4), _pointer(u1), _pointer(f8), _pointer(i4), _pointer(u1), _pointer(u1), u1, u1,
-    u1, i8, f8, _pointer(i8),
+    u1, i8, _pointer(i4), f8, _pointer(i8),
 )  # fmt: skip
 
 
@@ -33,18 +33,17 @@ def make_parts(before: Int, now: Int, *, tries: bool) -> Callable[..., None]:
 
     Its arguments: parts and logarithms of the rows, the previous tree's slots, its factors and change of leaf
     values, the current tree's slots, the trial rule's column, its leaf (NO_LEAF for no trial), cut + side and
-    side, rows (those of the data), the scale of whole parts, and where the sums go. Without `tries` it takes
-    no trial.
+    side, rows (those of the data), what each counts, the scale of whole parts, and where the sums go. Without
+    `tries` it takes no trial.
     """
     last = now - 1
 
     def parts(
         part: Floats, log_value: Ints, previous: Bytes, factors: Floats, delta: Ints, current: Bytes,
-        column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, scale: Float, sums: Longs,
+        column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, counted: Ints, scale: Float, sums: Longs,
     ) -> None:  # fmt: skip
         multiples, changes = load(factors, before), load(delta, before)
         zero: Int = np.int64(0)
-        one: Int = np.int64(1)
         by_leaf = repeat(zero, now)  # of the last leaf, everything
         left = count = zero
         for i in range(rows):
@@ -57,7 +56,7 @@ def make_parts(before: Int, now: Int, *, tries: bool) -> Callable[..., None]:
             by_leaf = add_at(by_leaf, s, v)
             inside = tries & (s == leaf) & (np.uint8(column[i] + side) <= cut)
             left += v if inside else zero
-            count += one if inside else zero
+            count += np.int64(counted[i]) if inside else zero
         sums[0], sums[1] = left, count
         for k in range(MOST_LEAVES):
             sums[TRIAL + k] = 0
