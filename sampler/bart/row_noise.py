@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.bart import noise_forest, student
+from sampler.bart.forest_call import ForestCall
 from sampler.bart.student import StudentScales
 from sampler.noise import DEGREES, NOISES, SPREAD
 
@@ -46,6 +47,7 @@ class RowNoise:
         self._given = noise_forest.given_weights(training)
         self._num_rows = len(training.y)
         self._mean, self._precision = models
+        self._call = ForestCall()
         self._log_value = np.zeros(self._num_rows, np.int32) if models[1] is None else models[1].log_value
         self._first = min(LATEST_START, training.settings.num_burnin // 4)
         self._outcome = outcome
@@ -78,7 +80,6 @@ class RowNoise:
 
     def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
         """Update the precisions and their spread, but in the first iterations: the mean comes first."""
-        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import SIGMA2  # noqa: PLC0415
 
@@ -92,5 +93,5 @@ class RowNoise:
             self._num_rows,
         )  # fmt: skip
         model.scale[0] = 2.0 ** (TARGET - math.floor(math.log2(total))) if total > 0 else 1.0
-        sweep_forest(data, forest, model, work)
+        self._call(data, forest, model, work)
         self._spread.draw(forest, self._weights, self._num_rows, work.random)

@@ -50,6 +50,21 @@ def _codegen_places(context: Any, builder: Any, signature: Any, arguments: Any) 
     return context.make_tuple(builder, signature.return_type, places)
 
 
+def _codegen_store(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+    word = ir.IntType(64)
+    members = [builder.extract_value(arguments[0], i) for i in range(len(signature.args[0]))]
+    sizes = [-(-context.get_abi_sizeof(value.type) // 8) for value in members]
+    needed = word(len(members) + sum(sizes))
+    room = context.make_array(signature.args[1])(context, builder, arguments[1])
+    with builder.if_then(builder.icmp_signed(">=", room.nitems, needed)):
+        at = builder.ptrtoint(room.data, word)
+        for number, value in enumerate(members):
+            place = builder.add(at, word(8 * (len(members) + sum(sizes[:number]))))
+            builder.store(value, builder.inttoptr(place, value.type.as_pointer()))
+            builder.store(place, builder.gep(room.data, [word(number)]))
+    return needed
+
+
 @_intrinsic  # type: ignore[untyped-decorator]
 def call_pass(_context: Any, address: Any, arguments: Any) -> Any:
     """Call a pass over rows: arrays go as pointers to their data, integers as they are."""
@@ -67,3 +82,12 @@ def places_of(_context: Any, members: Any) -> Any:
     """Copy a tuple's members and return their addresses, valid until the caller returns."""
     tuple_of: Any = types.UniTuple
     return tuple_of(types.int64, len(members))(members), _codegen_places
+
+
+@_intrinsic  # type: ignore[untyped-decorator]
+def store_members(_context: Any, members: Any, room: Any) -> Any:
+    """Copy a tuple's members to an int64 array, after their addresses; return how long that has to be.
+
+    Nothing is copied to a shorter array. The copies hold no reference to the members' arrays.
+    """
+    return types.int64(members, room), _codegen_store

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.bart.class_lines import ClassSlopes
 from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.forest_call import ForestCall
 from sampler.bart.log_linear import (
     STEP,
     gamma_prior,
@@ -105,6 +106,7 @@ class Categorical(Likelihood):
             )
             for log_value, part, is_class in zip(self._log_values, self._parts, self._is_class, strict=True)
         ]
+        self._calls = [ForestCall() for _ in self.models]
         self.scalars = np.ones(1)
         self._scale = scale_by_k(constants, settings.num_trees, first)
         self._lines = None
@@ -131,7 +133,6 @@ class Categorical(Likelihood):
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Draw lines, and the rows' latent rates; given both the classes' forests are independent."""
-        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
         from sampler.bart.kernels.row_latents.classes import begin_classes  # noqa: PLC0415
 
@@ -142,9 +143,11 @@ class Categorical(Likelihood):
             self._log_values, self._log_shares, self._noise[LIKELIHOOD], data.num_rows, work.random,
             self._parts, self._room[0], self._room[1], self._sums,
         )  # fmt: skip
-        for forest, model, total in zip(forests, self.models, self._sums, strict=True):
-            model.scale[0] = scale_for(float(total))
-            sweep_forest(data, forest, model, work)
+        for sweep_one, forest, model, total in zip(
+            self._calls, forests, self.models, self._sums.tolist(), strict=True
+        ):
+            model.scale[0] = scale_for(total)
+            sweep_one(data, forest, model, work)
         if self._scale:
             self._scale.draw(forests, work.random)
 

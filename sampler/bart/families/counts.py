@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.forest_call import ForestCall
 from sampler.bart.log_linear import (
     STEP,
     gamma_prior,
@@ -136,6 +137,7 @@ class CountLikelihood(Likelihood):
         if self._zeros:
             self.models.append(_probit_leaves(zeros, self._noise, rows))
             self._zero_outcome = _probit_outcome(constants, count, rows)
+        self._calls = [ForestCall() for _ in self.models]
         if self._dispersed:
             self.scalars[1] = constants.dispersion or FIRST_DISPERSION
 
@@ -169,7 +171,6 @@ class CountLikelihood(Likelihood):
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
         """Draw structural zeros and the rows' gamma variables; update the forests; draw the dispersion."""
-        from sampler.bart.kernels.forest_sweep import sweep_forest  # noqa: PLC0415
         from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
         from sampler.bart.kernels.row_latents import counts  # noqa: PLC0415
         from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes  # noqa: PLC0415
@@ -184,13 +185,13 @@ class CountLikelihood(Likelihood):
             )
         total = counts.set_parts(rows, dispersion, power, work.random, model.part)
         model.scale[0] = scale_for(total)
-        sweep_forest(data, forests[0], model, work)
+        self._calls[0](data, forests[0], model, work)
         if self._scale:
             self._scale.draw(forests[:1], work.random)
         if self._zeros:
             outcome.labels[:] = rows.structural
             draw_latent_outcomes(outcome, zeros, work.random)
-            sweep_forest(data, forests[1], zeros, work)
+            self._calls[1](data, forests[1], zeros, work)
         if self._dispersed and not self._constants.dispersion:
             counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
             self.scalars[1] = counts.draw_dispersion(

@@ -8,6 +8,7 @@ import numpy as np
 
 from sampler.bart import linear_part, noise_forest
 from sampler.bart.families.likelihood import Likelihood
+from sampler.bart.forest_call import ForestCall
 from sampler.bart.group_slopes import InterceptsAndSlopes
 from sampler.bart.intercepts import GroupIntercepts
 from sampler.bart.linear_part import LinearSlopes
@@ -41,6 +42,7 @@ class Gaussian(Likelihood):
         self.outcome = self._make_outcome(training, len(self.scalar_names))
         self.scalars = self.outcome.scalars
         self.models = make_models(training, self.plans)
+        self._calls = [ForestCall() for _ in self.models]
         self._noise = self.models[0].noise  # the models share one array
         noise = NOISES[training.settings.noise]
         self._row_noise = None
@@ -120,7 +122,7 @@ class Gaussian(Likelihood):
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Draw latent outcomes, linear part, intercepts, the trees, sigma and k, whichever there are."""
-        from sampler.bart.kernels import forest_sweep, sweep  # noqa: PLC0415
+        from sampler.bart.kernels import sweep  # noqa: PLC0415
 
         if self._row_noise:
             self._row_noise.weigh(work, iteration)
@@ -133,9 +135,9 @@ class Gaussian(Likelihood):
         if self._intercepts:
             self._intercepts.draw(self.models[0], forests[0], self.outcome, work, self._slopes)
         squares = 0.0
-        for plan, forest, model in zip(self.plans, forests, self.models, strict=True):
+        for sweep_one, plan, forest, model in zip(self._calls, self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
-                squares = forest_sweep.sweep_forest(data, forest, model, work)
+                squares = sweep_one(data, forest, model, work)
         sweep.draw_sigma2(self.outcome, self._noise, squares, work.random)
         if len(forests) > 1 and self._row_noise:
             self._row_noise.sweep(data, forests[1], work, iteration)

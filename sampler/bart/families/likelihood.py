@@ -80,9 +80,12 @@ class Likelihood(ABC):
         from sampler.bart.kernels import forest_sweep, state  # noqa: PLC0415  # kernels load with the first chain
 
         for iteration in range(schedule.iteration, schedule.stop):
-            keeps = forest_sweep.is_kept(schedule, iteration)
+            past = iteration + 1 - schedule.num_burnin
+            keeps = past > 0 and past % schedule.thin == 0
             for forest, into in zip(forests, kept, strict=True):
-                need = forest_sweep.room_for_iteration(forest, into, keeps)
+                need = forest_sweep.room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1])
+                if need == state.DONE and keeps:
+                    need = forest_sweep.room_for_draw(forest, into)
                 if need != state.DONE:
                     return iteration, int(need)
             self.sweep(data, forests, work, iteration)

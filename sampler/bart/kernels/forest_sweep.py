@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.operations import settle, take_out
@@ -19,32 +21,38 @@ from sampler.bart.kernels.state import (
     Places,
     Schedule,
     Work,
+    sweep_signature,
 )
 from sampler.bart.kernels.tree_tables import slots_of, write_tree
 from sampler.bart.kernels.tree_update import finish_prune
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Model
-from sampler.kernels.function_pointers import call_step, places_of
-from sampler.kernels.jit import kernel
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Longs, Model
+from sampler.kernels.function_pointers import call_step, places_of, store_members
+from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.rows import route
 
 
 @kernel(inline=True, allocates=False, entry=True)
-def room_for_iteration(forest: Forest, kept: KeptDraws, keeps: Bool) -> Int:
-    """Check for room for one more leaf in each tree, and for the draw if it is kept; DONE or the need."""
-    nodes = 0
-    for tree in range(len(forest.num_leaves)):
-        num_leaves = forest.num_leaves[tree]
-        if num_leaves >= forest.leaf.shape[1]:
+def room_for_trees(num_leaves: Ints, plane: Ints, capacity: Int) -> Int:
+    """Check for room for one more leaf in each tree; DONE or the need."""
+    for tree in range(len(num_leaves)):
+        if num_leaves[tree] >= capacity:
             return NEEDS_LEAVES
-        if num_leaves >= BYTE_LEAVES and forest.plane[tree] < 0:
+        if num_leaves[tree] >= BYTE_LEAVES and plane[tree] < 0:
             return NEEDS_PLANE
-        nodes += 2 * num_leaves + 1
-    if keeps and (kept.fill[0] >= len(kept.scalars) or kept.fill[1] + nodes > len(kept.feature)):
-        return NEEDS_ROOM
     return DONE
 
 
 @kernel(inline=True, allocates=False, entry=True)
+def room_for_draw(forest: Forest, kept: KeptDraws) -> Int:
+    """Check for room for a draw with one more leaf in each tree; DONE or the need."""
+    nodes = 0
+    for tree in range(len(forest.num_leaves)):
+        nodes += 2 * forest.num_leaves[tree] + 1
+    full = kept.fill[0] >= len(kept.scalars) or kept.fill[1] + nodes > len(kept.feature)
+    return NEEDS_ROOM if full else DONE
+
+
+@kernel(inline=True, allocates=False)
 def is_kept(schedule: Schedule, iteration: Int) -> Bool:
     """Whether the draw after the iteration of this number (from 0) is kept."""
     past = iteration + 1 - schedule.num_burnin
@@ -85,15 +93,27 @@ def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float
     return squares
 
 
-@kernel(allocates=False, entry=True)
-def sweep_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float:
+def sweep_forest(at_data: Any, at_forest: Any, at_model: Any, at_work: Any) -> Float:
     """Update every tree of a forest once; return the residual's weighted sum of squares (`settle`).
 
-    There must be room (`room_for_iteration`).
+    There must be room (`room_for_trees`). Called by its address (`sampler.bart.forest_call`).
     """
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
     work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
     update_forest(forest, places_of((data, forest, model, work)))
     return settle_forest(data, forest, model, work)
+
+
+SWEEP_FOREST = pointer_kernel(__name__, sweep_signature, sweep_forest)
+
+
+@kernel(allocates=False, entry=True)
+def store_arguments(data: Data, forest: Forest, model: Model, work: Work, room: Longs) -> Int:
+    """Store the arguments of `SWEEP_FOREST`, their addresses first; return how long `room` has to be."""
+    return store_members((data, forest, model, work), room)
 
 
 @kernel(allocates=False, entry=True)

@@ -24,6 +24,7 @@ from sampler.kernels.arrays import (
     Longs,
     Longs2,
     Words,
+    f8,
     i8,
     numba_type,
 )
@@ -228,5 +229,14 @@ def step_signature(model: type) -> Any:
     The move itself unpacks what stands at the addresses: beside it a kernel would be compiled twice, alone
     and in the move.
     """
+    return i8(*_pointers(model), i8)
+
+
+def sweep_signature(model: type) -> Any:
+    """Signature of the sweep of a forest that is called through its address, for a leaf model."""
+    return f8(*_pointers(model))
+
+
+def _pointers(model: type) -> list[Any]:
     pointer: Any = types.CPointer
-    return i8(*(pointer(numba_type(kind)) for kind in (Data, Forest, model, Work)), i8)
+    return [pointer(numba_type(kind)) for kind in (Data, Forest, model, Work)]

@@ -10,7 +10,8 @@ import numpy as np
 from sampler.bart.kernels.forest_sweep import (
     is_kept,
     keep_draw,
-    room_for_iteration,
+    room_for_draw,
+    room_for_trees,
     settle_forest,
     update_forest,
 )
@@ -105,7 +106,9 @@ def sweep(
     iteration = schedule.iteration
     while iteration < schedule.stop:
         keeps = is_kept(schedule, iteration)
-        need = room_for_iteration(forest, kept, keeps)
+        need = room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1])
+        if need == DONE and keeps:
+            need = room_for_draw(forest, kept)
         if need != DONE:
             return iteration, need
         begin_iteration(outcome, model, work)

@@ -1,5 +1,6 @@
 """Counts by log-linear forests: golden values, the law of trees, dispersion, zeros, answers, refusals."""
 
+from copy import deepcopy
 from dataclasses import replace
 from functools import cache
 
@@ -43,6 +44,18 @@ def test_the_evidence_is_the_golden_one(dispersion, evidence, law):
     toy = trees_of(dispersion)
     assert toy.log_density == pytest.approx(evidence, abs=2e-6)
     np.testing.assert_allclose(leaf_law(toy, toy.posterior), law, atol=2e-6)
+
+
+@pytest.mark.parametrize("name", ["_data", "_forests", "_work"])
+def test_a_sweep_works_on_the_arrays_that_it_is_given(name):
+    """A chain whose arrays are replaced by copies goes on with the copies, bit for bit."""
+    straight, copied = (Chain.start(training(GOLDEN_X.T, Y, family="poisson"), 0) for _ in range(2))
+    straight.run(12)
+    copied.run(6)
+    held = getattr(copied, name)
+    setattr(copied, name, deepcopy(held))
+    copied.run(6)
+    assert copied.checkpoint() == straight.checkpoint()
 
 
 @pytest.mark.parametrize("dispersion", [None, pytest.param(1.7, marks=pytest.mark.slow)])

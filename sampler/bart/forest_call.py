@@ -1,0 +1,54 @@
+"""Call of a forest's compiled sweep, whose arguments are unpacked once rather than at every call."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.kernels.jit import address
+
+if TYPE_CHECKING:
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.kernels.arrays import Data
+
+_SWEEP = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_void_p] * 4)  # without the GIL
+
+
+class ForestCall:
+    """Sweep of one forest of a chain.
+
+    To unpack its some seventy arrays takes as long as a sweep over a hundred rows. So they are stored where
+    the sweep finds them, until one of the arguments is another object than before.
+    """
+
+    def __init__(self) -> None:
+        """Store nothing yet."""
+        self._arguments: tuple[Any, ...] = (None,) * 4
+        self._room = np.zeros(0, np.int64)
+
+    def __call__(self, data: Data, forest: Forest, model: Any, work: Work) -> float:
+        """Update every tree once; return the residual's weighted sum of squares, where leaves are normal.
+
+        There must be room (`sampler.bart.kernels.forest_sweep.room_for_trees`).
+        """
+        held = self._arguments
+        if held[1] is not forest or held[3] is not work or held[2] is not model or held[0] is not data:
+            self._store(data, forest, model, work)
+        result: float = self._sweep(*self._places)
+        return result
+
+    def _store(self, data: Data, forest: Forest, model: Any, work: Work) -> None:
+        from sampler.bart.kernels.forest_sweep import (  # noqa: PLC0415  # kernels load late
+            SWEEP_FOREST,
+            store_arguments,
+        )
+
+        needed = store_arguments(data, forest, model, work, self._room)
+        if needed > len(self._room):
+            self._room = np.zeros(needed, np.int64)
+            store_arguments(data, forest, model, work, self._room)
+        self._arguments = data, forest, model, work  # keeps their arrays alive
+        self._places: list[int] = self._room[:4].tolist()
+        self._sweep = _SWEEP(address(SWEEP_FOREST, type(model)))
