@@ -165,6 +165,20 @@ def iteration_cost(classes: int, rows: int) -> None:
         )
 
 
+def agreement(X: pd.DataFrame, y: np.ndarray) -> str:
+    """Describe the verdict of a default fit, its R-hat, and how far apart the means of it and another are."""
+    posterior, other = (fit(X, y, family="categorical", progress=False, seed=k) for k in (0, 1))
+    summary = posterior.summary()
+    precision = summary.precision
+    assert precision is not None
+    apart = np.abs(posterior.predict(X, level=None).mean - other.predict(X, level=None).mean)
+    return (
+        f"{summary.verdict:<14} R-hat {summary.f['rhat_p95']:.2f}  means within {precision.mean:.3f} by "
+        f"themselves, another fit .{1000 * np.quantile(apart, 0.95):03.0f} apart at 95% of rows and classes, "
+        f".{1000 * apart.max():03.0f} at most"
+    )
+
+
 def divide(
     X: pd.DataFrame, y: np.ndarray, division: int, rows: int
 ) -> tuple[pd.DataFrame, np.ndarray, list[tuple[np.ndarray, np.ndarray]]]:
@@ -198,6 +212,7 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10**9, help="most rows of a table")
     parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
     parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
+    parser.add_argument("--agreement", action="store_true", help="only verdicts, of fits to all rows")
     parser.add_argument("--cost", action="store_true", help="only the time of an iteration")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -210,6 +225,11 @@ def main() -> None:
         name, value = entry.split("=")
         (settings["prior"] if name == "k" else settings)[name] = float(value) if name == "k" else int(value)
     METHODS["ours"] = lambda X, y, new: ours(X, y, new, **settings)
+    if arguments.agreement:
+        for name in arguments.tables:
+            X, y, _ = divide(*table(name), 1, arguments.rows)
+            print(f"{name:<10}{len(y):>6}{len(np.unique(y)):>8}  {agreement(X, y)}", flush=True)
+        return
     by_method: dict[str, list[float]] = {name: [] for name in arguments.methods}
     print(
         f"{'table':<10}{'rows':>6}{'classes':>8}", *(f"{name:>9}" for name in arguments.methods), "  seconds"
