@@ -142,7 +142,7 @@ def _download(answer: PredictionAnswer, filename: str, kind: str) -> Response:
         "Content-Disposition": f'attachment; filename="{stem}-predicted.{ending}"',
         "Cache-Control": "no-store",
     }
-    return Response(write(answer.to_table()), media_type=media_type, headers=headers)
+    return Response(write(answer.to_table(rename=True)), media_type=media_type, headers=headers)
 
 
 def _level(percent: str | None) -> float:

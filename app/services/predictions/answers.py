@@ -13,7 +13,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from app.services.predictions.kept_columns import beside
+from app.services.predictions.kept_columns import IN_CSV, beside, renamed
 from sampler import Prediction
 from sampler.posterior.answer_columns import by_class, columns, without_infinity
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
@@ -69,8 +69,11 @@ class PredictionAnswer:
             "flags": [[flag._asdict() for flag in row] for row in self.prediction.flags],
         }
 
-    def to_table(self) -> pa.Table:
-        """Return the response as columns, with the facts on all rows in the schema's metadata."""
+    def to_table(self, *, rename: bool = False) -> pa.Table:
+        """Return the response as columns, with the facts on all rows in the schema's metadata.
+
+        `rename` renames repeated columns that have the name of a figure; else raises InvalidRequestError.
+        """
         named = columns(
             self.prediction,
             only_mean=self.only_mean,
@@ -81,7 +84,10 @@ class PredictionAnswer:
         )
         arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
         figures = with_facts(pa.table(arrays), self.facts())
-        return figures if self.kept is None else beside(self.kept, figures)
+        if self.kept is None:
+            return figures
+        kept = renamed(self.kept, {*figures.column_names, IN_CSV}) if rename else self.kept
+        return beside(kept, figures)
 
 
 def labels_of(members: Iterable[Sequence[bool]], classes: Sequence[str]) -> list[list[str]]:

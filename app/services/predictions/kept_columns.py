@@ -36,6 +36,17 @@ def check_free(kept: Collection[str], figures: Collection[str]) -> None:
         raise InvalidRequestError(errors=[Fault(name, None, message) for name in clashing])
 
 
+def renamed(kept: pa.Table, figures: Collection[str]) -> pa.Table:
+    """Rename columns that have the name of a figure: `mean` becomes `mean (sent)`."""
+    names: list[str] = []
+    for name in kept.column_names:
+        free = name
+        while free in figures or (free != name and free in kept.column_names):
+            free += " (sent)"
+        names.append(free)
+    return kept.rename_columns(names)
+
+
 def beside(kept: pa.Table, figures: pa.Table) -> pa.Table:
     """Return one table of the repeated columns, then the figures; metadata are those of the figures.
 

@@ -48,6 +48,21 @@ def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client
     page_of(browser.post(at, data={"as": "csv"}), 415)
 
 
+def test_a_file_whose_columns_are_called_like_figures_is_downloaded(browser, client, settings):
+    """The model's own feature `mean` is repeated by another name: none of its files could be downloaded."""
+    lines = "".join(f"{k % 17},{k % 5},{k % 3},{k % 7}\n" for k in range(60))
+    model = fitted(client, settings, text="mean,mean (sent),interval,y\n" + lines)
+    file = {"file": ("new.csv", "mean,mean (sent),interval\n3,4,1\n")}
+    at = f"/ui/models/{model['id']}/predict"
+    lines = browser.post(at, data={"as": "csv"}, files=file).text.replace('"', "").splitlines()
+    own, figures = (
+        "mean (sent) (sent),mean (sent),interval (sent)",
+        "mean,sd,lower_90,upper_90,flags,interval",
+    )
+    assert lines[0] == f"{own},{figures}"
+    assert lines[1].startswith("3,4,1,")
+
+
 def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, settings):
     """A fit with noise="forest", by the form and by the API, gives each row its own spread."""
     rng = np.random.default_rng(3)

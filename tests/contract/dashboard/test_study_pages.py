@@ -1,5 +1,9 @@
 """Studies on the pages of a model: selection of features, comparison of settings, calibration."""
 
+import re
+
+import pytest
+
 from app.dashboard import formatting
 from app.services.studies.tuning import in_words
 from tests.support.api_calls import problem
@@ -107,6 +111,19 @@ def test_a_model_is_calibrated_from_the_page(browser, client, settings):
         assert (claim["text"] in done.words) == (claim["level"] in (0.5, 0.9))
     assert not [form for form in done.forms if (form["action"] or "").endswith("/calibrate")]
     assert "Estimated" in browser.get(f"/ui/studies/{study['id']}").text
+    answer = page_of(browser.get(f"{path}/predict?f0=3&f1=red"))
+    assert "A new outcome, 90%, calibrated" in answer.words
+
+
+@pytest.mark.parametrize("labels", [("no", "yes"), ("no", "yes", "maybe")])
+def test_the_page_has_calibrated_sets_of_classes(browser, client, settings, labels):
+    """A set of classes that calibration gives stands beside the probabilities."""
+    lines = (f"{k % 17},{labels[k % 17 * len(labels) // 17]}\n" for k in range(120))
+    model = fitted(
+        client, settings, text="size,y\n" + "".join(lines), calibrate="holdout", holdout=0.4, family="auto"
+    )
+    words = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3")).words
+    assert re.search("90%,? calibrated", words) or re.search("Calibrated, 90%", words)
 
 
 def test_studies_that_a_model_cannot_have_are_not_offered(browser, client, settings):
