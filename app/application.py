@@ -39,7 +39,7 @@ from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
 from app.services.doorbell import Bell
 from app.services.fits.event_stream import Feed
-from app.services.health import Readiness
+from app.services.health import FitMemory, Readiness
 from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.process.confined import model_readers, readers
@@ -132,7 +132,7 @@ def create_app(settings: Settings) -> FastAPI:
                     queued=settings.quota_queued,
                     predictions=settings.quota_predictions,
                     streams=settings.quota_streams,
-                    fit_memory=settings.fit_memory_bytes,
+                    fit_memory=FitMemory(engine, settings),
                     fit_seconds=settings.fit_seconds or None,
                 ),
                 per_second=settings.quota_requests_per_second,

@@ -30,6 +30,7 @@ OTHER_VARIABLES = frozenset(
 )
 # Variables that Kubernetes sets for a service named bartserve, and those of the tests.
 STRANGE_VARIABLES = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?|TEST_.*")
+PROCESS_BYTES = 512 * MIB  # of a worker's process by default: 420 MiB with its kernels, and data
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # task name and queue of the doorbell
 
 
@@ -45,6 +46,11 @@ def _memory() -> int:
         with contextlib.suppress(OSError, ValueError):
             bounds.append(int(Path(file).read_text()))
     return min(bounds)
+
+
+def _slots() -> int:
+    """Return the default number of slots: one per core, as far as the memory suffices for their processes."""
+    return max(1, min(_cores(), _memory() * 9 // 10 // PROCESS_BYTES - 1))
 
 
 class SettingError(ValueError):
@@ -191,8 +197,8 @@ class Settings(BaseSettings):
     )
 
     worker_slots: int = Field(
-        default_factory=_cores,
-        json_schema_extra={"default_words": "one per core"},
+        default_factory=_slots,
+        json_schema_extra={"default_words": "one per core with 512 MiB of memory"},
         ge=1,
         description="Chains and studies run at once; finishes and predictions have places of their own.",
     )
@@ -203,7 +209,8 @@ class Settings(BaseSettings):
         default=0,
         ge=0,
         description="The maximum memory that one fit may take in a worker process, by the formula in the "
-        "error message; 0: worker_memory_kib, else the machine's memory divided by the slots plus one.",
+        "error message; 0: worker_memory_kib, else 90% of the worker's memory divided by its slots plus one. "
+        "Workers tell the API theirs, and the smallest counts.",
     )
     fit_seconds: float = Field(
         default=2 * 24 * 3600.0,

@@ -200,6 +200,7 @@ class Dispatcher:
             beat_at=0.0,
             phase="ready",
         )
+            fit_memory=self._context.settings.fit_memory_bytes,
         with session_scope(self._context.engine) as session:
             workers.register(session, row)
 

@@ -103,7 +103,9 @@ def api(host: Host = "127.0.0.1", port: Port = 8000) -> None:
 
 
 def worker(
-    slots: Annotated[int | None, typer.Option(help="Chains run at once; default: one per core.")] = None,
+    slots: Annotated[
+        int | None, typer.Option(help="Chains run at once; default: one per core with 512 MiB.")
+    ] = None,
 ) -> None:
     """Run a worker; the help is WORKER."""
     from app import cpu_baseline

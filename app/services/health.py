@@ -1,6 +1,7 @@
 """Readiness and the state of workers: the schema is current, and a dispatcher sends heartbeats."""
 
 import socket
+import threading
 import time
 from dataclasses import dataclass
 from datetime import datetime
@@ -17,6 +18,7 @@ from app.store.queue import workers
 
 FRESH_BEATS = 5  # a dispatcher that missed this many polls counts as gone
 FRESH_SECONDS = 5.0  # but at least this: a busy machine may suspend a thread for a moment
+MEMORY_SECONDS = 2.0  # how long the workers' memory is assumed to stay the same
 HEAD_SECONDS = 10.0  # how long a current schema is assumed to stay current
 
 
@@ -102,6 +104,35 @@ def slots_now(engine: Engine, settings: Settings) -> int:
     """Return `slots` in a transaction of its own."""
     with session_scope(engine, read_only=True) as session:
         return slots(session, settings)
+
+
+class FitMemory:
+    """The memory that one fit may take: the smallest of the live workers, which may be other machines.
+
+    Where no worker has reported any, this process's own setting. What was read last holds for a moment,
+    and while the database doesn't respond.
+    """
+
+    def __init__(self, engine: Engine, settings: Settings) -> None:
+        self._engine = engine
+        self._within = _fresh(settings)
+        self._bytes = settings.fit_memory_bytes
+        self._known_until = 0.0
+        self._lock = threading.Lock()
+
+    def __call__(self) -> int:
+        """Return the bytes; may read the database."""
+        # Callers may hold a connection of the pool: they wait for the one that reads at its first time only.
+        if time.monotonic() > self._known_until and self._lock.acquire(timeout=0 if self._known_until else 1):
+            try:
+                with session_scope(self._engine, read_only=True) as session:
+                    self._bytes = workers.least_fit_memory(session, self._within) or self._bytes
+                self._known_until = time.monotonic() + MEMORY_SECONDS
+            except SQLAlchemyError:
+                pass
+            finally:
+                self._lock.release()
+        return self._bytes
 
 
 @dataclass(frozen=True)

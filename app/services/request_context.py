@@ -18,7 +18,8 @@ class OwnerLimits:
     queued: int | None = None
     predictions: int | None = None
     streams: int | None = None  # event streams open in one process
-    fit_memory: int | None = None  # bytes of a worker process that one fit may use
+    # Returns the bytes of a worker process that one fit may use; may block.
+    fit_memory: Callable[[], int | None] = field(default=lambda: None, repr=False, compare=False)
     fit_seconds: float | None = None  # longest estimated duration of a fit
 
 

@@ -305,6 +305,7 @@ class Worker(Base):
     host: Mapped[str]
     pid: Mapped[int]
     slots: Mapped[int]
+    fit_memory: Mapped[int | None]  # bytes that one fit may take
     beat_at: Mapped[float] = mapped_column(index=True)  # by the database's clock
     started_at: Mapped[datetime] = mapped_column(default=utc_now)
     draining: Mapped[bool] = mapped_column(

@@ -144,7 +144,7 @@ def check_memory(settings: Mapping[str, Any], rows: int, columns: int) -> None:
     TooMuchMemoryError
         The message gives the estimate and the formula.
     """
-    most = actor().limits.fit_memory
+    most = actor().limits.fit_memory()
     needed = estimate(settings, rows, columns).bytes
     if most is not None and needed > most:
         raise TooMuchMemoryError(

@@ -154,7 +154,7 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
         cost,
         planned.most(slots),
         slots,
-        limits.fit_memory,
+        limits.fit_memory(),
         limits.fit_seconds,
         planned.stored_settings,
         planned.choice.warnings,

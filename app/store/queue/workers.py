@@ -50,6 +50,16 @@ def fresh_beat(session: Session, within_seconds: float, host: str | None = None)
     return session.scalar(fresh.limit(1)) is not None
 
 
+def least_fit_memory(session: Session, within_seconds: float) -> int | None:
+    """Return the smallest memory in bytes that a fit may take of the live workers; None if none is known.
+
+    Any worker may claim any unit, so a fit must have room in each.
+    """
+    query = select(func.min(Worker.fit_memory))
+    query = query.where(Worker.beat_at > db_now() - within_seconds, Worker.draining.is_(False))
+    return session.scalar(query)
+
+
 def last_beats(session: Session) -> list[tuple[Worker, float]]:
     """Return all known workers, oldest first, each with the seconds since its last heartbeat."""
     query = select(Worker, db_now() - Worker.beat_at).order_by(Worker.started_at, Worker.id)

@@ -117,3 +117,18 @@ def test_a_public_address_is_an_origin(tmp_path, url):
         Settings(data_dir=tmp_path, public_url=url)
     chosen = Settings(data_dir=tmp_path, public_url="https://Bart.example:443/")
     assert chosen.public_url == "https://bart.example"
+
+
+@pytest.mark.parametrize(
+    ("cores", "gib", "slots"),
+    [(2, 2, 2), (2, 4, 2), (8, 2, 2), (8, 4, 6), (64, 4, 6), (8, 16, 8), (4, 0.5, 1)],
+)
+def test_slots_have_room_for_their_processes(cores, gib, slots, monkeypatch):
+    """With many cores and little memory there are so few slots that a small fit has room in each."""
+    monkeypatch.setattr(settings, "_cores", lambda: cores)
+    monkeypatch.setattr(settings, "_memory", lambda: int(gib * 1024**3))
+
+    chosen = Settings()
+
+    assert chosen.worker_slots == slots
+    assert chosen.fit_memory_bytes >= settings.PROCESS_BYTES or gib < 1
