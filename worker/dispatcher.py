@@ -72,6 +72,7 @@ class Dispatcher:
         self._claimable = 0
         self._busy = False
         self._deaf_since: float | None = None
+        self._answered = 0
         self._connection: Connection | None = None
         self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
@@ -170,7 +171,9 @@ class Dispatcher:
         A process killed just while it takes a doorbell may leave the pipe that all share within a message, or
         a message that Celery takes for delivered: then no other process ever receives one.
         """
-        if self._busy or not self._claimable or not self._reserved():
+        answered = self._context.places.answered()  # units shorter than a poll are never seen as busy
+        hears, self._answered = answered != self._answered, answered
+        if hears or self._busy or not self._claimable or not self._reserved():
             self._deaf_since = None
             return
         now = time.monotonic()
@@ -197,10 +200,10 @@ class Dispatcher:
             host=socket.gethostname(),
             pid=os.getpid(),
             slots=self._context.settings.worker_slots,
+            fit_memory=self._context.settings.fit_memory_bytes,
             beat_at=0.0,
             phase="ready",
         )
-            fit_memory=self._context.settings.fit_memory_bytes,
         with session_scope(self._context.engine) as session:
             workers.register(session, row)
 

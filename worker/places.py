@@ -21,6 +21,7 @@ from app.store.tables import CHAIN, LONG_KINDS, STUDY
 
 MORE_PROCESSES = 2  # a worker has so many processes more than slots
 _RECORD = struct.Struct("q10s40s")  # process id, kind of the unit, unit id
+_NUMBER = struct.Struct("q")  # of doorbells answered
 
 
 class WorkPlaces:
@@ -37,7 +38,7 @@ class WorkPlaces:
         self.slots = slots
         self.own = 0  # index of this process's place
         self._count = slots + MORE_PROCESSES + 1
-        self._memory = mmap.mmap(-1, self._count * _RECORD.size)
+        self._memory = mmap.mmap(-1, self._count * _RECORD.size + _NUMBER.size)
         self._lock, path = tempfile.mkstemp()
         Path(path).unlink()  # only the descriptor is needed
         weakref.finalize(self, os.close, self._lock)
@@ -47,9 +48,14 @@ class WorkPlaces:
         """Hold the lock for claims, one process of the worker at a time; the kernel releases it at death."""
         fcntl.lockf(self._lock, fcntl.LOCK_EX)
         try:
+            _NUMBER.pack_into(self._memory, self._count * _RECORD.size, self.answered() + 1)
             yield
         finally:
             fcntl.lockf(self._lock, fcntl.LOCK_UN)
+
+    def answered(self) -> int:
+        """Return how often processes of this worker looked for a unit, as they do at each doorbell."""
+        return int(_NUMBER.unpack_from(self._memory, self._count * _RECORD.size)[0])
 
     def take(self, unit_id: str, kind: str) -> None:
         """Record that this process works on a unit."""

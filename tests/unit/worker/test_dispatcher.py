@@ -6,6 +6,7 @@ import pytest
 
 from worker import dispatcher
 from worker.dispatcher import Dispatcher
+from worker.places import WorkPlaces
 
 
 @pytest.fixture
@@ -14,7 +15,7 @@ def watched(monkeypatch):
     ended, clock = [], SimpleNamespace(now=0.0)
     monkeypatch.setattr(dispatcher, "time", SimpleNamespace(monotonic=lambda: clock.now))
     state = SimpleNamespace(reserved=1)
-    context = SimpleNamespace(settings=SimpleNamespace(worker_slots=2))
+    context = SimpleNamespace(settings=SimpleNamespace(worker_slots=2), places=WorkPlaces(2))
     started = Dispatcher(None, context, lambda: state.reserved, ended.append)
     started._claimable = 1
     return started, state, clock, ended
@@ -45,3 +46,16 @@ def test_a_worker_at_work_or_without_any_goes_on(watched, change):
     clock.now = 20.0
     dispatcher._watch_bells()
     assert ended == []
+
+
+def test_a_worker_of_units_shorter_than_a_poll_goes_on(watched):
+    """Doorbells answered between two looks restart the count, though no process is ever seen at work."""
+    dispatcher, _, clock, ended = watched
+    for clock.now in range(0, 60, 2):
+        with dispatcher._context.places.claiming():
+            pass
+        dispatcher._watch_bells()
+    assert ended == []
+    for clock.now in (60.0, 76.0):
+        dispatcher._watch_bells()
+    assert ended == [1]
