@@ -65,7 +65,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
     parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))
     watch.check()
-    statistics = {"flags": count(coded.marks, posterior.schema.inputs)}
+    statistics = {"flags": count(coded.marks, posterior.schema.inputs), "unseen": coded.unseen}
     with session_scope(context.engine) as session:
         # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_part(session, claim, coded.num_rows, statistics)

@@ -93,7 +93,10 @@ class BatchView(View):
     rhat: bool
     verdict: str | None
     classes: list[str] | None
-    warnings: list[str] = Field(description="About the columns; `flags` counts unusual cells of rows.")
+    warnings: list[str] = Field(
+        description="About the columns, and once succeeded about levels that training had not; `flags` "
+        "counts unusual cells of rows."
+    )
     keep: list[str] = Field(description="Columns of the dataset that tables of the result repeat.")
     progress: RowsView
     flags: dict[str, dict[str, int]] | None = Field(

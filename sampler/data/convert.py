@@ -15,6 +15,7 @@ from sampler.data.scalars import (
     as_text,
     days_to_text,
     is_rounded,
+    shortened,
     text_to_days,
     type_of_cell,
 )
@@ -187,7 +188,7 @@ def _complaint(cell: Any, kind: FeatureKind, *, read_text: bool) -> str:
     if cell_type != "text":
         value = "" if cell_type == "other" else f" ({cell})"
         return f"a value of type {type(cell).__name__}{value} where {form} belongs"
-    text = repr(cell if len(cell) <= 40 else cell[:37] + "...")
+    text = shortened(cell)
     if kind == "number" and not read_text and is_number(cell):
         return f"the text {text} where a number belongs: send it without quotes"
     return f"the text {text} where {form} belongs"

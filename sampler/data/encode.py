@@ -11,8 +11,8 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
-from sampler.data.row_flags import OUTSIDE_RANGE, mark_levels, mark_numbers
-from sampler.data.scalars import days_to_text, shortened, text_to_days
+from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
+from sampler.data.scalars import counted, days_to_text, text_to_days
 from sampler.data.schema import Column
 from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 FEW = 16  # rows that may be encoded cell by cell
 PLAIN: dict[str, tuple[type, ...]] = {"number": (float, int), "boolean": (bool,), "date": (str,)}
 MAX_INDICATORS = 1_000  # per category: each takes a byte per row and a share of the split proposals
-NAMED_LEVELS = 5
 NAMED_COLUMNS = 10
 
 
@@ -79,6 +78,9 @@ class Coded:
     limits
         Limits between which known outcomes of the rows are, float64 [2, row], equal where they were observed;
         None where all were, or outcomes aren't known.
+    unseen
+        By column, the first levels in order of their names, quoted, that training had not: at most one more
+        than are named (`unseen_in_words`).
 
     """
 
@@ -90,6 +92,7 @@ class Coded:
     groups: NDArray[np.int32] | None = None
     copies: Copies | None = None
     limits: NDArray[np.float64] | None = None
+    unseen: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def num_rows(self) -> int:
@@ -218,10 +221,11 @@ def encode(
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []
     marks = np.zeros((len(schema.inputs), table.num_rows), dtype=np.uint8)
+    unseen: dict[str, list[str]] = {}
     raw_values = np.empty(codes.shape) if keep_values else None
     position = 0
     for j, column in enumerate(schema.columns):
-        for values in _new_values(table.column(column.name), column, problems, warnings, marks[j]):
+        for values in _new_values(table.column(column.name), column, problems, warnings, marks[j], unseen):
             codes[position] = grid.encode(position, values)
             if raw_values is not None:
                 raw_values[position] = values
@@ -233,10 +237,10 @@ def encode(
         level = _level_of(column, labels)
         marks[len(schema.columns) + j] = mark_levels(level, column)
         groups[j] = np.maximum(level, -1)
-        _warn_groups(column, level, labels, warnings)
+        _warn_groups(column, level, labels, warnings, unseen)
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings, marks, raw_values, groups=groups)
+    return Coded(codes, warnings, marks, raw_values, groups=groups, unseen=unseen)
 
 
 def _few_usual_rows(
@@ -324,6 +328,7 @@ def _new_values(
     problems: list[DataProblem],
     warnings: list[str],
     marks: NDArray[np.uint8] | None = None,
+    unseen: dict[str, list[str]] | None = None,
 ) -> Iterator[NDArray[np.float64]]:
     if column.kind == "category":
         labels = to_labels(raw, problems)
@@ -331,9 +336,10 @@ def _new_values(
         if marks is not None:
             marks[:] = mark_levels(level, column)
         _warn_missing(column, int(np.count_nonzero(labels.index < 0)), warnings)
-        if unseen := _unseen(column, labels):
+        first, total = _note_unseen(column, labels, unseen)
+        if total:
             rows = int(np.count_nonzero(level == -2))
-            warnings.append(f"{column.name}: levels never seen in training: {unseen} ({_rows(rows)})")
+            warnings.append(f"{column.name}: {unseen_in_words(first, rows, total)}")
         yield from _indicators(column, level)
     else:
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)
@@ -344,18 +350,29 @@ def _new_values(
         yield values
 
 
-def _unseen(column: Column, labels: Labels) -> str:
-    """List levels that training had not, in words; "" for none."""
-    unseen = sorted(set(labels.names) - set(column.levels))
-    more = f" and {len(unseen) - NAMED_LEVELS} more" if len(unseen) > NAMED_LEVELS else ""
-    return ", ".join(shortened(name) for name in unseen[:NAMED_LEVELS]) + more
+def _note_unseen(
+    column: Column, labels: Labels, unseen: dict[str, list[str]] | None
+) -> tuple[list[str], int]:
+    """Return the first levels that training had not, and how many there are; note them in `unseen`."""
+    names = sorted(set(labels.names) - set(column.levels))
+    first = first_of(names)
+    if unseen is not None and names:
+        unseen[column.name] = first
+    return first, len(names)
 
 
-def _warn_groups(column: Column, level: NDArray[np.intp], labels: Labels, warnings: list[str]) -> None:
+def _warn_groups(
+    column: Column,
+    level: NDArray[np.intp],
+    labels: Labels,
+    warnings: list[str],
+    unseen: dict[str, list[str]],
+) -> None:
     """Warn about rows of new groups, and about rows without one, which count as such."""
     new, missing = int(np.count_nonzero(level == -2)), int(np.count_nonzero(level == -1))
-    parts = [f"groups never seen in training: {_unseen(column, labels)} ({_rows(new)})"] if new else []
-    parts += [f"missing in {_rows(missing)}"] if missing else []
+    first, total = _note_unseen(column, labels, unseen)
+    parts = [unseen_in_words(first, new, total, "groups")] if new else []
+    parts += [f"missing in {counted(missing, 'row')}"] if missing else []
     if parts:
         warnings.append(
             f"{column.name}: {'; '.join(parts)}: such rows are predicted as of a new group, whose intercept "
@@ -367,7 +384,7 @@ def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:
     if not count:
         return
     never = "" if column.missing else ", though none was in training: such a prediction is a guess"
-    warnings.append(f"{column.name}: missing in {_rows(count)}{never}")
+    warnings.append(f"{column.name}: missing in {counted(count, 'row')}{never}")
 
 
 def _warn_outside(column: Column, count: int, warnings: list[str]) -> None:
@@ -376,9 +393,6 @@ def _warn_outside(column: Column, count: int, warnings: list[str]) -> None:
     show = days_to_text if column.kind == "date" else "{:.6g}".format
     warnings.append(
         f"{column.name}: outside the training range ({show(column.min)} to {show(column.max)}) in "
-        f"{_rows(count)}: trees predict there as at the edge, and intervals don't widen with the distance"
+        f"{counted(count, 'row')}: trees predict there as at the edge, and intervals don't widen with the "
+        "distance"
     )
-
-
-def _rows(count: int) -> str:
-    return f"{count} row" if count == 1 else f"{count} rows"

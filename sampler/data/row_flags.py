@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from sampler.data.scalars import counted, shortened
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 USUAL, OUTSIDE_RANGE, UNSEEN_LEVEL, MISSING = 0, 1, 2, 3
 NAMES = ("", "outside_range", "unseen_level", "missing")
 MOST_NAMED = 10  # flags per row; with thousands of columns the answer would outgrow the request
+NAMED_LEVELS = 5
 
 
 class Flag(NamedTuple):
@@ -76,3 +79,19 @@ def count(marks: Marks, columns: Sequence[Column]) -> dict[str, dict[str, int]]:
         if flagged:
             by_column[column.name] = flagged
     return by_column
+
+
+def first_of(names: Sequence[str]) -> list[str]:
+    """Quote the first of sorted names of levels, one more than `unseen_in_words` names."""
+    return [shortened(name) for name in names[: NAMED_LEVELS + 1]]
+
+
+def unseen_in_words(first: Sequence[str], rows: int, total: int | None = None, noun: str = "levels") -> str:
+    """Name levels that training had not, from the first ones (`first_of`).
+
+    `rows` have one of them; there are `total`, or a number that isn't known.
+    """
+    named = ", ".join(first[:NAMED_LEVELS])
+    if len(first) > NAMED_LEVELS:
+        named += " and more" if total is None else f" and {total - NAMED_LEVELS} more"
+    return f"{noun} never seen in training: {named} ({counted(rows, 'row')})"

@@ -92,8 +92,8 @@ def counted(number: int, noun: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Quote a text for a message, with at most its first 60 characters."""
-    return repr(text) if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]!r}.."
+    """Quote a text for a message, cut at 60 characters."""
+    return repr(text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}...")
 
 
 def days_to_text(days: float) -> str:

@@ -194,7 +194,8 @@ def _facts(prediction: BatchPrediction) -> dict[str, Any]:
     return {
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,
-        **{name: request[name] for name in ("draws", "interval", "verdict", "classes", "warnings")},
+        **{name: request[name] for name in ("draws", "interval", "verdict", "classes")},
+        "warnings": stored.warnings_of(prediction),
         **({"groups": request["groups"]} if "groups" in request else {}),
         **({"claims": claims} if claims else {}),
     }

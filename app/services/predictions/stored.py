@@ -17,14 +17,16 @@ from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
+from app.store.queue.jobs import UNSEEN
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
+from sampler.data.row_flags import NAMES, UNSEEN_LEVEL, unseen_in_words
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import percent
 
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.
 UNIT_WORK, MAX_UNITS = 2e10, 5000
-RESOLVED = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classes", "warnings")
+RESOLVED = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classes")
 FIGURE_BYTES = 8  # upper bound of the stored bytes per figure and row
 
 
@@ -247,6 +249,16 @@ def delete(session: Session, owner: str, prediction_id: str) -> None:
     audit.record(session, owner, "prediction.deleted", prediction_id)
 
 
+def warnings_of(prediction: BatchPrediction) -> list[str]:
+    """Return the warnings about the columns and, once succeeded, about levels that training had not."""
+    flags = prediction.flags or {}
+    of_levels = [
+        f"{column}: {unseen_in_words(first, flags[column][NAMES[UNSEEN_LEVEL]])}"
+        for column, first in prediction.request.get(UNSEEN, {}).items()
+    ]
+    return [*prediction.request["warnings"], *of_levels]
+
+
 def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:
     request = prediction.request
     fraction = 1.0 if prediction.state == SUCCEEDED else min(done / max(prediction.num_rows, 1), 0.99)
@@ -257,6 +269,7 @@ def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:
         state=prediction.state,
         level=request["levels"],
         **{name: request[name] for name in RESOLVED},
+        warnings=warnings_of(prediction),
         keep=request.get("keep", []),
         progress=RowProgress(fraction, done, prediction.num_rows),
         flags=prediction.flags,

@@ -27,6 +27,8 @@ from app.store.tables import (
 )
 
 T = TypeVar("T", bound=Job)
+UNSEEN = "unseen"  # in a prediction's request, once succeeded: first levels by column that training had not
+MOST_UNSEEN = 6  # as many as a unit reports
 
 
 @dataclass(frozen=True)
@@ -40,13 +42,13 @@ class Jobs(Generic[T]):
     column
         Column of `units` with the id of a job.
     outcome
-        Values that a job gets when it succeeds, from the statistics of its units.
+        Values that a job gets when it succeeds, from its request and the statistics of its units.
 
     """
 
     table: type[T]
     column: InstrumentedAttribute[str | None]
-    outcome: Callable[[Iterable[Json | None]], Json]
+    outcome: Callable[[Json, Iterable[Json | None]], Json]
 
     def id_of(self, unit: Any) -> str | None:
         """Return the id of the job that a unit, or a claim of one, belongs to; None if to none of these."""
@@ -132,7 +134,7 @@ class Jobs(Generic[T]):
         else:
             job.state = SUCCEEDED
             statistics = session.scalars(select(Unit.statistics).where(mine))
-            for name, value in self.outcome(statistics).items():
+            for name, value in self.outcome(job.request, statistics).items():
                 setattr(job, name, value)
         session.flush()
 
@@ -147,19 +149,23 @@ class Jobs(Generic[T]):
         rows_changed(session, queued.values(state=CANCELLED, updated_at=utc_now()))
 
 
-def _flags(statistics: Iterable[Json | None]) -> Json:
-    """Add up the numbers of flagged rows by column and flag."""
+def _flags(request: Json, statistics: Iterable[Json | None]) -> Json:
+    """Add up the numbers of flagged rows by column and flag; put the first unseen levels into the request."""
     total: dict[str, dict[str, Any]] = {}
+    unseen: dict[str, set[str]] = {}
     for one in statistics:
         for column, counts in ((one or {}).get("flags") or {}).items():
             into = total.setdefault(column, {})
             for flag, rows in counts.items():
                 into[flag] = into.get(flag, 0) + rows
-    return {"flags": total}
+        for column, names in ((one or {}).get("unseen") or {}).items():
+            unseen.setdefault(column, set()).update(names)
+    first = {column: sorted(names)[:MOST_UNSEEN] for column, names in unseen.items()}
+    return {"flags": total} | ({"request": request | {UNSEEN: first}} if first else {})
 
 
 PREDICTIONS = Jobs(BatchPrediction, Unit.prediction_id, _flags)
-STUDIES = Jobs(Study, Unit.study_id, lambda _: {})  # the units' statistics are read where they are
+STUDIES = Jobs(Study, Unit.study_id, lambda *_: {})  # the units' statistics are read where they are
 JOBS: tuple[Jobs[Any], ...] = (PREDICTIONS, STUDIES)
 
 

@@ -110,6 +110,26 @@ def test_units_follow_each_other(client, settings, model, monkeypatch, work, uni
     assert prediction["warnings"] == ["not used by the model: y, note"]
 
 
+def test_warnings_name_levels_that_training_had_not(client, settings, model, monkeypatch):
+    """The first of them over all units, as `predict` names them; also in the result and its tables."""
+    monkeypatch.setattr("app.store.datasets.BLOCK_ROWS", 8)
+    monkeypatch.setattr("app.store.predictions.BLOCK_ROWS", 8)
+    monkeypatch.setattr(stored, "BLOCK_ROWS", 8)
+    for colours, named in (
+        (["mauve", "red", "pink"] * 4, "'mauve', 'pink' (8 rows)"),
+        ([f"c{9 - row}" for row in range(10)], "'c0', 'c1', 'c2', 'c3', 'c4' and more (10 rows)"),
+    ):
+        text = "size,colour\n" + "".join(f"3,{colour}\n" for colour in colours)
+        prediction = start(client, model, post_csv(client, text).json()["id"]).json()
+        assert prediction["warnings"] == []
+        assert run_units(settings) == 2
+        expected = [f"colour: levels never seen in training: {named}"]
+        assert client.get(f"/predictions/{prediction['id']}").json()["warnings"] == expected
+        assert result(client, prediction).json()["warnings"] == expected
+        facts = pa.ipc.open_stream(result(client, prediction, ARROW).content).schema.metadata
+        assert any(expected[0].encode() in value for value in facts.values())
+
+
 @pytest.mark.parametrize("num_rows", [1, 65_536, 3_000_000, 10**9])
 @pytest.mark.parametrize("work", [1, WORK_OF_ROW, 10**6, 10**9])
 def test_a_unit_takes_seconds(num_rows, work):
