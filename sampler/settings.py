@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
@@ -77,7 +78,8 @@ class Settings:
     num_trees: int = _setting(
         "whole",
         "model",
-        "Number of trees: 200 by default for bart, 50 for each of its classes, 1 for single trees.",
+        "Number of trees: 200 by default for bart (more where stop asks for a verdict), 50 for each of its "
+        "classes, 1 for single trees.",
         limits=(1, 10_000),
         form=FormField(
             "Trees",

@@ -27,6 +27,10 @@ UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of 
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
 BRANCHES = ("list[", "dict[", "constrained-", "kind-", "function-")  # how the names of union branches begin
 PLAIN_BRANCHES = frozenset({"str", "int", "float", "bool"})
+NO_OBJECT = {  # findings about a whole body, by pydantic's types
+    "missing": "the request has no body: send a JSON object, {} where nothing is to be said",
+    "model_attributes_type": "the body must be a JSON object",
+}
 DATA = frozenset({"rows", "columns"})  # fields with data, which may have any names inside
 log = logging.getLogger(__name__)
 # (scope, document, headers) -> a page for browsers; None for other clients.
@@ -219,6 +223,8 @@ def faults_of(findings: Sequence[Any], known: Collection[str] = ()) -> list[Faul
         detail = str(entry["msg"]).removeprefix("Value error, ")
         if entry["type"] == "extra_forbidden":
             detail = no_such_field(str(entry["loc"][-1]), known)
+        elif tuple(entry["loc"]) == ("body",) and entry["type"] in NO_OBJECT:
+            detail = NO_OBJECT[entry["type"]]
         # In a union, a branch that takes the type, though not the value, says more than one that doesn't.
         if (column, row) in of_types or (column, row) not in faults:
             faults[column, row] = Fault(column, row, detail)

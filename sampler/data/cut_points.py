@@ -52,11 +52,15 @@ def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
         raise SettingsError(
             f'prior["cuts"] names {unknown[0]!r}, which is not a feature', field="prior.cuts", code="unknown"
         )
-    return {name: _given_cuts(name, points) for name, points in cuts.items()}
+    return {name: given_cuts(name, points) for name, points in cuts.items()}
 
 
-def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
-    cuts = np.asarray(points, dtype=np.float64)
+def given_cuts(name: str, points: Any) -> NDArray[np.float64]:
+    """Return the cut points that a setting gives for a column; raise SettingsError for any others."""
+    try:
+        cuts = np.asarray(points, dtype=np.float64)
+    except (ValueError, TypeError):
+        cuts = np.full(1, np.nan)
     if cuts.ndim != 1 or len(cuts) > MAX_CUTS or not np.all(np.isfinite(cuts)) or np.any(np.diff(cuts) <= 0):
         raise SettingsError(
             f"the cut points of {name!r} must be at most {MAX_CUTS} increasing finite numbers",

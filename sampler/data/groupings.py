@@ -176,7 +176,7 @@ def _names(columns: str | Sequence[str] | None, field: str, most: int) -> tuple[
 def check_slopes(names: Sequence[str], kinds: Mapping[str, str], single: Collection[str] = ()) -> None:
     """Raise SettingsError for slopes of others than features that are numbers; `kinds` are of features.
 
-    `single` are columns known to have a single value.
+    `single` are columns known to have no two values in the training rows.
     """
     for name in names:
         if name not in kinds:

@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 ROWS = 1024  # rows processed at once
-CLASS_FOREST = (
-    "lines"  # forest of stored draws with the classes' slopes, each a tree of one leaf, class by class
-)
+CLASS_FOREST = "lines"  # stored forest of the classes' slopes: a tree of one leaf each, class by class
 MOST_TERMS = 250  # a block of draws has room for 255 scalars
 
 
@@ -81,7 +79,7 @@ class LinearTerms:
             if 0 < len(present) < len(values):
                 rows.append((position, True, 1 - len(present) / len(values), 1.0, 0.0, 1.0))
         if not 0 < len(rows) <= MOST_TERMS:
-            have = "no column with two values" if not rows else f"{len(rows)} terms"
+            have = "no column with two values in the training rows" if not rows else f"{len(rows)} terms"
             raise SettingsError(
                 f"linear: a linear part has 1 to {MOST_TERMS} terms, one for a number and one for each level "
                 f"of a category but one, and there {'is' if not rows else 'are'} {have}: leave linear out, "
@@ -217,4 +215,4 @@ def ridge_fit(z: Floats, y: Floats, weights: Floats | None) -> Floats:
 
 def has_no_slope(name: str) -> str:
     """Say that a column has no slope."""
-    return f"slopes: {name!r} has a single value, so there is no slope: leave it out"
+    return f"slopes: {name!r} has no two values in the training rows, so there is no slope: leave it out"

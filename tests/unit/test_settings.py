@@ -82,6 +82,22 @@ def test_a_keyword_that_is_no_setting():
         Settings.resolve(num_tree=3)
 
 
+@pytest.mark.parametrize("noise", ["loud", ["t"], 5])
+def test_an_unknown_noise_is_named_beside_a_transform_too(noise):
+    """A noise that doesn't exist is refused by name, whatever else is set."""
+    with pytest.raises(SettingsError, match="noise must be one of constant") as refused:
+        Settings.resolve(noise=noise, transform="log")
+    assert refused.value.field == "noise"
+
+
+@pytest.mark.parametrize("search", ["iterations", [1], 5], ids=str)
+def test_a_search_is_a_dict(search):
+    """Entries of a search that are no dict are refused by the field's name."""
+    with pytest.raises(SettingsError, match="dict") as refused:
+        Settings.resolve(method="dcc-tree", search=search)
+    assert refused.value.field == "search"
+
+
 def test_the_form_and_fit_know_every_setting():
     """Each requestable setting is on the form, and an argument of `fit` with the same default."""
     hidden = {"features", "columns", "prior_only", "search"}  # lists and groups of entries

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from functools import reduce
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -23,7 +25,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
-from sampler import Settings
+from sampler import Settings, holdout_rows
 from sampler.data.scalars import counted
 from sampler.data.schema import Choice
 from sampler.definitions.data import COLUMN_ROLES, ROLES
@@ -167,14 +169,16 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         dataset = datasets.get(session, owner, request.dataset_id)
         reserved = [request.target, *request.roles.values(), *request.groups]
         request_checks.check_columns(dataset, reserved)
-        table = dataset_store.read(session, dataset.id, list(dict.fromkeys(reserved)))
+        sloped = [name for name in request.slopes if name in {each["name"] for each in dataset.columns}]
+        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*reserved, *sloped])))
     all_targets = table.column(request.target)
-    missing = 0
+    missing, all_rows, learnt = 0, table, np.ones(table.num_rows, bool)
     if request.leave_out_missing:
-        limits = [name for role in ("lower", "upper") if (name := request.roles.get(role))]
-        known = reduce(pc.or_, [pc.is_valid(table.column(name)) for name in (request.target, *limits)])
+        of_outcome = [request.target, *(request.roles.get(role) for role in ("lower", "upper"))]
+        known = reduce(pc.or_, [pc.is_valid(table.column(column)) for column in of_outcome if column])
         missing = table.num_rows - (pc.sum(known).as_py() or 0)
-        table = table.filter(known) if missing else table
+        if missing:
+            learnt, table = np.array(known), table.filter(known)
     settings, prior = request_checks.resolve(request, table)
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)
@@ -182,7 +186,9 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     request_checks.check_particles(dataset, settings)
     num_groups = request_checks.check_groups(table, request, settings)
     choice = request_checks.choose_features(dataset, reserved, request)
-    request_checks.check_slopes(request, choice, dataset)
+    if request.slopes:
+        learnt[holdout_rows(dataset.num_rows, request.holdout, settings.seed)] = False
+        request_checks.check_slopes(request, choice, all_rows.filter(pa.array(learnt)))
     request_checks.check_cuts(prior.get("cuts", {}), choice)
     target = request_checks.check_values(table, request, settings)
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1

@@ -22,6 +22,7 @@ from sampler.data.censoring.outcomes import (
 )
 from sampler.data.columns import is_beyond
 from sampler.data.groupings import check_groups as check_group_settings
+from sampler.data.cut_points import given_cuts
 from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
 from sampler.data.groupings import check_slopes as check_slope_kinds
 from sampler.data.schema import Choice, Column
@@ -173,9 +174,16 @@ def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> in
     return sum(len(column.levels) for column in columns)
 
 
-def check_slopes(request: FitRequest, choice: Choice, dataset: Dataset) -> None:
-    """Raise InvalidRequestError for slopes by group without groups, or of others than varying numbers."""
-    single = {column["name"] for column in dataset.columns if column["distinct"] == 1}
+def check_slopes(request: FitRequest, choice: Choice, rows: pa.Table) -> None:
+    """Raise InvalidRequestError for slopes by group without groups, or of others than varying numbers.
+
+    `rows` are those to learn from, with the columns that have slopes.
+    """
+    single = {
+        name
+        for name in request.slopes
+        if name in rows.column_names and pc.count_distinct(rows.column(name)).as_py() < 2
+    }
     try:
         check_slope_kinds(slope_columns(request.slopes, request.groups), choice.kinds, single)
     except SettingsError as error:
@@ -268,3 +276,8 @@ def check_cuts(cuts: Any, choice: Choice) -> None:
     if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
         message = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
         raise InvalidRequestError(errors=[Fault("prior", None, message, "not_accepted", "prior.cuts")])
+    try:
+        for name, points in cuts.items():
+            given_cuts(name, points)
+    except SettingsError as error:
+        raise _refused(error) from None

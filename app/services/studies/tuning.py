@@ -12,6 +12,7 @@ from app.services.fits.requests import LENGTHS
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
+from sampler.data.cut_points import given_cuts
 from sampler.definitions.prior import SCHEMES
 from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import OMITTED, SETTINGS
@@ -155,6 +156,9 @@ def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
             field="prior.cuts",
             code="not_accepted",
         )
+    if cuts not in SCHEMES:
+        for name, points in cuts.items():
+            given_cuts(name, points)
     return resolved.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
 
 

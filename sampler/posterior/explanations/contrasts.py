@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -352,7 +353,12 @@ def _unlike(
 
 
 def _warnings(setting: Mapping[str, Any], near: int, reference: int, strange: NDArray[np.bool_]) -> list[str]:
-    named = ", ".join(f"{name} = {value}" for name, value in setting.items())
+    named = ", ".join(
+        f"{name} missing"
+        if value is None or (isinstance(value, float) and math.isnan(value))
+        else f"{name} = {value}"
+        for name, value in setting.items()
+    )
     if near < FEWEST_ALIKE:
         return [
             f"{named}: only {near} of {reference} training rows are near this setting, so the contrast rests "

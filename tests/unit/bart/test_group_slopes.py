@@ -211,7 +211,7 @@ def test_the_table_of_slopes(fitted):
         ({"slopes": "who"}, "is not among the features"),
         ({"slopes": ["x", "x"]}, "twice"),
         ({"slopes": list("abcde")}, "at most 4"),
-        ({"slopes": "flat"}, "has a single value"),
+        ({"slopes": "flat"}, "no two values in the training rows"),
     ],
 )
 def test_what_slopes_do_not_go_with(settings, message):

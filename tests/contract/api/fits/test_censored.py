@@ -82,8 +82,9 @@ def test_limits_go_with_missing_targets(client, settings):
         upper="limit",
         features=["x"],
         missing_target="leave_out",
+        name="mine",
     )
-    assert model["warnings"] == []
+    assert (model["name"], model["warnings"]) == ("mine", [])
     path = f"/models/{model['id']}"
     answer = client.post(f"{path}/predict", json={"columns": {"x": [0.05, 0.95]}}).json()
     assert answer["mean"][0] < 0.25 < 0.8 < answer["mean"][1]

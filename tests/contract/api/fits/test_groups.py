@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import load
+from sampler import holdout_rows, load
 from tests.support.api_calls import post_csv
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
@@ -128,11 +128,29 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
             "of which there is no slope",
             {"groups": ["sex"], "slopes": ["school"], "columns": {"school": "category"}},
         ),
-        ("single value", {"groups": ["sex"], "slopes": ["one"]}),
+        ("no two values in the training rows", {"groups": ["sex"], "slopes": ["one"]}),
     ):
         answer = client.post("/models", json=body | more)
         assert answer.status_code == 422, (message, answer.text)
         assert message in str(answer.json()["errors"]), answer.json()
+
+
+def test_slopes_need_two_values_among_the_rows_to_learn_from(client):
+    """A column that varies only in rows that are held out, or have no target, is refused at once."""
+    held = set(holdout_rows(40, 0.1, 0).tolist())
+    unknown = next(row for row in range(40) if row not in held)
+    lines = [
+        f"g{row % 4},{int(row == unknown)},{int(row in held)},{row % 7},{'' if row == unknown else row % 5}\n"
+        for row in range(40)
+    ]
+    dataset = post_csv(client, "g,z,in_holdout,x,y\n" + "".join(lines)).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "groups": ["g"], "seed": 0, "holdout": 0.1} | SMALL
+    body |= {"missing_target": "leave_out"}
+    for name in ("z", "in_holdout"):
+        answer = client.post("/models", json=body | {"slopes": [name]})
+        assert answer.status_code == 422, answer.text
+        assert f"'{name}' has no two values in the training rows" in str(answer.json()["errors"])
+    assert client.post("/models", json=body | {"slopes": ["x"]}).status_code == 202
 
 
 def test_estimates_count_groups(client):

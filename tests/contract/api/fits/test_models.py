@@ -271,6 +271,33 @@ def test_a_field_that_is_misspelt_is_told_the_right_one(client, dataset_id):
     assert [fault.column for fault in faults] == names
 
 
+@pytest.mark.parametrize("points", [["a"], [3, 1], [None], [[1]], "x", {}])
+def test_cut_points_are_checked_before_the_202(client, dataset_id, points):
+    """Lists that are no increasing numbers were accepted, and failed in the worker."""
+    response = fit(client, dataset_id, prior={"cuts": {"size": points}}, **SMALL)
+    assert "the cut points of 'size'" in problem(response, 422)["detail"]
+
+
+def test_a_model_that_leaves_rows_out_has_its_name(client):
+    """Rows without a target may be left out by a model with a name, which was lost there."""
+    text = "x,y\n" + "".join(f"{k % 7},{k if k % 5 else ''}\n" for k in range(60))
+    dataset_id = post_csv(client, text).json()["id"]
+    model = fit(client, dataset_id, name="mine", missing_target="leave_out", **SMALL).json()
+    assert (model["name"], model["label"]) == ("mine", "mine")
+    assert client.get("/models/mine").json()["id"] == model["id"]
+
+
+@pytest.mark.parametrize(
+    ("body", "message"), [("", "the request has no body"), ("null", "must be a JSON object"), ("[]", "JSON")]
+)
+def test_a_body_that_is_no_object_is_named(client, body, message):
+    """No "Field required" without a field."""
+    headers = {"Content-Type": "application/json"}
+    answer = client.post("/models", content=body, headers=headers)
+
+    assert message in problem(answer, 422)["detail"]
+
+
 @only("sqlite")
 def test_unknown_ids(client, dataset_id):
     """A malformed or unknown id is a 404, even one that no database could store."""

@@ -119,6 +119,7 @@ WRONG_TUNINGS = [
     ({"candidates": [{"num_trees": 0}]}, "candidates"),
     ({"candidates": [{"prior": {"kk": 1}}]}, "candidates"),
     ({"candidates": [{"prior": {"cuts": {"nothing": [1]}}}]}, "candidates"),
+    ({"candidates": [{"prior": {"cuts": {"size": ["a"]}}}]}, "candidates"),
     ({"candidates": [{"noise": "t", "transform": "auto"}]}, "candidates"),
     ({"candidates": [BRIEF, {"family": "probit"}]}, "candidates.1.family"),
     ({"candidates": [{"num_tree": 3}]}, "candidates.0.num_tree"),
