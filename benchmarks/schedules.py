@@ -16,8 +16,8 @@ converged, A for approximate. `before` is the default until 2026-11-22: k = 2, n
 `concrete` is a simulation of 1,030 rows: eight columns of a mixture, ages with few values, interactions and
 little noise.
 
-With --stop default fits, or those with so many trees, to all tables (`concrete` and those of
-benchmarks/real_tables.py, at most 5,000 rows) are extended, as by `stop={"verdict": "approximate"}`, until
+With --stop fits of so many trees (by default as many as with a stop rule) to all tables (`concrete` and those
+of benchmarks/real_tables.py, at most 5,000 rows) are extended, as by `stop={"verdict": "approximate"}`, until
 they are approximate or converged, or that many seconds of two cores have passed (half of the processor
 seconds, whatever else runs on the machine), and every look is printed. With --keep they are read from and
 added to that file.
@@ -33,7 +33,7 @@ import numpy as np
 import real_tables
 
 from sampler import Posterior, fit
-from sampler.definitions.stop import TIMES_DRAWS
+from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, TIMES_DRAWS
 from sampler.posterior.assessment.stop_rules import next_look
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_file import read_parts
@@ -147,6 +147,8 @@ def looks(name, limit, trees, seed):
     """Extend a fit until it is approximate; return its rows and [draws, seconds, ..] of each look."""
     X, y = concrete()[:2] if name == "concrete" else real_tables.load(name, MOST_ROWS)
     fit(X[:100], y[:100], num_chains=1, num_burnin=5, num_draws=8, thin=1, progress=False)  # compiles
+    fewest, most = MORE_TREES_ROWS
+    trees = trees or (MORE_TREES if fewest <= len(y) <= most else None)
     start = time.process_time()
     posterior = fit(X, y, num_trees=trees, seed=seed, progress=False)
     results, most = [], TIMES_DRAWS * posterior.num_draws
@@ -189,7 +191,7 @@ def main():
     parser.add_argument("--rows", type=int, help="most rows to fit")
     parser.add_argument("--settings", choices=[*SETTINGS], default="default")
     parser.add_argument("--stop", type=float, metavar="SECONDS")
-    parser.add_argument("--trees", type=int, help="instead of 200, with --stop")
+    parser.add_argument("--trees", type=int, help="with --stop")
     parser.add_argument("--seed", type=int, default=0, help="with --stop")
     parser.add_argument("--keep", type=Path)
     arguments = parser.parse_args()

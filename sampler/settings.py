@@ -24,9 +24,6 @@ from sampler.setting_checks import (
     resolve_search,
 )
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
 CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
@@ -305,6 +302,9 @@ class Settings:
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
         check_family(method, values["family"])
+        if not isinstance(values["search"] or {}, Mapping):
+            message = "search must be a dict of entries by name"
+            raise SettingsError(message, field="search", code="not_accepted")
         absent = {"num_burnin": values["num_burnin"] or 0, "search": dict(values["search"] or {})}
         check_absent(values | absent, kind, defaults)
         if values["num_burnin"] is None:

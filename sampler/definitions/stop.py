@@ -7,12 +7,17 @@ import math
 from sampler.definitions.setting import FormField, Setting
 
 TIMES_DRAWS = 16  # default of stop.max_draws, in multiples of num_draws
+# Chains of more trees agree sooner; with fewer rows they predict worse, and more weren't tried
+# (docs/mixing.md#more-trees).
+MORE_TREES, MORE_TREES_ROWS = 800, (1_200, 10_000)
 
 STOP: dict[str, Setting] = {
     "verdict": Setting(
         "word",
         "stop",
-        "This verdict or a better one.",
+        "This verdict or a better one. Chains of more trees agree sooner, so num_trees is "
+        f"{MORE_TREES} then unless it is given, for numbers with noise of one size and "
+        f"{MORE_TREES_ROWS[0]:,} to {MORE_TREES_ROWS[1]:,} training rows.",
         choices=("converged", "approximate"),
         form=FormField(
             "Until the verdict is",

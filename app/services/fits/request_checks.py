@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from app.services import datasets
 from app.services.datasets import check_name
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError
+from app.services.fits import stop_rules
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose, holdout_rows
@@ -21,8 +22,8 @@ from sampler.data.censoring.outcomes import (
     refuse_censoring,
 )
 from sampler.data.columns import is_beyond
-from sampler.data.groupings import check_groups as check_group_settings
 from sampler.data.cut_points import given_cuts
+from sampler.data.groupings import check_groups as check_group_settings
 from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
 from sampler.data.groupings import check_slopes as check_slope_kinds
 from sampler.data.schema import Choice, Column
@@ -59,6 +60,9 @@ def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, A
     cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
     try:
         settings = Settings.resolve(**knobs)
+        if knobs.get("num_trees") is None and "leaf_sd" not in prior:  # which belongs to a number of trees
+            rows = table.num_rows - round(table.num_rows * request.holdout)
+            settings = stop_rules.with_trees(request.stop, settings, rows)
         return settings, checked_prior(prior, settings) | cuts
     except SettingsError as error:
         raise _refused(error) from None

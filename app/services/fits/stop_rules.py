@@ -1,12 +1,13 @@
 """Stop rules of a fit: validation and resolution."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from app.services.errors import Fault, InvalidRequestError
-from sampler.definitions.stop import STOP, TIMES_DRAWS
+from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, STOP, TIMES_DRAWS
 from sampler.methods import METHODS
-from sampler.settings import LIMITS
+from sampler.settings import CONSTANT, LIMITS, Settings
 
 RULES = tuple(name for name in STOP if name != "max_draws")
 
@@ -39,6 +40,24 @@ def resolve(
         message = f"the rules are first checked at num_draws, {num_draws}: it can't be less"
         raise _refusal("stop.max_draws", message, "contradiction")
     return {**dict.fromkeys(RULES), **resolved, "first_look": num_draws}
+
+
+def with_trees(rules: Mapping[str, Any] | None, settings: Settings, rows: int) -> Settings:
+    """Choose the number of trees of a fit that ends by its verdict, where the request leaves it open.
+
+    It is larger for numbers with noise of one size and so many training rows that chains of the default
+    number may never agree while more trees predict as well.
+    """
+    fewest, most = MORE_TREES_ROWS
+    if (
+        (rules or {}).get("verdict") is not None
+        and METHODS[settings.method].engine.forests
+        and settings.family == "gaussian"
+        and settings.noise == CONSTANT
+        and fewest <= rows <= most
+    ):
+        return replace(settings, num_trees=MORE_TREES)
+    return settings
 
 
 def _refusal(field: str, message: str, code: str) -> InvalidRequestError:

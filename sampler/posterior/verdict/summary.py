@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import counted
+from sampler.definitions.stop import MORE_TREES
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.agreement import (
     END_ERROR,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 # Largest error of means that matters little: an eighth of the noise's sd as a standard error (two of them are
 # a quarter) raises the error of predictions by 0.8%; for probabilities, two percentage points.
 NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
-MORE_TREES = 800  # their chains agree where the default's don't (docs/mixing.md#more-trees)
 OF_SIGMA = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,

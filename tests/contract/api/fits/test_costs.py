@@ -226,6 +226,23 @@ def test_a_fit_is_estimated_before_it_starts(client, database, settings):
 
 
 @only("sqlite")
+def test_a_fit_until_a_verdict_has_more_trees(client):
+    """Chains of more trees agree sooner: of numbers, with rows enough, where the request leaves it open."""
+    dataset = post_csv(client, table(1_300)).json()["id"]
+    verdict = {"verdict": "approximate"}
+
+    def trees(**options):
+        body = {"dataset_id": dataset, "target": "y", "stop": verdict} | options
+        return client.post("/models/estimate", json=body).json()["settings"]["num_trees"]
+
+    assert trees() == 800
+    assert [
+        trees(holdout=0.1), trees(num_trees=200), trees(stop=None), trees(stop={"max_rhat": 1.1}),
+        trees(noise="forest"), trees(prior={"leaf_sd": 0.1}), trees(method="bcart"),
+    ] == [200, 200, 200, 200, 200, 200, 1]  # fmt: skip
+
+
+@only("sqlite")
 def test_a_fit_of_weeks_is_refused(client, settings):
     """A fit is refused for its estimated time, as its estimate says; with a time limit it is accepted."""
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
