@@ -13,6 +13,7 @@ from sampler.data.censoring.outcomes import (
 )
 from sampler.data.target import read_target
 from sampler.methods import METHODS
+from sampler.noise import NOISES
 from sampler.preparation.quick_choice import choose_transform_and_line, may_have_line
 from sampler.settings import NO_TRANSFORM, Settings
 
@@ -75,6 +76,8 @@ def choose_by_outcomes(
     if censored:
         transform = choose_censored_transform(named, *censored)
     else:
-        transform, linear = choose_transform_and_line(named, linear, *rows)
+        transform, linear = choose_transform_and_line(
+            named, linear, *rows, uneven=NOISES[settings.noise].forest
+        )
     kind = transform.kind if transform else NO_TRANSFORM
     return replace(settings, transform=kind, linear=linear), transform

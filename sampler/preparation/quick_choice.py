@@ -8,12 +8,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from sampler.data.transform import POWERS, Transform, check_outcomes
-from sampler.preparation.quick_regression import MOST_TERMS, held_out_residuals, standardised
+from sampler.preparation.quick_regression import (
+    MOST_TERMS,
+    held_out_log_variances,
+    held_out_residuals,
+    standardised,
+)
 from sampler.prior import residual_sd
 
 if TYPE_CHECKING:
@@ -23,7 +28,9 @@ if TYPE_CHECKING:
 
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
 LINE_MARGIN = 2.5  # by which that with a linear part must be above that without
+UNEVEN_MARGIN = 1.5  # by which that under noise by row must be above, where the fit has such noise
 FEWEST_ROWS, MOST_ROWS = 30, 1_000  # looked at to choose
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of differences between log variances; that of most likelihood counts
 MOST_SLOPES = 2_000  # of all classes
 MOST_CELLS = 500_000  # rows times columns for which a linear part is looked for
 SYMMETRIC = 0.4  # skewness of an outcome up to which none is looked for
@@ -41,6 +48,8 @@ class _Rows:
         Terms of a line, float64 [term, row]; None where there can't be one.
     codes
         Coded columns, uint8 [column, row].
+    uneven
+        Whether the fit has noise by row, so that transforms are scored under it too.
 
     """
 
@@ -48,6 +57,36 @@ class _Rows:
     weights: Floats
     line: Floats | None
     codes: NDArray[np.uint8]
+    uneven: bool
+
+
+class _Scores(NamedTuple):
+    """Log scores of a transform by row, float64 [row], up to a constant: a higher one is better.
+
+    Attributes
+    ----------
+    linear
+        Whether it has a line.
+    chosen
+        With its line, or without.
+    alone
+        Of trees alone, or with the line if that was asked for.
+    uneven
+        As `chosen` but under noise by row; None where the fit has noise of one size.
+
+    """
+
+    linear: bool
+    chosen: Floats
+    alone: Floats
+    uneven: Floats | None
+
+    def is_clearly_better(self, other: _Scores) -> bool:
+        """Tell whether every score is clearly above the other's."""
+        pairs = [(self.chosen, other.chosen, MARGIN), (self.alone, other.alone, MARGIN)]
+        if self.uneven is not None and other.uneven is not None:
+            pairs.append((self.uneven, other.uneven, UNEVEN_MARGIN))
+        return all(_is_clearly_better(*pair) for pair in pairs)
 
 
 def choose_transform_and_line(
@@ -57,6 +96,8 @@ def choose_transform_and_line(
     design: Floats,
     weights: Floats | None,
     codes: NDArray[np.uint8],
+    *,
+    uneven: bool = False,
 ) -> tuple[Transform | None, bool]:
     """Choose the transform that the setting `transform` names, and whether a linear part pays.
 
@@ -66,7 +107,8 @@ def choose_transform_and_line(
     transform the line is taken where it is better by two and a half standard errors. Of no transform, the
     logarithm and Yeo and Johnson's, a later one is taken only where it is better by three and a half, twice:
     each with its line or without, so that a transform competes with a straight line on the outcome's own
-    scale, and with trees alone.
+    scale, and with trees alone. Where the fit has noise by row it also has to be better, by one and a half
+    standard errors, under such noise: the spread that grows with the outcome needs no transform then.
 
     There is no transform for outcomes of skewness .4 or less. There is neither for fewer than 30 rows, nor a
     line for more than 250 terms and where rows times terms are more than half a million: it would take longer
@@ -82,6 +124,8 @@ def choose_transform_and_line(
         Outcomes and weights (or None), float64 [n].
     design, codes
         Coded columns before binning and after, float64 and uint8 [column, n].
+    uneven
+        Whether the fit has noise by row.
 
     Returns
     -------
@@ -104,13 +148,13 @@ def choose_transform_and_line(
     candidates = _candidates(name, y, few)
     if len(candidates) == 1 and linear != "auto":
         return candidates[0], linear is True
-    rows = _Rows(few[0], few[2], standardised(few[1]) if linear else None, codes[:, places])
+    rows = _Rows(few[0], few[2], standardised(few[1]) if linear else None, codes[:, places], uneven)
     chosen, best = candidates[0], _scores_of(candidates[0], linear, rows)
     for candidate in candidates[1:]:
         own = _scores_of(candidate, linear, rows)
-        if all(_is_clearly_better(*each, MARGIN) for each in zip(own[1:], best[1:], strict=True)):
+        if own.is_clearly_better(best):
             chosen, best = candidate, own
-    return chosen, best[0]
+    return chosen, best.linear
 
 
 def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> list[Transform | None]:
@@ -131,18 +175,14 @@ def _candidates(name: str, y: Floats, few: tuple[Floats, Floats, Floats]) -> lis
     return [None, *([Transform("log")] if y.min() > 0 else []), *([best] if best.power != 1 else [])]
 
 
-def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> tuple[bool, Floats, Floats]:
-    """Score a transform by each row: whether it has a line, log scores so, and those of trees alone.
-
-    Where the line is given, both are with it.
-    """
-    beside = None if rows.line is None else _log_scores(transform, rows, rows.line)
-    if linear is True and beside is not None:
-        return True, beside, beside
-    alone = _log_scores(transform, rows, None)
-    if beside is not None and _is_clearly_better(beside, alone, LINE_MARGIN):
-        return True, beside, alone
-    return linear is True, alone, alone
+def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> _Scores:
+    """Score a transform by each row, with its line where that pays or is asked for."""
+    beside = None if rows.line is None else _regress(transform, rows, rows.line)
+    alone = beside if linear is True and beside is not None else _regress(transform, rows, None)
+    pays = beside is not None and _is_clearly_better(beside.scores, alone.scores, LINE_MARGIN)
+    chosen = beside if beside is not None and pays else alone
+    uneven = _scores_under_noise_by_row(chosen, rows) if rows.uneven else None
+    return _Scores(linear is True or pays, chosen.scores, alone.scores, uneven)
 
 
 def may_have_line(design: Floats, classes: int) -> bool:
@@ -200,14 +240,50 @@ def _log_likelihood(transform: Transform, y: Floats, design: Floats, weights: Fl
     return float(transform.log_slope(y).sum()) - len(y) * math.log(max(sd, np.finfo(float).tiny))
 
 
-def _log_scores(transform: Transform | None, rows: _Rows, z: Floats | None) -> Floats:
-    """Compute each row's log density of y, up to a constant, by fits to other rows."""
+class _Regression(NamedTuple):
+    """Fits to other rows, of a transform scaled to about unit variance; all float64 [row].
+
+    Attributes
+    ----------
+    scores
+        Log density of y under noise of one size, up to a constant.
+    predicted, squares
+        Predicted outcomes, and squared residuals times weights.
+    slopes
+        Log of the slope of the scaled transform.
+
+    """
+
+    scores: Floats
+    predicted: Floats
+    squares: Floats
+    slopes: Floats
+
+
+def _regress(transform: Transform | None, rows: _Rows, z: Floats | None) -> _Regression:
+    """Predict each row by fits to others, and score it under noise of one size."""
     y, weights = rows.y, rows.weights
     u = y if transform is None else transform.forward(y)
     centre, scale = float(np.median(u)), float(np.std(u)) or 1.0
-    squares = weights * held_out_residuals(rows.codes, z, (u - centre) / scale, weights) ** 2
+    standard = (u - centre) / scale
+    residual = held_out_residuals(rows.codes, z, standard, weights)
+    slopes = np.full(len(y), -math.log(scale)) + (0.0 if transform is None else transform.log_slope(y))
+    squares = weights * residual**2
+    scores = _log_density(squares, np.zeros(len(y)), slopes, weights)
+    return _Regression(scores, standard - residual, squares, slopes)
+
+
+def _scores_under_noise_by_row(fits: _Regression, rows: _Rows) -> Floats:
+    """Score each row under normal noise whose log variance, too, is predicted by fits to other rows."""
+    level = held_out_log_variances(rows.codes, fits.predicted, fits.squares, rows.weights)
+    shrunk = (_log_density(fits.squares, share * level, fits.slopes, rows.weights) for share in SHARES)
+    return max(shrunk, key=lambda scores: float(scores.sum()))
+
+
+def _log_density(squares: Floats, level: Floats, slopes: Floats, weights: Floats) -> Floats:
+    """Compute normal log densities of y, up to a constant; log variances are `level` and a constant."""
+    relative = squares * np.exp(-level)
     seen = max(int(np.count_nonzero(weights)), 1)
-    variance = max(float(squares.sum()) / seen, np.finfo(float).tiny)
-    slopes = 0.0 if transform is None else transform.log_slope(y)
-    density = slopes - math.log(scale) - 0.5 * (math.log(variance) + squares / variance)
+    variance = max(float(relative.sum()) / seen, np.finfo(float).tiny)
+    density = slopes - 0.5 * (math.log(variance) + level + relative / variance)
     return np.where(weights > 0, density, 0.0)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 BINS = 32  # of a column
 MOST_COLUMNS = 30  # of the trees: those that explain most alone
 MOST_TERMS = 250  # of a line
+LEAST = 0.02  # share of squared residuals raised to the next: near 0 their logarithms fall without end
 TREES, DEPTH, RATE = 40, 3, 0.2
 SHRINKAGE = 2.0  # weight, in rows, of a leaf value of 0
 FOLDS = 3
@@ -55,6 +56,36 @@ def held_out_residuals(codes: NDArray[np.uint8], z: Floats | None, y: Floats, we
         left = left - np.average(left, weights=seen)
         residual[held] = (left - _boost(binned, left, seen))[held]
     return residual
+
+
+def held_out_log_variances(codes: NDArray[np.uint8], f: Floats, squares: Floats, weights: Floats) -> Floats:
+    """Predict logarithms of squared residuals of each of three parts of the rows by a fit to the others.
+
+    Parameters
+    ----------
+    codes
+        Coded columns, uint8 [column, n].
+    f
+        Predicted outcomes, a further column of these fits, float64 [n].
+    squares, weights
+        Squared residuals times weights, and weights, float64 [n].
+
+    Returns
+    -------
+    NDArray
+        float64 [n], of mean 0 over rows with weight.
+
+    """
+    seen = weights > 0
+    if not squares[seen].any():
+        return np.zeros(len(f))
+    positive = squares[seen & (squares > 0)]
+    logs = np.log(np.maximum(squares, np.quantile(positive, LEAST)))
+    place = np.argsort(np.argsort(f, kind="stable"), kind="stable")
+    predicted = (place * BINS // len(f)).astype(np.uint8)
+    known = np.where(seen, 1.0, 0.0)
+    level = logs - held_out_residuals(np.concatenate([codes, predicted[None]]), None, logs, known)
+    return np.asarray(level - level[seen].mean())
 
 
 def standardised(design: Floats) -> Floats | None:

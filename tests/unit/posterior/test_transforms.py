@@ -148,6 +148,22 @@ def test_auto_chooses_by_the_residuals():
     assert chosen("auto", y[:20], rows=20) is None
 
 
+def test_noise_by_row_competes_with_transforms():
+    """Noise that grows with the outcome looks skewed to noise of one size; to noise by row it does not."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(size=1000)
+    growing = 4 * x**2 + np.exp(2 * x) / 5 * rng.normal(size=1000)
+    X, y = skewed(300)
+    for outcome, columns, kinds in ((growing, x[:, None], (None, "yeo-johnson")), (y, X, ("log", "log"))):
+        for noise, kind in zip(("forest", "constant"), kinds, strict=True):
+            transform = prepare(columns, outcome, noise=noise, linear=False).transform
+            assert (transform and transform.kind) == kind
+    codes = (255 * X.T).astype(np.uint8)
+    for weights in (None, np.where(np.arange(300) % 3 > 0, 2.0, 0.0)):
+        chosen = choose_transform_and_line("auto", "auto", y, X.T, weights, codes, uneven=True)
+        assert chosen == (Transform("log"), False)
+
+
 def test_a_line_competes_with_transforms():
     """A skewed sum of columns with noise in proportion: the logarithm beats trees, not trees with a line."""
     rng = np.random.default_rng(2)
