@@ -2,6 +2,8 @@
 
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
@@ -50,6 +52,15 @@ def version() -> str:
 def print_json(value: Any) -> None:
     """Print a value as JSON on stdout, times in ISO 8601."""
     typer.echo(json.dumps(value, indent=2, ensure_ascii=False, default=lambda time: time.isoformat()))
+
+
+@contextmanager
+def writing(path: str | Path) -> Iterator[None]:
+    """End the command with a message where a file can't be written."""
+    try:
+        yield
+    except OSError as error:
+        fail(f"{path} can't be written: {error.strerror or error}.")
 
 
 def fail(sentence: str) -> NoReturn:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, print_json
+from app.cli.common import AsJson, DataDir, print_json, writing
 from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
@@ -212,7 +212,7 @@ def predict(
     elif output is None:
         _write(columns, facts["interval"], sys.stdout)
     else:
-        with output.open("w", newline="") as file:
+        with writing(output), output.open("w", newline="") as file:
             count = _write(columns, facts["interval"], file)
         errors.print(f"written   {output}: {count:,} rows")
 

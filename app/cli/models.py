@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli import studies
-from app.cli.common import AsJson, DataDir, Limit, ModelName, print_json
+from app.cli.common import AsJson, DataDir, Limit, ModelName, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import ago, err, make_table, out, print_table
@@ -96,7 +96,7 @@ def save_model(
     data_dir: DataDir = None,
 ) -> None:
     """Write a model to a file that `bartserve.load` reads in a notebook."""
-    with asking(url, data_dir, err.print) as client:
+    with asking(url, data_dir, err.print) as client, writing(path):
         written = client.download(model, path)
     out.print(f"written   {written}")
 
@@ -113,7 +113,8 @@ def write_card(
         raise typer.BadParameter("end the file's name in .html or .md", param_hint="PATH")
     with asking(url, data_dir, err.print) as client:
         text = client.model_card(model, CARD_FORMS[path.suffix.lower()])
-    path.write_text(text, encoding="utf-8")
+    with writing(path):
+        path.write_text(text, encoding="utf-8")
     out.print(f"written   {path}")
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, print_json
+from app.cli.common import AsJson, DataDir, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, SHOWN_ROWS, Url, pairs
 from app.cli.output import make_console, out
@@ -58,7 +58,7 @@ def survival(
     for warning in answer["warnings"]:
         errors.print(f"warning   {warning}")
     if output is not None:
-        with output.open("w", newline="") as file:
+        with writing(output), output.open("w", newline="") as file:
             count = _write(answer, file)
         errors.print(f"written   {output}: {count:,} lines")
     elif sys.stdout.isatty():

@@ -350,6 +350,13 @@ def _dataset_of(run) -> str:
         ("bartserve datasets show nothing", "no dataset with the id or name nothing"),
         ("bartserve fit cars.csv --target mpg --set numtrees=5", "numtrees: there is no such field; did you"),
         ("bartserve predict cars new.csv --level 90", "level.0: Input should be less than 1"),
+        (
+            "bartserve predict cars new.csv --output nowhere/out.csv",
+            "nowhere/out.csv can't be written: No such",
+        ),
+        ("bartserve models save cars nowhere/cars.bart", "nowhere/cars.bart can't be written"),
+        ("bartserve models save cars .", ". can't be written: Is a directory"),
+        ("bartserve models card cars nowhere/card.md", "nowhere/card.md can't be written"),
         ("bartserve models --url http://127.0.0.1:9", "Is the service running there"),
     ],
 )
