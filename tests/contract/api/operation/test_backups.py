@@ -8,18 +8,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from alembic import command
 from sqlalchemy import make_url
 
 from app.settings import Settings
+from app.store import schema
+from app.store.engine import make_engine
 from tests.support.api_calls import post_csv, table
+from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.processes import plain_http
 from tests.support.processes.api_server import serving
 from tests.support.processes.servers import Postgres, postgres_program
 
+OLDER = "0012"  # a revision whose tables those of later ones refer to
 DEPLOY = Path(__file__).parents[4] / "docs" / "deploy.md"
-COMMANDS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)
+BLOCKS = re.findall(r"^```bash\n(.*?)\n```", DEPLOY.read_text(), re.DOTALL | re.MULTILINE)
+COMMANDS = [line for block in BLOCKS for line in block.splitlines()]
 INSIDE = "docker compose exec -T postgres "  # what the command runs in, with containers
 
 
@@ -67,8 +73,8 @@ class OfSqlite(Backup):
         if shutil.which("sqlite3") is None:
             pytest.skip("sqlite3 is not on this machine: apt-get install sqlite3")
         database = Path(str(make_url(self.settings.database_url).database))
-        (command,) = (line for line in COMMANDS if line.startswith("sqlite3"))
-        self.run(command, database.parent)
+        (line,) = (line for line in COMMANDS if line.startswith("sqlite3"))
+        self.run(line, database.parent)
         shutil.move(database.parent / "copy.db", self.folder / database.name)
 
     def restore(self) -> Settings:
@@ -85,22 +91,50 @@ class OfPostgres(Backup):
         self._in("pg_dump", self.settings.database_url)
 
     def restore(self) -> Settings:
-        self._in("pg_restore", self.url)
-        self._in("pg_restore", self.url)  # over existing data, as on a running service
+        for _ in range(2):  # the second over existing data
+            for program in ("dropdb", "createdb", "pg_restore"):
+                self._in(program, self.url)
         return self.settings.model_copy(update={"database_url": self.url})
 
     def _in(self, program: str, url: str) -> None:
-        (command,) = (line for line in COMMANDS if program in line)
-        assert command.startswith(INSIDE)
+        (line,) = (line for line in COMMANDS if program in line)
+        assert line.startswith(INSIDE)
         server = make_url(url)
-        bare = command.removeprefix(INSIDE).replace("--username bartserve", "--no-password")
-        bare = re.sub(r"(?<= )bartserve(?= )", str(server.database), bare)
+        bare = line.removeprefix(INSIDE).replace("--username bartserve", "--no-password")
+        bare = re.sub(r"(?<= )bartserve(?= |$)", str(server.database), bare)
         where = {"PGHOST": server.query.get("host") or server.host, "PGUSER": server.username}
         if server.port:
             where["PGPORT"] = str(server.port)
         if server.password:
             where["PGPASSWORD"] = str(server.password)
         self.run(bare.replace(program, str(postgres_program(program)), 1), self.folder, **where)
+
+
+@only("postgres")
+def test_the_way_back_from_a_newer_version(database, settings, postgres_server, tmp_path):
+    """A dump of an older version replaces a newer one's database, which can then be upgraded again."""
+    url, newer = postgres_server.create(), postgres_server.create()
+    older = OfPostgres(settings.model_copy(update={"database_url": url}), tmp_path, newer)
+    migrate(url, OLDER)
+    older.take()
+    migrate(newer, "head")
+
+    older.restore()
+
+    assert f"at revision {OLDER}" in (schema.mismatch(newer) or "")
+    schema.migrate(newer)
+    assert schema.mismatch(newer) is None
+    for made in (url, newer):
+        postgres_server.drop(made)
+
+
+def migrate(url: str, revision: str) -> None:
+    """Upgrade an empty database to a revision."""
+    engine = make_engine(url)
+    with engine.connect() as connection:
+        command.upgrade(schema.config(connection), revision)
+        connection.commit()
+    engine.dispose()
 
 
 def test_a_restored_service_predicts_the_same_and_continues(client, settings, database, restored):
