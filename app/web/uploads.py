@@ -96,7 +96,10 @@ def _room() -> Iterator[None]:
     except OSError as error:
         if error.errno != errno.ENOSPC:
             raise
-        message = "The disk of the service has no room for the file now; try again later."
+        message = (
+            "The folder of temporary files has no room for the file now: try again, and if that doesn't "
+            "help, send fewer rows."
+        )
         raise BusyError(message, retry_after=RETRY_SECONDS) from None
 
 

@@ -59,6 +59,12 @@ def test_every_service_has_a_health_check_and_waits_for_what_it_needs(stack):
     assert stack["proxy"]["depends_on"]["api"]["condition"] == "service_healthy"
 
 
+def test_postgres_is_not_healthy_while_its_database_is_created(stack):
+    """The check asks by TCP: the image's temporary server, before the real one, listens on a socket alone."""
+    (_, command) = stack["postgres"]["healthcheck"]["test"]
+    assert "--host 127.0.0.1 " in command
+
+
 def test_only_the_proxy_is_published_and_only_on_loopback(stack):
     """Only the proxy publishes a port, on loopback."""
     assert [name for name, service in stack.items() if service.get("ports")] == ["proxy"]
@@ -78,6 +84,21 @@ def test_every_service_is_fenced_in(stack):
     assert stack["api"]["deploy"]["replicas"] >= 2
     assert stack["worker"]["deploy"]["replicas"] >= 1
     assert int(stack["worker"]["stop_grace_period"][:-1]) > 30  # a worker drains within 30 s
+
+
+def test_the_largest_upload_has_room(stack):
+    """The folder of temporary files and the memory have room for the largest file and its cells."""
+    api, defaults = stack["api"], Settings.model_fields
+    largest = defaults["max_body_bytes"].default
+    (temporary,) = [_bytes(re.search(r"size=(\w+)", mount)[1]) for mount in api["tmpfs"] if "/tmp:" in mount]
+    memory = _bytes(api["deploy"]["resources"]["limits"]["memory"])
+
+    assert temporary >= 2.5 * largest
+    assert memory >= temporary + defaults["cache_bytes"].default + largest
+
+
+def _bytes(size: str) -> int:
+    return int(size[:-1]) * {"m": 2**20, "g": 2**30}[size[-1]]
 
 
 def test_secrets_are_files_and_nowhere_else(stack):
@@ -217,6 +238,40 @@ def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
     assert half_body in {b"", b"HTTP/1.1 408"}
     assert {spelling: status for spelling, status in metrics.items() if status not in HIDDEN} == {}
     assert too_large == b"HTTP/1.1 413"
+
+
+@pytest.mark.slow
+@needs_nginx
+def test_the_limit_of_connections_counts_clients_not_their_proxy(tmp_path):
+    """Behind a TLS proxy or a gateway each client has 100 connections, not all clients together."""
+    host = Host("postgresql://nowhere/none", tmp_path)
+    address = ("127.0.0.1", host.ports["proxy"])
+    with (
+        host.running("proxy"),
+        socket.create_server(("127.0.0.1", host.ports["api"]), backlog=1000),
+        ExitStack() as open_ones,
+    ):
+        eventually(lambda: _connects(address), 60, (tmp_path / "proxy.log").read_text())
+
+        def ask(forwarded: str) -> bytes:
+            """Return what came of an answer at once; the API behind never answers."""
+            connection = open_ones.enter_context(socket.create_connection(address, 60))
+            head = f"GET / HTTP/1.1\r\nHost: x\r\n{forwarded}\r\n"
+            connection.sendall(head.encode())
+            connection.settimeout(0.02)
+            try:
+                return connection.recv(12)
+            except TimeoutError:
+                return b""
+
+        nameless = {ask("") for _ in range(150)}
+        one = [ask("X-Forwarded-For: 203.0.113.7\r\n") for _ in range(110)]
+        another = ask("X-Forwarded-For: 203.0.113.7, 198.51.100.9\r\n")
+
+    assert nameless == {b""}
+    assert set(one[:100]) == {b""}
+    assert set(one[105:]) == {b"HTTP/1.1 429"}
+    assert another == b""
 
 
 def _connects(address: tuple[str, int]) -> bool:

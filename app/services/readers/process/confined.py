@@ -218,7 +218,11 @@ def _refusal(answer: dict[str, Any], read: ReaderKind) -> ServiceError:
     if (kind := _REFUSALS.get(answer.get("refused", ""))) is not None:
         return kind(answer["detail"], [Fault(*place) for place in answer["errors"]])
     if "busy" in answer:
-        return BusyError("The disk has no room to read this file now; try again.", retry_after=RETRY_SECONDS)
+        message = (
+            "The folder of temporary files has no room to read this file now: try again, and if that doesn't "
+            "help, send fewer rows."
+        )
+        return BusyError(message, retry_after=RETRY_SECONDS)
     if "failed" in answer:
         log.error("A reader failed:\n%s", answer["failed"])
         return read.refusal(read.unreadable)
