@@ -141,10 +141,9 @@ def calibrated(family, count, bins, *, drawn=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "drawn"), [("poisson", False), ("zero-inflated-negative-binomial", True)])
-def test_calibrated(family, drawn):
-    """The rank of the truth among its posterior draws is uniform."""
-    all_above(calibrated(family, 96, 8, drawn=drawn), ALARM)
+def test_calibrated():
+    """The rank of the truth among its posterior draws is uniform, of the family with every part."""
+    all_above(calibrated("zero-inflated-negative-binomial", 96, 8, drawn=True), ALARM)
 
 
 @pytest.mark.long

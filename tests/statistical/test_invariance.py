@@ -182,8 +182,8 @@ def test_residual_is_exact(moves):
     "moves",
     [
         *(name for name in move_sets() if name != "pg"),
-        MIXED,
-        pytest.param(RESTRUCTURED, marks=pytest.mark.long),  # hundreds of leaves are rebuilt: half a minute
+        pytest.param(MIXED, marks=pytest.mark.long),
+        pytest.param(RESTRUCTURED, marks=pytest.mark.long),  # hundreds of leaves: half a minute
     ],
     ids=str,
 )
