@@ -37,6 +37,7 @@ TABLES: dict[str, tuple[str, str, str, tuple[str, ...]]] = {
     "Diabetes": ("heplots", "Diabetes", "group", ()),
 }
 COSTS = ((3, 300), (3, 1000), (3, 4000), (3, 10_000), (3, 65_000), (10, 1000), (6, 2000), (6, 20_000))
+FITS = ((3, 300), (3, 1000), (10, 1000), (3, 10_000))
 Predict = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame], np.ndarray]
 
 
@@ -130,16 +131,22 @@ def chain_of(X: np.ndarray, y: np.ndarray, settings: dict[str, Any]) -> Chain:
     return chain
 
 
+def simulate(classes: int, rows: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return ten columns, numbers by Friedman's function with noise, and classes of equal size by them."""
+    rng = np.random.default_rng(1)
+    X = rng.uniform(size=(rows, 10))
+    score = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
+    score += rng.normal(size=rows)
+    return X, score, np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+
+
 def iteration_cost(classes: int, rows: int) -> None:
     """Print processor times of an iteration of classes, with lines and without, beside single forests'.
 
     All chains take turns, so that what else the machine does meets each of them; the best of seven turns.
     """
-    rng = np.random.default_rng(1)
-    X = rng.uniform(size=(rows, 10))
-    score = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
-    score += rng.normal(size=rows)
-    y = np.digitize(score, np.quantile(score, np.arange(1, classes) / classes))
+    X, score, y = simulate(classes, rows)
+    rng = np.random.default_rng(2)
     counts, weights = rng.poisson(np.exp((score - 14) / 5)), rng.uniform(0.5, 2.0, rows)
     of_numbers, several = {"linear": False, "transform": "none"}, {"family": "categorical"}
     chains = {
@@ -165,6 +172,23 @@ def iteration_cost(classes: int, rows: int) -> None:
         )
 
 
+def fit_cost(classes: int, rows: int) -> None:
+    """Print processor times of default fits of classes and of numbers, the best of three in turns."""
+    X, score, y = simulate(classes, rows)
+    outcomes = {"gaussian": score, "categorical": y}
+    best = dict.fromkeys(outcomes, np.inf)
+    for family in [*outcomes] * 3:
+        began = time.process_time()
+        fit(X, outcomes[family], family=family, progress=False)
+        best[family] = min(best[family], time.process_time() - began)
+    numbers, several = best.values()
+    print(
+        f"{rows:>7} rows  default fits: numbers {numbers:.2f} s, {classes} classes {several:.2f} s, "
+        f"{several / classes / numbers:.2f} times as long for each class",
+        flush=True,
+    )
+
+
 def agreement(X: pd.DataFrame, y: np.ndarray) -> str:
     """Describe the verdict of a default fit, its R-hat, and how far apart the means of it and another are."""
     posterior, other = (fit(X, y, family="categorical", progress=False, seed=k) for k in (0, 1))
@@ -173,9 +197,9 @@ def agreement(X: pd.DataFrame, y: np.ndarray) -> str:
     assert precision is not None
     apart = np.abs(posterior.predict(X, level=None).mean - other.predict(X, level=None).mean)
     return (
-        f"{summary.verdict:<14} R-hat {summary.f['rhat_p95']:.2f}  means within {precision.mean:.3f} by "
-        f"themselves, another fit .{1000 * np.quantile(apart, 0.95):03.0f} apart at 95% of rows and classes, "
-        f".{1000 * apart.max():03.0f} at most"
+        f"{summary.verdict:<14} R-hat {summary.f['rhat_p95']:.2f}  expected error of means "
+        f"{precision.mean:.3f}  means of another fit apart: {np.quantile(apart, 0.95):.3f} at 95% of rows "
+        f"and classes, {apart.max():.3f} at most"
     )
 
 
@@ -213,12 +237,14 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=100, help="kept draws of each of 4 chains of ours")
     parser.add_argument("--set", nargs="*", default=[], help="settings of ours, such as num_trees=100 k=1.5")
     parser.add_argument("--agreement", action="store_true", help="only verdicts, of fits to all rows")
-    parser.add_argument("--cost", action="store_true", help="only the time of an iteration")
+    parser.add_argument("--cost", action="store_true", help="only the time of an iteration, and of fits")
     arguments = parser.parse_args()
     warnings.simplefilter("ignore")
     if arguments.cost:
         for classes, rows in COSTS:
             iteration_cost(classes, rows)
+        for classes, rows in FITS:
+            fit_cost(classes, rows)
         return
     settings: dict[str, Any] = {"num_draws": arguments.draws, "prior": {}}
     for entry in arguments.set:

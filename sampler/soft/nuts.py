@@ -78,9 +78,8 @@ def nuts(
         return np.array(next(waiting))
 
     parts = {field.name for field in fields(CompiledPyMCModel)}
-    later: dict[str, Any] = (
-        {"shared_var_keys": {}} if "shared_var_keys" in parts else {}
-    )  # of later releases of nutpie
+    # later releases of nutpie have one part more
+    later: dict[str, Any] = {"shared_var_keys": {}} if "shared_var_keys" in parts else {}
     model = CompiledPyMCModel(
         dims={},
         compiled_logp_func=_Place(address(LOG_DENSITY)),

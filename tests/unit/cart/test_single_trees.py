@@ -242,6 +242,32 @@ def test_settings_of_other_methods_are_refused(settings, message):
         Settings.resolve(**settings)
 
 
+def test_explanations_weigh_draws_as_predictions_do(rng):
+    """Means of SHAP values, effects and contrasts are those of `predict`, within its Monte Carlo error.
+
+    Means of draws without their weights differ by several.
+    """
+    X = {"a": rng.normal(size=150), "b": rng.normal(size=150)}
+    y = 2 * (X["a"] > 0) + X["b"] + 0.5 * rng.normal(size=150)
+    posterior = fit(X, y, method="smc", num_chains=4, num_draws=50, progress=False)
+    first, second = (posterior.sample(X | {"a": np.full(150, value)}) for value in (1.0, -1.0))
+    contrast = posterior.contrast(X, {"a": 1.0}, {"a": -1.0})
+    effect = posterior.partial_dependence("a", X, grid={"a": [-1.0, 1.0]})
+    for explained, draws in (
+        (posterior.shap(X).f, posterior.sample(X)),
+        (contrast.mean, first - second),
+        (contrast.average.mean[None], (first - second).mean(axis=2, keepdims=True)),
+        (effect.mean[:1], second.mean(axis=2, keepdims=True)),
+        (effect.mean[1:], first.mean(axis=2, keepdims=True)),
+    ):
+        by_row = np.moveaxis(draws, 2, 0)
+        expected = posterior.draw_weights.mean_of(by_row, 50)
+        error = posterior.draw_weights.mean_error(by_row, 50)
+        assert np.all(np.abs(explained - expected) < error)
+        if len(expected) > 1:
+            assert np.max(np.abs(draws.mean(axis=(0, 1)) - expected) / error) > 2
+
+
 @pytest.mark.parametrize("method", ["bart", "bcart", "bcart-wu", "bcart-mean-variance", "smc"])
 def test_settings_are_restored_from_json(method):
     """Resolved settings are restored from JSON unchanged."""
