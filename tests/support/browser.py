@@ -122,6 +122,9 @@ def watched(browser: Any, address: str) -> Iterator[Watched]:
     """Open a window on a service; at the end, check that no error was recorded."""
     context = browser.new_context(viewport={"width": 1280, "height": 900})
     window = Watched(context, address)
-    yield window
-    context.close()
-    assert not window.trouble
+    try:
+        yield window
+        window.page.wait_for_load_state("load")
+        assert not window.trouble  # before closing, which cuts off whatever is still loading
+    finally:
+        context.close()
