@@ -1,18 +1,60 @@
 """The `bartserve` command. The only package that may start both sides, the API and the worker.
 
-Each group of commands is a module, and each command imports only the side that it starts.
+A module with commands is imported when one of them is looked up, and each command imports only the side that
+it starts: the health checks of containers run every few seconds.
 """
 
 import os
-from typing import Annotated
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from app.cli import check, datasets, fit_predict, keys, models, outcomes, service, survival
 from app.cli.common import version
+
+MODULES = {  # of each command, in the order of the help
+    "fit": "fit_predict",
+    "predict": "fit_predict",
+    "survival": "survival",
+    "models": "models",
+    "outcomes": "outcomes",
+    "datasets": "datasets",
+    "up": "service",
+    "api": "service",
+    "worker": "service",
+    "migrate": "service",
+    "warm": "service",
+    "demo": "service",
+    "config": "service",
+    "keys": "keys",
+    "check": "check",
+}
+
+
+class CommandGroup(TyperGroup):
+    """The group of all commands, each of which is made when it is looked up."""
+
+    def __init__(self, **attributes: Any) -> None:
+        super().__init__(**attributes)
+        self.commands: dict[str, Any] = dict.fromkeys(MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:  # noqa: ARG002
+        """Return a command, or group of commands, by name; None if there is none."""
+        if cmd_name in MODULES and self.commands[cmd_name] is None:
+            module = import_module(f"app.cli.{MODULES[cmd_name]}")
+            part = typer.Typer(callback=lambda: None)  # which keeps a single command in a group
+            if hasattr(module, "register"):
+                module.register(part)
+            else:
+                part.add_typer(module.app, name=cmd_name)
+            self.commands |= typer.main.get_group(part).commands
+        return self.commands.get(cmd_name)
+
 
 app = typer.Typer(
     name="bartserve",
+    cls=CommandGroup,
     invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -52,16 +94,6 @@ def options(
     """Show the help where no command is given; it is in `app`."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
-
-
-fit_predict.register(app)
-survival.register(app)
-app.add_typer(models.app, name="models")
-app.add_typer(outcomes.app, name="outcomes")
-app.add_typer(datasets.app, name="datasets")
-service.register(app)
-app.add_typer(keys.app, name="keys")
-app.add_typer(check.app, name="check")
 
 
 def main() -> None:

@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as distribution_version
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from app.settings import SettingError, Settings, read_settings, unknown_variables
+if TYPE_CHECKING:
+    from app.settings import Settings
 
 Host = Annotated[str, typer.Option(help="The address to listen on. Beyond loopback, API keys are required.")]
 Port = Annotated[int, typer.Option(help="The port to listen on.")]
@@ -23,12 +24,13 @@ ModelName = Annotated[
 ]
 
 
-def settings_with(**overrides: Any) -> Settings:
+def settings_with(**overrides: Any) -> "Settings":
     """Read the settings from the environment and the given options; an invalid one ends the command.
 
     Unknown BARTSERVE_ variables are reported on stderr, except by parts of `bartserve up`, which reports them
     itself.
     """
+    from app.settings import SettingError, read_settings, unknown_variables
     from app.supervisor import is_supervised
 
     try:

@@ -5,13 +5,16 @@ import itertools
 import json
 import os
 import re
+import subprocess
+import sys
 from types import SimpleNamespace
 
 import pytest
+import typer
 from rich.console import Console
 from typer.testing import CliRunner
 
-from app.cli import app, progress
+from app.cli import MODULES, app, progress
 from app.cli.progress import bars
 from app.client.views import Chain
 from app.store import schema
@@ -33,6 +36,27 @@ def test_version_help_and_completion():
         assert run(*words, "-h").exit_code == 0, words
     assert "--install-completion" in page
     assert "--show-completion" in page
+
+
+def test_commands_are_made_when_they_are_looked_up():
+    """Every command is found in the module that is named for it, and no module has others."""
+    group = typer.main.get_group(app)
+    assert not any(group.commands.values())
+    assert [group.get_command(None, name).name for name in MODULES] == [*MODULES]
+    assert [*group.commands] == [*MODULES]
+
+
+def test_a_health_check_imports_little():
+    """Containers run it every few seconds: it took a second of a processor."""
+    code = (
+        "import sys; from app.cli import app\n"
+        "app(['check', 'api', '--port', '1'], standalone_mode=False)\n"
+        "print(*{name.partition('.')[0] for name in sys.modules})"
+    )
+    asked = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "The API on 127.0.0.1:1 does not respond" in asked.stderr
+    heavy = {"sqlalchemy", "pydantic", "httpx", "numpy", "pyarrow", "numba", "fastapi", "rich"}
+    assert not heavy & set(asked.stdout.split())
 
 
 def test_exit_codes_are_those_of_the_help(tmp_path, monkeypatch):
