@@ -23,11 +23,10 @@ from typing import TYPE_CHECKING, Any, NoReturn, Protocol, TypeAlias, TypeVar
 
 from numba import cfunc, njit
 from numba import config as _config
-from numba.core.compiler import Compiler
 
 from sampler.kernels import jit_cache
 from sampler.kernels.arrays import signature_of
-from sampler.kernels.inner_kernels import InnerCompiler
+from sampler.kernels.compilers import InnerCompiler, KernelCompiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -48,6 +47,7 @@ class NeedsKernels(Protocol):
         """Names in `sampler.kernels.groups.GROUPS`."""
 
 
+MOST_UNCOLLECTED = 1_000_000  # objects between groups, some 250 MB
 LOOK_SECONDS, LOOKS = 0.05, 10  # between looks at what other processes compile; looks between reports
 
 _registry: dict[str, list[Kernel]] = {}  # by module
@@ -116,7 +116,7 @@ def kernel(
                 forceinline=inline,
                 fastmath={"reassoc", "nsz"} if any_order else False,
                 _nrt=allocates,
-                pipeline_class=Compiler if entry else InnerCompiler,
+                pipeline_class=KernelCompiler if entry else InnerCompiler,
             )(function)
         if not entry:
             _keep_from_python(compiled)
@@ -188,7 +188,7 @@ def warm(needed: Needed | Sequence[Needed] | None = None, progress: Tell | None 
         seconds = 0.0
         if not all(map(jit_cache.is_complete, names)):
             start = time.monotonic()
-            with _helper(names):
+            with _helper(names), _uncollected():
                 _compile(names, tell, total)
             seconds = time.monotonic() - start
         done = 0
@@ -294,17 +294,18 @@ def _compile_group(name: str, tell: Tell, done: int, total: int) -> bool:
         for needed in GROUPS[name].needs:
             for entry in _kernels(needed):
                 entry.build(leaf_model(needed))
-        with _uncollected():
-            for number, entry in enumerate(_kernels(name)):
-                tell(done + number, total)
-                entry.build(leaf_model(name))
+        for number, entry in enumerate(_kernels(name)):
+            tell(done + number, total)
+            entry.build(leaf_model(name))
         jit_cache.mark_complete(name)
+    if gc.get_count()[0] > MOST_UNCOLLECTED:
+        gc.collect()
     return True
 
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """Leave cycles of objects uncollected for a while: looking for them takes a tenth of a compile."""
+    """Leave cycles of objects uncollected but for `MOST_UNCOLLECTED`: looking takes a tenth of a compile."""
     collected = gc.isenabled()
     gc.disable()
     try:
@@ -352,6 +353,7 @@ def help_parent(parent: int, names: list[str]) -> None:
         if os.getppid() != parent:
             sys.exit()
 
+    gc.disable()
     _compile(names, tell, 0)
 
 
