@@ -61,7 +61,6 @@ LIMITS: dict[Verdict, VerdictLimits] = {  # limits for four chains
 POOLED_RHAT = 1.25
 POOLED_ERROR = 0.15  # root mean square of the rows' reproducibility, in posterior sds
 POOLED_ROWS = 20  # fewest: the chains' disagreement at a few rows may be small by chance
-POOLED_SIGMA_ERROR = 0.01  # of sigma: an error that makes intervals of new outcomes 1% wider or narrower
 
 
 @dataclass(frozen=True)
@@ -115,17 +114,7 @@ class Agreement:
         return self.shift is not None and float(np.mean(self.shift)) <= MOST_SHIFT**2
 
 
-def sigma_error(sigma: Floats) -> float:
-    """Compute the standard error of the pooled mean of sigma that the chains show, relative to that mean.
-
-    `sigma` are draws, float64 [chain, draw]. NaN of one chain.
-    """
-    return float(rhat_ess.reproducibility(sigma[None])[0] / sigma.mean())
-
-
-def judge(
-    agreement: Agreement, sigma_rhat: float | None, chains: int, error_of_sigma: float = math.nan
-) -> tuple[Verdict, list[Reason]]:
+def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[Reason]]:
     """Return the best verdict whose limits hold, and why it is not better (or the limits met).
 
     Parameters
@@ -136,8 +125,6 @@ def judge(
         R-hat of sigma; None for classes.
     chains
         Number of chains.
-    error_of_sigma
-        What `sigma_error` returns; NaN if unknown.
 
     """
     complaints: list[Reason] = []
@@ -149,20 +136,20 @@ def judge(
         if not complaints_now:
             met = {"rhat": limits.rhat, "error": limits.error, "share": ROWS_SHARE}
             return verdict, complaints or [Reason("limits_met", met)]
-        if verdict == "approximate" and _pooled(agreement, sigma_rhat, chains, error_of_sigma):
+        if verdict == "approximate" and agreement.settled and _pooled(agreement, sigma_rhat, chains):
             seen = {"error": agreement.pooled_error or 0.0, "rhat": at_share(agreement.rhat)}
             return verdict, [*complaints, Reason("reproducible", seen)]
         complaints = complaints_now
     return "not_converged", complaints
 
 
-def _pooled(agreement: Agreement, sigma_rhat: float | None, chains: int, error_of_sigma: float) -> bool:
+def _pooled(agreement: Agreement, sigma_rhat: float | None, chains: int) -> bool:
     """Tell whether the means of all chains together can be used, though single chains differ."""
     error = agreement.pooled_error
-    if not agreement.settled or len(agreement.rhat) < POOLED_ROWS or error is None or sigma_rhat is None:
+    few = len(agreement.rhat) < POOLED_ROWS
+    if few or error is None or sigma_rhat is None or sigma_rhat > LIMITS["approximate"].of(chains).sigma_rhat:
         return False
-    meet = sigma_rhat <= LIMITS["approximate"].of(chains).sigma_rhat or error_of_sigma <= POOLED_SIGMA_ERROR
-    return meet and error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
+    return error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
 
 
 def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[Reason]:

@@ -17,7 +17,6 @@ from sampler.posterior.verdict.agreement import (
     Agreement,
     at_share,
     judge,
-    sigma_error,
     times_to_converge,
 )
 from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_to_json
@@ -186,8 +185,7 @@ def summarise(
     of_sigma: dict[str, float | None] = dict.fromkeys(OF_SIGMA)
     if sigma is not None:
         of_sigma = {name: defined(of(sigma[None])[0]) for name, of in OF_SIGMA.items()}
-    error_of_sigma = math.nan if sigma is None else sigma_error(sigma)
-    verdict, reasons = judge(agreement, of_sigma["rhat"], chains, error_of_sigma)
+    verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
     return Summary(
         verdict=verdict,
         reasons=reasons,

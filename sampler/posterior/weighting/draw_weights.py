@@ -18,7 +18,7 @@ from sampler.posterior.rhat_ess import (
     reproducibility_of_quantile,
     rhat,
 )
-from sampler.posterior.verdict.agreement import Agreement, judge, sigma_error
+from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws
@@ -134,8 +134,7 @@ class EqualWeights(DrawWeights):
         """Return the verdict on figures with that agreement and on sigma, and its reasons."""
         if sigma is None:
             return judge(agreement, None, self.num_chains)
-        kept = sigma[:, :used]
-        return judge(agreement, float(rhat(kept[None])[0]), self.num_chains, sigma_error(kept))
+        return judge(agreement, float(rhat(sigma[None, :, :used])[0]), self.num_chains)
 
     def summary(
         self,
