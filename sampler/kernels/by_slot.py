@@ -1,7 +1,7 @@
 """Values by leaf slot, held in registers: tuples whose members compares choose.
 
-A chain of selects over a few slots vectorises where an indexed look-up does not. The number of members is
-known when a kernel compiles, so one source serves every number of leaves, and its loops stay short for numba.
+A chain of selects over a few slots vectorises where an indexed look-up does not. Where the number of members
+that count is a constant, be it once kernels are contained in their callers, the other members cost nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,12 @@ def _members(builder: Any, values: Any) -> list[Any]:
     return [builder.extract_value(values, k) for k in range(values.type.count)]
 
 
-def _is_slot(builder: Any, slot: Any, k: int) -> Any:
-    return builder.icmp_unsigned("==", slot, ir.Constant(slot.type, k))
+def _goes_to(builder: Any, slot: Any, count: Any, k: int) -> Any:
+    """Whether a slot is that of member k, or beyond those before it, k being the last of `count`."""
+    number = ir.Constant(count.type, k + 1)
+    is_slot = builder.icmp_unsigned("==", slot, ir.Constant(slot.type, k))
+    is_earlier = builder.and_(builder.icmp_signed("<", number, count), is_slot)
+    return builder.or_(builder.icmp_signed("==", number, count), is_earlier)
 
 
 def _codegen_repeat(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -39,22 +43,21 @@ def _codegen_load(context: Any, builder: Any, signature: Any, arguments: Any) ->
 
 
 def _codegen_value_at(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
-    values, slot = arguments
+    values, slot, count = arguments
     *others, chosen = _members(builder, values)
-    for k, value in enumerate(others):
-        chosen = builder.select(_is_slot(builder, slot, k), value, chosen)
+    for k, value in reversed([*enumerate(others)]):
+        chosen = builder.select(_goes_to(builder, slot, count, k), value, chosen)
     return chosen
 
 
 def _codegen_add_at(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-    sums, slot, value = arguments
-    *others, everything = _members(builder, sums)
+    sums, slot, value, count = arguments
     zero = ir.Constant(value.type, 0)
     members = [
-        builder.add(total, builder.select(_is_slot(builder, slot, k), value, zero))
-        for k, total in enumerate(others)
+        builder.add(total, builder.select(_goes_to(builder, slot, count, k), value, zero))
+        for k, total in enumerate(_members(builder, sums))
     ]
-    return context.make_tuple(builder, signature.return_type, [*members, builder.add(everything, value)])
+    return context.make_tuple(builder, signature.return_type, members)
 
 
 def _codegen_add_to(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -80,15 +83,15 @@ def load(_context: Any, pointer: Any, count: Any) -> Any:
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def value_at(_context: Any, values: Any, slot: Any) -> Any:
-    """Choose a slot's value; slots beyond the tuple have its last one."""
-    return values.dtype(values, slot), _codegen_value_at
+def value_at(_context: Any, values: Any, slot: Any, count: Any) -> Any:
+    """Choose a slot's value of the first `count`; slots beyond have the last of these."""
+    return values.dtype(values, slot, count), _codegen_value_at
 
 
 @_intrinsic  # type: ignore[untyped-decorator]
-def add_at(_context: Any, sums: Any, slot: Any, value: Any) -> Any:  # noqa: ARG001  # cast to the sums' type
-    """Add a value to a slot's sum, of the same integer type, and whatever the slot to the last sum."""
-    return sums(sums, slot, sums.dtype), _codegen_add_at
+def add_at(_context: Any, sums: Any, slot: Any, value: Any, count: Any) -> Any:  # noqa: ARG001  # cast
+    """Add a value, cast to the sums' type, to a slot's sum, and whatever the slot to sum `count - 1`."""
+    return sums(sums, slot, sums.dtype, count), _codegen_add_at
 
 
 @_intrinsic  # type: ignore[untyped-decorator]

@@ -193,7 +193,7 @@ def passes_of(*, weighted: bool) -> NDArray[np.int64]:
     from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED  # noqa: PLC0415
 
     of_weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
-    return np.array([*(address(entry) for entry in FUSED), *of_weights], np.int64)
+    return np.array([address(FUSED), *of_weights], np.int64)
 
 
 def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:

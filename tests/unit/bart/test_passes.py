@@ -77,7 +77,7 @@ def slots_of(slots, leaves):
 
 def check_fused_pass(rng, n, before, now):
     c = case(rng, n, before, now)
-    addresses = np.array([address(entry) for entry in residual_pass.FUSED], np.int64)
+    addresses = np.array([address(residual_pass.FUSED)], np.int64)
     for block in (64, 8192):
         residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)
         cut, side = rows.shifted(c["cut"], c["side"])

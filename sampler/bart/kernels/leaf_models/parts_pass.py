@@ -48,12 +48,12 @@ def make_parts(before: Int, now: Int, *, tries: bool) -> Callable[..., None]:
         left = count = zero
         for i in range(rows):
             p = previous[i]
-            value = part[i] * value_at(multiples, p)
+            value = part[i] * value_at(multiples, p, before)
             part[i] = value
-            log_value[i] = np.int32(log_value[i] - value_at(changes, p))
+            log_value[i] = np.int32(log_value[i] - value_at(changes, p, before))
             s = current[i]
             v = whole(value, scale)
-            by_leaf = add_at(by_leaf, s, v)
+            by_leaf = add_at(by_leaf, s, v, now)
             inside = tries & (s == leaf) & (np.uint8(column[i] + side) <= cut)
             left += v if inside else zero
             count += np.int64(counted[i]) if inside else zero

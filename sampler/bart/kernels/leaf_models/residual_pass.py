@@ -8,7 +8,7 @@ are of int32 in blocks of rows, flushed to int64: exact, whatever the block and 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from numba import types
@@ -32,63 +32,105 @@ from sampler.kernels.by_slot import add_at, add_to, load, repeat, value_at
 from sampler.kernels.function_pointers import call_pass
 from sampler.kernels.jit import kernel, pointer_kernel
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-BUCKETS = (2, 3, 4, 6, MOST_LEAVES)  # leaves that a kernel can tell apart
-BUCKET = np.array([0, 0, 0, 1, 2, 3, 3, 4, 4])  # of a tree with that many leaves
-WEIGHTS = len(BUCKETS) ** 2  # Normal.passes has the fused passes, then those with weights
+WEIGHTED_FIRST = 1  # Normal.passes has the fused pass, then those with weights
 
 _pointer: Any = types.CPointer
 _fused_t = void(
-    _pointer(i4), _pointer(u1), _pointer(i4), _pointer(u1), _pointer(u1), u1, u1, u1, i8, i8, _pointer(i8)
+    _pointer(i4), _pointer(u1), _pointer(i4), _pointer(u1), _pointer(u1), u1, u1, u1, i8, i8, i8,
+    _pointer(i8), i8, i8,
 )  # fmt: skip
+BytesAt = Annotated[Any, _pointer(u1)]
+IntsAt = Annotated[Any, _pointer(i4)]
+LongsAt = Annotated[Any, _pointer(i8)]
 
 
-def make_fused(before: Int, now: Int) -> Callable[..., None]:
-    """Make the fused pass for at most `before` leaves in the previous tree and `now` in the current one.
+class FusedPass(NamedTuple):
+    """Arguments of the fused pass; arrays are given by where they begin.
 
-    Its arguments: residual, the previous tree's slots and change of leaf values, the current tree's slots,
-    the trial rule's column, its leaf (NO_LEAF for no trial), cut + side and side, rows (a multiple of 64),
-    rows a block (|residual| x block < 2^31), and where the sums go. Rows that pad the column have slot 255
-    in every tree, so they take the last leaf's change and enter only the total; the caller corrects for
-    them.
+    Rows that pad the column have slot 255 in every tree, so they take the last leaf's change and enter only
+    the total.
     """
-    last = now - 1
 
-    def fused(
-        residual: Ints, previous: Bytes, delta: Ints, current: Bytes,
-        column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, block: Int, sums: Longs,
-    ) -> None:  # fmt: skip
-        zero: Int = np.int32(0)
-        one: Int = np.int32(1)
-        changes = load(delta, before)
-        for k in range(MOST_LEAVES):
-            sums[TRIAL + k] = 0
-        left: Int = 0
-        count = left
-        for start in range(0, rows, block):
-            by_leaf = repeat(zero, now)  # of the last leaf, everything
-            a_left = a_count = zero
-            for i in range(start, min(start + block, rows)):
-                r = np.int32(residual[i] + value_at(changes, previous[i]))
-                residual[i] = r
-                s = current[i]
-                by_leaf = add_at(by_leaf, s, r)
-                inside = (s == leaf) & (np.uint8(column[i] + side) <= cut)
-                a_left = np.int32(a_left + (r if inside else zero))
-                a_count = np.int32(a_count + (one if inside else zero))
-            add_to(sums, TRIAL, by_leaf)
-            left, count = left + a_left, count + a_count
-        sums[0], sums[1] = left, count
-        for k in range(last):
-            sums[TRIAL + last] -= sums[TRIAL + k]
-
-    fused.__qualname__ = f"fused_{before}_{now}"
-    return fused
+    residual: IntsAt  # [rows]
+    previous: BytesAt  # [rows], the previous tree's slots
+    delta: IntsAt  # [at least 8], its change of leaf values
+    current: BytesAt  # [rows], the current tree's slots
+    column: BytesAt  # [rows], codes of the trial rule's column
+    leaf: Byte  # its leaf, NO_LEAF for no trial
+    cut: Byte  # its cut + side
+    side: Byte
+    rows: Int  # a multiple of 64
+    padding: Int  # how many of them pad the column
+    block: Int  # rows summed together, |residual| x block < 2^31
+    sums: LongsAt  # [at least TRIAL + 8], where sums go
 
 
-FUSED = [pointer_kernel(__name__, _fused_t, make_fused(before, now)) for before in BUCKETS for now in BUCKETS]
+@kernel(inline=True, allocates=False)
+def fuse(of: FusedPass, before: Int, now: Int) -> None:
+    """Run the pass for at most `before` leaves in the previous tree and `now` in the current one."""
+    residual, previous, current, column, sums = of.residual, of.previous, of.current, of.column, of.sums
+    leaf, cut, side, last = of.leaf, of.cut, of.side, now - 1
+    zero: Int = np.int32(0)
+    one: Int = np.int32(1)
+    changes = load(of.delta, MOST_LEAVES)
+    for k in range(MOST_LEAVES):
+        sums[TRIAL + k] = 0
+    left: Int = 0
+    count = left
+    for start in range(0, of.rows, of.block):
+        by_leaf = repeat(zero, MOST_LEAVES)  # of the last leaf, everything
+        a_left = a_count = zero
+        for i in range(start, min(start + of.block, of.rows)):
+            r = np.int32(residual[i] + value_at(changes, previous[i], before))
+            residual[i] = r
+            s = current[i]
+            by_leaf = add_at(by_leaf, s, r, now)
+            inside = (s == leaf) & (np.uint8(column[i] + side) <= cut)
+            a_left = np.int32(a_left + (r if inside else zero))
+            a_count = np.int32(a_count + (one if inside else zero))
+        add_to(sums, TRIAL, by_leaf)
+        left, count = left + a_left, count + a_count
+    sums[0], sums[1] = left, count
+    sums[TRIAL + last] -= of.padding * of.delta[before - 1]
+    for k in range(last):
+        sums[TRIAL + last] -= sums[TRIAL + k]
+
+
+@kernel(inline=True, allocates=False)
+def fuse_by_leaves_now(of: FusedPass, before: Int, now: Int) -> None:
+    """Run the pass for a constant that the current tree's leaves don't exceed."""
+    if now <= 2:
+        fuse(of, before, 2)
+    elif now == 3:
+        fuse(of, before, 3)
+    elif now == 4:
+        fuse(of, before, 4)
+    elif now <= 6:
+        fuse(of, before, 6)
+    else:
+        fuse(of, before, MOST_LEAVES)
+
+
+def fused(
+    residual: Ints, previous: Bytes, delta: Ints, current: Bytes,
+    column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, padding: Int, block: Int, sums: Longs,
+    before: Int, now: Int,
+) -> None:  # fmt: skip
+    """Run the pass for two constants that the leaves of the previous and the current tree don't exceed."""
+    of = FusedPass(residual, previous, delta, current, column, leaf, cut, side, rows, padding, block, sums)
+    if before <= 2:
+        fuse_by_leaves_now(of, 2, now)
+    elif before == 3:
+        fuse_by_leaves_now(of, 3, now)
+    elif before == 4:
+        fuse_by_leaves_now(of, 4, now)
+    elif before <= 6:
+        fuse_by_leaves_now(of, 6, now)
+    else:
+        fuse_by_leaves_now(of, MOST_LEAVES, now)
+
+
+FUSED = pointer_kernel(__name__, _fused_t, fused)
 
 
 @kernel(inline=True, allocates=False)
@@ -103,18 +145,13 @@ def fused_pass(
     block: Int, sums: Longs,
 ) -> None:  # fmt: skip
     """Run the fused pass for trees of at most 8 leaves, and take the padding rows out of the sums."""
-    which = BUCKET[before.leaves] * len(BUCKETS) + BUCKET[now.leaves]
-    rows = len(residual)
+    padding = len(residual) - num_rows
     arguments = (
-        residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, rows,
-        block, sums,
+        residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side,
+        len(residual), padding, block, sums, before.leaves, now.leaves,
     )  # fmt: skip
-    call_pass(passes[which], arguments)
-    if rows > num_rows:
-        last_before = BUCKETS[BUCKET[before.leaves]] - 1
-        last_now = BUCKETS[BUCKET[now.leaves]] - 1
-        sums[TRIAL + last_now] -= (rows - num_rows) * delta[last_before]
-        residual[num_rows:] = 0
+    call_pass(passes[0], arguments)
+    residual[num_rows:] = 0
 
 
 @kernel(inline=True, allocates=False)
@@ -130,7 +167,7 @@ def weighted_pass(
     weights: Ints, sums: Longs,
 ) -> None:  # fmt: skip
     """Run the fused pass with weights, int32 [n]."""
-    which = WEIGHTS + place_of_pass(before, now, trial)
+    which = WEIGHTED_FIRST + place_of_pass(before, now, trial)
     arguments = (
         residual, before.low, delta, now.low, trial.column, byte_leaf(trial), trial.cut, trial.side, num_rows,
         weights, sums, now.counts,

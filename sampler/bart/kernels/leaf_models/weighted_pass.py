@@ -37,7 +37,7 @@ _weighted_t = void(
 
 
 def make_weighted(before: Int, now: Int, *, tries: bool) -> Callable[..., None]:
-    """Make the fused pass (`residual_pass.make_fused`) with weights int32 [rows] in place of a block of rows.
+    """Make the fused pass (`residual_pass.fuse`) with weights int32 [rows] in place of a block of rows.
 
     The caller pads nothing: rows are those of the data, and sums of 64 bits can't overflow (`Training`
     chooses the weights' unit so). Weights of the current tree's leaves go to `counts`, int64 [at least 8].
@@ -55,13 +55,13 @@ def make_weighted(before: Int, now: Int, *, tries: bool) -> Callable[..., None]:
         by_leaf = weight_by_leaf = repeat(zero, now)  # of the last leaf, everything
         left = count = zero
         for i in range(rows):
-            r = np.int32(residual[i] + value_at(changes, previous[i]))
+            r = np.int32(residual[i] + value_at(changes, previous[i], before))
             residual[i] = r
             s = current[i]
             w = np.int64(weights[i])
             v = w * np.int64(r)
-            by_leaf = add_at(by_leaf, s, v)
-            weight_by_leaf = add_at(weight_by_leaf, s, w)
+            by_leaf = add_at(by_leaf, s, v, now)
+            weight_by_leaf = add_at(weight_by_leaf, s, w, now)
             inside = tries & (s == leaf) & (np.uint8(column[i] + side) <= cut)
             left += v if inside else zero
             count += w if inside else zero
