@@ -8,7 +8,7 @@ import pytest
 from app.services.fits.costs import estimate
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
-from sampler.bart.kernels.steps.linear_part import apply_slopes, draw_slopes, find_rotation
+from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
@@ -17,6 +17,7 @@ from sampler.settings import Settings
 from sampler.storage.model_header import Header
 from sampler.training import LinearTraining
 from tests.support.chain_driver import check_resuming
+from tests.support.open_kernels import linear_part
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -58,7 +59,7 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
     part, step = chain._likelihood._slopes._part, data.constants.step
     slopes = np.empty((count, len(z)))
     for draw in range(count):
-        draw_slopes(part, chain._models[0], tau / step, chain._work.random)
+        linear_part.draw_slopes(part, chain._models[0], tau / step, chain._work.random)
         slopes[draw] = part.rotation @ part.turned * step
         chain._likelihood.outcome.scalars[2:] = slopes[draw]
         apply_slopes(part, chain._likelihood.outcome, chain._models[0].residual)

@@ -189,7 +189,7 @@ def _log_density(part: LinearPart, power: Float, tau: Float) -> Float:
     return log_p
 
 
-@kernel(allocates=False, entry=True)
+@kernel(allocates=False)
 def draw_slopes(part: LinearPart, model: Normal, tau: Float, random: Words) -> Float:
     """Draw the slopes in the basis given tau; return their sum of squares. `rest` is what all leave of y."""
     power = _power(model)
