@@ -72,14 +72,9 @@ GROUPS = {
         ("base",),
         NORMAL,
     ),
+    "intervals": Group(("posterior.kernels.mixture", "posterior.kernels.moments")),
     "prediction": Group(
-        (
-            "kernels.packing",
-            "posterior.kernels.tree_sums",
-            "posterior.kernels.mixture",
-            "posterior.kernels.moments",
-            "posterior.kernels.depths",
-        )
+        ("kernels.packing", "posterior.kernels.tree_sums", "posterior.kernels.depths"), ("intervals",)
     ),
     "heavy-tails": Group(("posterior.kernels.student",)),
     "count-quantiles": Group(("posterior.kernels.count_quantiles",)),

@@ -15,8 +15,6 @@ from sampler.kernels.jit import _groups, _helper_code
 from sampler.kernels.rows import shifted
 from sampler.moves import MOVE_NAMES
 
-GROUP = "prediction"
-
 SHOW = """
 from sampler import is_warm, prepare, warm
 from sampler.posterior.display.fit_progress import progress_bars
@@ -94,7 +92,7 @@ def test_a_cold_start_compiles_only_what_is_needed(tmp_path):
         return done.stdout.strip(), {path: path.stat().st_mtime_ns for path in cache.rglob("*.nb?")}
 
     output, compiled = run(COLD)
-    assert output == GROUP
+    assert output == "intervals,prediction"
     assert compiled
     for number, path in enumerate(copy.rglob("*.py")):
         os.utime(path, (1e9 + number, 1e9 + number))
@@ -132,7 +130,7 @@ def test_groups_of_a_fit(moves):
     assert len(set(groups)) == len(groups)
     for place, name in enumerate(groups):
         assert set(GROUPS[name].needs) <= set(groups[:place])
-    assert {"bart", GROUP} <= set(groups)
+    assert {"bart", "prediction"} <= set(groups)
     assert not {"shapley", "heavy-tails", "count-quantiles", "soft-prediction", "weights"} & set(groups)
     unused = {MOVES[name].group for name in MOVE_NAMES if name in MOVES and name not in settings.moves}
     needed = {group for name in groups for group in GROUPS[name].needs}
@@ -143,7 +141,7 @@ def test_compiled_kernels_are_reported_as_present():
     """Kernels compiled in this session are reported as present, by settings and by name."""
     warm()
     assert is_warm()
-    assert is_warm(GROUP)
+    assert is_warm("prediction")
     assert is_warm(Settings.resolve(moves="cgm"))
 
 
