@@ -10,6 +10,10 @@ import numpy as np
 from sampler.kernels.jit import address
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
 
@@ -26,18 +30,22 @@ class ForestCall:
     def __init__(self) -> None:
         """Store nothing yet."""
         self._arguments: tuple[Any, ...] = (None,) * 4
-        self._room = np.zeros(0, np.int64)
 
     def __call__(self, data: Data, forest: Forest, model: Any, work: Work) -> float:
         """Update every tree once; return the residual's weighted sum of squares, where leaves are normal.
 
         There must be room (`sampler.bart.kernels.forest_sweep.room_for_trees`).
         """
+        places = self.places_of(data, forest, model, work)
+        result: float = self._sweep(*places)
+        return result
+
+    def places_of(self, data: Data, forest: Forest, model: Any, work: Work) -> list[int]:
+        """Return the addresses of the arguments, valid until the next call with others."""
         held = self._arguments
         if held[1] is not forest or held[3] is not work or held[2] is not model or held[0] is not data:
             self._store(data, forest, model, work)
-        result: float = self._sweep(*self._places)
-        return result
+        return self._places
 
     def _store(self, data: Data, forest: Forest, model: Any, work: Work) -> None:
         from sampler.bart.kernels.forest_sweep import (  # noqa: PLC0415  # kernels load late
@@ -45,10 +53,14 @@ class ForestCall:
             store_arguments,
         )
 
-        needed = store_arguments(data, forest, model, work, self._room)
-        if needed > len(self._room):
-            self._room = np.zeros(needed, np.int64)
-            store_arguments(data, forest, model, work, self._room)
         self._arguments = data, forest, model, work  # keeps their arrays alive
+        self._room = stored(store_arguments, *self._arguments)
         self._places: list[int] = self._room[:4].tolist()
         self._sweep = _SWEEP(address(SWEEP_FOREST, type(model)))
+
+
+def stored(store: Callable[..., int], *arguments: Any) -> NDArray[np.int64]:
+    """Return int64 words where a kernel that calls `store_members` has stored its arguments."""
+    room = np.zeros(store(*arguments, np.zeros(0, np.int64)), np.int64)
+    store(*arguments, room)
+    return room

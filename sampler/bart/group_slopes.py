@@ -90,4 +90,4 @@ class InterceptsAndSlopes(SampledEffects):
                 if slope is not None:
                     kernels.exchange_slope(part, term, slope, outcome, work.random)
             kernels.apply_effects(part, model.residual)
-            line.apply_again(model, outcome, work)
+            line.apply_again(model, work)

@@ -6,10 +6,14 @@ y = slopes' z + f(x) + e, with terms z of the coded columns and slopes ~ Normal(
 
 from __future__ import annotations
 
+import ctypes
 from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import numpy as np
+
+from sampler.bart.forest_call import stored
+from sampler.kernels.jit import address
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -23,7 +27,7 @@ if TYPE_CHECKING:
 
 GROUP = "linear"  # group of compiled kernels, see `sampler.kernels.groups`
 TAU = "slope_sd"
-
+_DRAW = ctypes.CFUNCTYPE(ctypes.c_int64, *[ctypes.c_void_p] * 3)  # without the GIL
 
 _ROTATIONS: WeakKeyDictionary[LinearTraining, tuple[Floats, Floats]] = WeakKeyDictionary()
 
@@ -67,31 +71,33 @@ class LinearSlopes:
             product=np.zeros(count),
             square=np.zeros(count),
             scale=scale / outcome.step,
+            step=outcome.step,
+            scalars=outcome.scalars,
         )
         kernels.sum_squares(self._part)
+        self._room = stored(kernels.store_part, self._part)
+        self.place = int(self._room[0])  # the address of the kernels' linear part
+        self.draw_at = address(kernels.DRAW_LINE)
+        self._draw = _DRAW(self.draw_at)
 
-    def apply(self, outcome: Outcome, residual: NDArray[np.int32]) -> None:
+    def apply(self, residual: NDArray[np.int32]) -> None:
         """Take the linear part out of a residual that has it all."""
         from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
 
         self._part.shift[:] = 0
-        apply_slopes(self._part, outcome, residual)
+        apply_slopes(self._part, residual)
 
-    def apply_again(self, model: Normal, outcome: Outcome, work: Work) -> None:
+    def apply_again(self, model: Normal, work: Work) -> None:
         """Take the present slopes' part, instead of the former, out of the residual, and bound it anew."""
         from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound  # noqa: PLC0415
         from sampler.bart.kernels.state import BROKEN, GRID_LIMIT  # noqa: PLC0415
         from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
 
-        apply_slopes(self._part, outcome, model.residual)
+        apply_slopes(self._part, model.residual)
         measure_bound(model.residual, model.bound)
         if model.bound[BOUND] > GRID_LIMIT:
             work.pending.state[BROKEN] = 1
 
-    def draw(self, model: Normal, outcome: Outcome, work: Work) -> None:
-        """Draw the slopes and their standard deviation given the trees and the noise."""
-        from sampler.bart.kernels.state import BROKEN  # noqa: PLC0415
-        from sampler.bart.kernels.steps.linear_part import draw_linear_part  # noqa: PLC0415
-
-        if not draw_linear_part(self._part, model, outcome, work.random):
-            work.pending.state[BROKEN] = 1
+    def draw(self, at_model: int, at_work: int) -> None:
+        """Draw the slopes and their standard deviation given trees and noise; these are given by address."""
+        self._draw(self.place, at_model, at_work)

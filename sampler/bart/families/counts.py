@@ -233,4 +233,6 @@ def _probit_outcome(constants: CountConstants, count: int, rows: int) -> Outcome
         num_seen=count,
         scalars=np.ones(1),
         draw_latent=0,  # drawn before the forests are swept
+        draw_line=0,
+        line=0,
     )

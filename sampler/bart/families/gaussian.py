@@ -40,6 +40,9 @@ class Gaussian(Likelihood):
         self.plans = plan_forests(training)
         self.scalar_names = name_scalars(training)
         self.outcome = self._make_outcome(training, len(self.scalar_names))
+        self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
+        if self._slopes:
+            self.outcome = self.outcome._replace(draw_line=self._slopes.draw_at, line=self._slopes.place)
         self.scalars = self.outcome.scalars
         self.models = make_models(training, self.plans)
         self._calls = [ForestCall() for _ in self.models]
@@ -49,7 +52,6 @@ class Gaussian(Likelihood):
         if noise.weighs_rows:
             precision = self.models[1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
-        self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
         self._intercepts: GroupIntercepts | InterceptsAndSlopes | None = None
         if training.groups:
             of_groups = InterceptsAndSlopes if training.groups.num_slopes else GroupIntercepts
@@ -57,8 +59,8 @@ class Gaussian(Likelihood):
 
     @property
     def alone(self) -> bool:
-        """Whether there is nothing besides the forests of the mean."""
-        return not (self._row_noise or self._slopes or self._intercepts)
+        """Whether the compiled sweep does all: there are no intercepts, and noise is the same in all rows."""
+        return not (self._row_noise or self._intercepts)
 
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
@@ -80,6 +82,8 @@ class Gaussian(Likelihood):
             num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
             scalars=np.zeros(num_scalars),
             draw_latent=address_of_draw() if len(training.censored) else 0,
+            draw_line=0,
+            line=0,
         )
 
     def state(self) -> list[NDArray[Any]]:
@@ -104,7 +108,7 @@ class Gaussian(Likelihood):
         from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
 
         if self._slopes:
-            self._slopes.apply(self.outcome, self.models[0].residual)
+            self._slopes.apply(self.models[0].residual)
         if self._intercepts:
             self._intercepts.apply(self.models[0].residual)
         measure_bound(self.models[0].residual, self.models[0].bound)
@@ -112,7 +116,7 @@ class Gaussian(Likelihood):
     def run(
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
     ) -> tuple[int, int]:
-        """Iterate by a schedule, in one compiled call where there is one forest with nothing beside it."""
+        """Iterate by a schedule, in one compiled call where that does all."""
         from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
 
         if len(forests) > 1 or not self.alone:
@@ -131,7 +135,8 @@ class Gaussian(Likelihood):
 
             draw_latent_outcomes(self.outcome, self.models[0], work.random)
         if self._slopes:
-            self._slopes.draw(self.models[0], self.outcome, work)
+            *_, at_model, at_work = self._calls[0].places_of(data, forests[0], self.models[0], work)
+            self._slopes.draw(at_model, at_work)
         if self._intercepts:
             self._intercepts.draw(self.models[0], forests[0], self.outcome, work, self._slopes)
         squares = 0.0

@@ -114,6 +114,8 @@ class Outcome(NamedTuple):
     num_seen: Int  # rows with a positive weight
     scalars: Floats  # [named scalars], in units of y: sigma, then those that a family adds
     draw_latent: Int  # address of the kernel that draws latent outcomes; 0: there are none
+    draw_line: Int  # address of the kernel that draws the linear part; 0: there is none
+    line: Int  # address of the linear part
 
 
 class Schedule(NamedTuple):

@@ -1,4 +1,4 @@
-"""Whole iterations of a chain of one forest in one compiled call: latent outcomes, trees, noise, kept draws.
+"""Whole iterations of a chain of one forest in one compiled call: what is beside the trees, and all of them.
 
 Chains of several forests take the same steps one by one.
 """
@@ -57,11 +57,14 @@ def draw_sigma2(outcome: Outcome, noise: Floats, squares: Float, random: Words) 
 
 @kernel(inline=True, allocates=False)
 def begin_iteration(outcome: Outcome, model: Normal, work: Work) -> None:
-    """Draw the latent outcomes, if any."""
+    """Draw the latent outcomes and the linear part, if any."""
     work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
     if outcome.draw_latent != 0:
         places = places_of((outcome, model, work.random))
         call_step(outcome.draw_latent, (places[0], places[1], places[2]))
+    if outcome.draw_line != 0:
+        own = places_of((model, work))
+        call_step(outcome.draw_line, (outcome.line, own[0], own[1]))
 
 
 @kernel(allocates=False, entry=True)

@@ -1,6 +1,7 @@
 """A linear part: its golden draw, resuming, files, what a prediction says, and what is refused."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from app.services.fits.costs import estimate
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
+from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
@@ -62,7 +64,7 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
         linear_part.draw_slopes(part, chain._models[0], tau / step, chain._work.random)
         slopes[draw] = part.rotation @ part.turned * step
         chain._likelihood.outcome.scalars[2:] = slopes[draw]
-        apply_slopes(part, chain._likelihood.outcome, chain._models[0].residual)
+        apply_slopes(part, chain._models[0].residual)
     return slopes
 
 
@@ -99,7 +101,7 @@ def test_tau_passes_from_one_mode_to_the_other():
     chain = Chain.start(replace(data, linear=unscaled_terms(z, 1.0)), 0)
     likelihood, draws = chain._likelihood, np.empty(4000)
     for draw in range(4000):
-        likelihood._slopes.draw(chain._models[0], likelihood.outcome, chain._work)
+        linear_part.draw_linear_part(likelihood._slopes._part, chain._models[0], chain._work)
         draws[draw] = np.log(likelihood.outcome.scalars[1])
     high = log_tau > 2.4
     assert np.mean(draws > 2.4) == pytest.approx(share[high].sum() / share.sum(), abs=0.06)
@@ -108,6 +110,21 @@ def test_tau_passes_from_one_mode_to_the_other():
         sd = np.sqrt(np.average((log_tau[part] - mean) ** 2, weights=share[part]))
         assert inside.mean() == pytest.approx(mean, abs=0.15 * sd)
         assert inside.std() == pytest.approx(sd, rel=0.15)
+
+
+@pytest.mark.parametrize("censored", [False, True])
+def test_iterations_in_one_call_equal_their_steps(censored):
+    """The compiled sweep draws the line as the steps do that are called one by one."""
+    X, y = rows()
+    event = {"event": np.arange(80) % 5 > 0} if censored else {}
+    training = prepare(X, 20 + y, linear=True, num_trees=20, seed=3, **event).training
+    whole, steps = Chain.start(training, 0), Chain.start(training, 0)
+    steps._likelihood.run = partial(Likelihood.run, steps._likelihood)
+    first = whole._likelihood.outcome.scalars.copy()
+    for chain in (whole, steps):
+        chain.run(40)
+    assert whole.checkpoint() == steps.checkpoint()
+    assert np.all(whole._likelihood.outcome.scalars != first)
 
 
 def test_the_rotation_makes_terms_orthogonal():

@@ -6,16 +6,18 @@ Where rows have weights the basis does so roughly only, and tau is drawn given t
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numba import types
 
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
-from sampler.bart.kernels.state import GRID_LIMIT, Outcome
-from sampler.kernels.arrays import Bool, Float, Floats, Floats2, Ints, Words
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, Work
+from sampler.kernels.arrays import Float, Floats, Floats2, Int, Ints, Longs, Words, i8, numba_type
 from sampler.kernels.dot_product import dot
-from sampler.kernels.jit import kernel
+from sampler.kernels.function_pointers import store_members
+from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import normal, uniform
 
 TAU, FIRST_SLOPE = 1, 2  # places in Outcome.scalars
@@ -37,6 +39,8 @@ class LinearPart(NamedTuple):
     product: Floats  # [term], sums over rows of the basis x what the trees leave of y
     square: Floats  # [term], of the basis squared, once for all (`sum_squares`)
     scale: Float  # of tau's half-Cauchy prior, grid steps
+    step: Float  # of the grid
+    scalars: Floats  # of the chain (`Outcome`): tau and the slopes, in units of y
 
 
 @kernel(allocates=False, entry=True)
@@ -102,7 +106,7 @@ def turn_terms(z: Floats2, rotation: Floats2, basis: Floats2) -> None:
 
 
 @kernel(allocates=False, entry=True)
-def apply_slopes(part: LinearPart, outcome: Outcome, residual: Ints) -> None:
+def apply_slopes(part: LinearPart, residual: Ints) -> None:
     """Take the linear part of the present slopes, instead of the former, out of the residual.
 
     It depends on the slopes alone, whatever they were before.
@@ -111,8 +115,8 @@ def apply_slopes(part: LinearPart, outcome: Outcome, residual: Ints) -> None:
     for j in range(count):
         part.turned[j] = 0.0
         for k in range(count):
-            part.turned[j] += part.rotation[k, j] * outcome.scalars[FIRST_SLOPE + k]
-        part.turned[j] /= outcome.step
+            part.turned[j] += part.rotation[k, j] * part.scalars[FIRST_SLOPE + k]
+        part.turned[j] /= part.step
     part.fit[:] = 0.0
     for j in range(count):
         slope, values = part.turned[j], part.basis[j]
@@ -210,24 +214,43 @@ def draw_slopes(part: LinearPart, model: Normal, tau: Float, random: Words) -> F
     return squares
 
 
-@kernel(allocates=False, entry=True)
-def draw_linear_part(part: LinearPart, model: Normal, outcome: Outcome, random: Words) -> Bool:
-    """Draw tau and the slopes given trees and noise; return whether every row is still on the grid."""
+@kernel(allocates=False)
+def draw_linear_part(part: LinearPart, model: Normal, work: Work) -> None:
+    """Draw tau and the slopes given trees and noise, and note whether a row has left the grid."""
     count = len(part.basis)
-    before = outcome.scalars[TAU] / outcome.step
+    before = part.scalars[TAU] / part.step
     if len(model.weights) == 0:
-        tau, stretch = draw_without_weights(part, model, before, random), 1.0
+        tau, stretch = draw_without_weights(part, model, before, work.random), 1.0
     else:
-        tau, stretch = _draw_with_weights(part, model, before, random)
-    outcome.scalars[TAU] = tau * stretch * outcome.step
+        tau, stretch = _draw_with_weights(part, model, before, work.random)
+    part.scalars[TAU] = tau * stretch * part.step
     for k in range(count):
         slope = 0.0
         for j in range(count):
             slope += part.rotation[k, j] * part.turned[j]
-        outcome.scalars[FIRST_SLOPE + k] = slope * stretch * outcome.step
-    apply_slopes(part, outcome, model.residual)
+        part.scalars[FIRST_SLOPE + k] = slope * stretch * part.step
+    apply_slopes(part, model.residual)
     measure_bound(model.residual, model.bound)
-    return model.bound[BOUND] <= GRID_LIMIT
+    if model.bound[BOUND] > GRID_LIMIT:
+        work.pending.state[BROKEN] = 1
+
+
+def _draw_at(at_part: Any, at_model: Any, at_work: Any) -> Int:
+    """Draw as above, called by its address: so that the compiled sweep need not contain it."""
+    draw_linear_part(at_part[0], at_model[0], at_work[0])
+    return 0
+
+
+_pointer: Any = types.CPointer
+DRAW_LINE = pointer_kernel(
+    __name__, i8(*(_pointer(numba_type(kind)) for kind in (LinearPart, Normal, Work))), _draw_at
+)
+
+
+@kernel(allocates=False, entry=True)
+def store_part(part: LinearPart, room: Longs) -> Int:
+    """Store a linear part for `DRAW_LINE`, its address first; return how long `room` has to be."""
+    return store_members((part,), room)
 
 
 @kernel(allocates=False)
