@@ -76,6 +76,7 @@ GROUPS = {
     "prediction": Group(
         ("kernels.packing", "posterior.kernels.tree_sums", "posterior.kernels.depths"), ("intervals",)
     ),
+    "boosting": Group(("kernels.boosting",)),
     "heavy-tails": Group(("posterior.kernels.student",)),
     "count-quantiles": Group(("posterior.kernels.count_quantiles",)),
     "soft-prediction": Group(("soft.kernels.predict",)),

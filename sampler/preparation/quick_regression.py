@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.data.linear_terms import ridge_fit
+from sampler.kernels.jit import warm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
-    Codes = NDArray[np.int64]
+    Bins = NDArray[np.uint8]
 
+GROUP = "boosting"  # group of compiled kernels, see `sampler.kernels.groups`
 BINS = 32  # of a column
 MOST_COLUMNS = 30  # of the trees: those that explain most alone
 MOST_TERMS = 250  # of a line
@@ -42,6 +44,7 @@ def held_out_residuals(codes: NDArray[np.uint8], z: Floats | None, y: Floats, we
         float64 [n].
 
     """
+    warm(GROUP)
     rows = len(y)
     part = np.empty(rows, np.int64)
     part[np.random.default_rng(0).permutation(rows)] = np.arange(rows) % FOLDS
@@ -100,14 +103,14 @@ def standardised(design: Floats) -> Floats | None:
     return np.asarray(np.divide(centred, scale, out=np.zeros_like(centred), where=scale > 0))
 
 
-def _binned(codes: NDArray[np.uint8], y: Floats, weights: Floats) -> Codes:
+def _binned(codes: NDArray[np.uint8], y: Floats, weights: Floats) -> Bins:
     """Merge codes into at most 32 bins, of the 30 columns that explain most of y by their bins' means."""
     columns = []
     for column in codes:
         _, level = np.unique(column, return_inverse=True)
         count = int(level.max()) + 1
         columns.append(level * min(BINS, count) // count)
-    binned = np.array(columns, np.int64).reshape(len(codes), len(y))
+    binned = np.array(columns, np.uint8).reshape(len(codes), len(y))
     if len(binned) <= MOST_COLUMNS or not weights.any():
         return binned[:MOST_COLUMNS]
     centred = y - np.average(y, weights=weights)
@@ -119,28 +122,14 @@ def _binned(codes: NDArray[np.uint8], y: Floats, weights: Floats) -> Codes:
     return binned[np.sort(np.argsort(explained, kind="stable")[-MOST_COLUMNS:])]
 
 
-def _boost(binned: Codes, y: Floats, weights: Floats) -> Floats:
+def _boost(binned: Bins, y: Floats, weights: Floats) -> Floats:
     """Fit boosted trees by weighted least squares; return their sum at every row, also those of weight 0."""
+    from sampler.kernels.boosting import boost  # noqa: PLC0415  # kernels load late
+
     columns, rows = binned.shape
-    offset = np.arange(columns)[:, None] * BINS
     fit = np.zeros(rows)
-    if columns == 0:
-        return fit
-    for _ in range(TREES):
-        residual = weights * (y - fit)
-        leaf = np.zeros(rows, np.int64)
-        for depth in range(DEPTH):
-            # sums over the rows of every leaf, column and bin
-            place = ((leaf * columns * BINS)[None] + offset + binned).ravel()
-            shape = (1 << depth, columns, BINS)
-            total = np.bincount(place, np.tile(residual, columns), np.prod(shape)).reshape(shape)
-            size = np.bincount(place, np.tile(weights, columns), np.prod(shape)).reshape(shape)
-            total, size = total.cumsum(axis=2), size.cumsum(axis=2)
-            rest, others = total[:, :, -1:] - total, size[:, :, -1:] - size
-            gain = total**2 / (size + SHRINKAGE) + rest**2 / (others + SHRINKAGE)
-            best = gain.reshape(len(gain), -1).argmax(axis=1)
-            column, cut = best // BINS, best % BINS
-            leaf = 2 * leaf + (binned[column[leaf], np.arange(rows)] > cut[leaf])
-        value = np.bincount(leaf, residual, 1 << DEPTH) / (np.bincount(leaf, weights, 1 << DEPTH) + SHRINKAGE)
-        fit += RATE * value[leaf]
+    if columns:
+        sums, leaf = np.empty((columns * BINS << DEPTH, 2)), np.empty(rows, np.int64)
+        split = np.empty(1 << DEPTH, np.int64)
+        boost(binned, y, weights, TREES, DEPTH, BINS, RATE, SHRINKAGE, sums, split, leaf, fit)
     return fit

@@ -6,12 +6,23 @@ from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
 from sampler.data.transform import POWERS, Transform
+from sampler.kernels.jit import warm
 from sampler.posterior import row_diagnostics
 from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.preparation.quick_choice import choose_transform_and_line
-from sampler.preparation.quick_regression import held_out_residuals, standardised
+from sampler.preparation.quick_regression import (
+    BINS,
+    DEPTH,
+    GROUP,
+    RATE,
+    SHRINKAGE,
+    TREES,
+    _boost,
+    held_out_residuals,
+    standardised,
+)
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
 
@@ -209,6 +220,40 @@ def test_a_quick_regression_predicts_rows():
     z = standardised(design)
     both = held_out_residuals(codes, z, y + codes[7] / 10.0, weights)
     assert np.sqrt(np.average(both**2, weights=weights)) < 0.5 * y.std()
+
+
+def boosted(binned, y, weights):
+    """What `_boost` computes, in plain numpy."""
+    columns, rows = binned.shape
+    offset = np.arange(columns)[:, None] * BINS
+    fitted = np.zeros(rows)
+    for _ in range(TREES):
+        residual, leaf = weights * (y - fitted), np.zeros(rows, np.int64)
+        for level in range(DEPTH):
+            place = ((leaf * columns * BINS)[None] + offset + binned).ravel()
+            shape = (1 << level, columns, BINS)
+            total, size = (
+                np.bincount(place, np.tile(values, columns), np.prod(shape)).reshape(shape).cumsum(axis=2)
+                for values in (residual, weights)
+            )
+            rest, others = total[:, :, -1:] - total, size[:, :, -1:] - size
+            gain = total**2 / (size + SHRINKAGE) + rest**2 / (others + SHRINKAGE)
+            column, cut = np.divmod(gain.reshape(len(gain), -1).argmax(axis=1), BINS)
+            leaf = 2 * leaf + (binned[column[leaf], np.arange(rows)] > cut[leaf])
+        value = np.bincount(leaf, residual, 1 << DEPTH) / (np.bincount(leaf, weights, 1 << DEPTH) + SHRINKAGE)
+        fitted += RATE * value[leaf]
+    return fitted
+
+
+@pytest.mark.parametrize(("columns", "rows", "bins"), [(1, 3, 2), (5, 400, 32), (30, 900, 12)])
+def test_boosted_trees_equal_their_plain_twin(columns, rows, bins):
+    """The kernel's sums are added in numpy's order, so every digit is the same."""
+    rng = np.random.default_rng(rows)
+    binned = rng.integers(0, bins, (columns, rows)).astype(np.uint8)
+    weights = np.where(rng.random(rows) < 0.3, 0.0, rng.uniform(0.5, 2, rows))
+    y = rng.normal(size=rows) + binned[:1].sum(axis=0) / 5
+    warm(GROUP)
+    np.testing.assert_array_equal(_boost(binned, y, weights), boosted(binned, y, weights))
 
 
 def test_scale_of_the_outcome_changes_units_alone():
