@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
 
+GROUP = "forest-call"  # group of compiled kernels, see `sampler.kernels.groups`
 _SWEEP = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_void_p] * 4)  # without the GIL
 
 
@@ -48,7 +49,7 @@ class ForestCall:
         return self._places
 
     def _store(self, data: Data, forest: Forest, model: Any, work: Work) -> None:
-        from sampler.bart.kernels.forest_sweep import (  # noqa: PLC0415  # kernels load late
+        from sampler.bart.kernels.steps.forest_call import (  # noqa: PLC0415  # kernels load late
             SWEEP_FOREST,
             store_arguments,
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import class_lines, group_slopes, intercepts, linear_part, row_noise
+from sampler.bart import class_lines, forest_call, group_slopes, intercepts, linear_part, row_noise
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -40,7 +40,7 @@ def groups_of(training: Training) -> tuple[str, ...]:
         linear = (*linear, class_lines.GROUP)
     groups: tuple[str, ...] = ()
     if training.groups is not None:
-        groups = (group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP,)
+        groups = (forest_call.GROUP, group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP)
     latent = ("latent-outcomes",) if len(training.censored) else ()
     return (*hyper, *weights, *latent, *linear, *groups, *row_noise.groups_of(training.settings))
 

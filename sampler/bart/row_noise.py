@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart import noise_forest, student
+from sampler.bart import forest_call, noise_forest, student
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.student import StudentScales
 from sampler.noise import DEGREES, NOISES, SPREAD
@@ -30,7 +30,7 @@ def groups_of(settings: Settings) -> tuple[str, ...]:
     if not noise.weighs_rows:
         return ()
     forest = noise_forest.groups_of(settings) if noise.forest else ("log-linear",)
-    return ("weights", *forest, *((student.GROUP,) if noise.heavy_tails else ()))
+    return (forest_call.GROUP, "weights", *forest, *((student.GROUP,) if noise.heavy_tails else ()))
 
 
 class RowNoise:

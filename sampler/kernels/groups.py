@@ -59,6 +59,7 @@ GROUPS = {
         ("base", "passes"),
         NORMAL,
     ),
+    "forest-call": Group(("bart.kernels.steps.forest_call",), ("base", "passes", "bart"), NORMAL),
     "latent-outcomes": Group(
         (
             "bart.kernels.probit",
@@ -72,10 +73,11 @@ GROUPS = {
         ("base",),
         NORMAL,
     ),
+    "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
+    "tree-sums": Group(("posterior.kernels.tree_sums",)),
     "intervals": Group(("posterior.kernels.mixture", "posterior.kernels.moments")),
-    "prediction": Group(
-        ("kernels.packing", "posterior.kernels.tree_sums", "posterior.kernels.depths"), ("intervals",)
-    ),
+    "draws": Group(("kernels.packing", "posterior.kernels.depths")),
+    "prediction": Group((), ("tree-sums", "intervals", "draws")),
     "boosting": Group(("kernels.boosting",)),
     "heavy-tails": Group(("posterior.kernels.student",)),
     "count-quantiles": Group(("posterior.kernels.count_quantiles",)),
@@ -108,14 +110,18 @@ GROUPS = {
     "filter": Group(("cart.kernels.particle_filter",), ("base", "leaf-blocks", "tree")),
     "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
-    "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",), LOG_LINEAR),
     "log-linear-trees": Group(
-        ("bart.kernels.leaf_models.parts_pass", "bart.kernels.tree_update", "bart.kernels.forest_sweep"),
-        ("base", "passes", "log-linear", "bart"),
+        (
+            "bart.kernels.leaf_models.parts_pass",
+            "bart.kernels.tree_update",
+            "bart.kernels.forest_sweep",
+            "bart.kernels.steps.forest_call",
+        ),
+        ("base", "passes", "log-linear", "bart", "forest-call"),
         LOG_LINEAR,
     ),
     "log-linear-scale": Group(("bart.kernels.steps.leaf_scale",), ("base", "log-linear")),

@@ -225,7 +225,7 @@ def load_ready() -> None:
 
 
 def _groups(needed: Needed | Sequence[Needed] | None) -> list[str]:
-    """List the groups that work needs, each after those that it needs itself."""
+    """List the groups that work needs in the order of `GROUPS`: each after those that it needs itself."""
     from sampler.kernels.groups import GROUPS  # noqa: PLC0415  # kept out of `import sampler`
 
     if needed is None:
@@ -236,10 +236,8 @@ def _groups(needed: Needed | Sequence[Needed] | None) -> list[str]:
         names = [name for each in needed for name in _groups(each)]
     else:
         names = needed.kernel_groups
-    ordered: dict[str, None] = {}
-    for name in names:
-        ordered |= dict.fromkeys([*GROUPS[name].needs, name])
-    return list(ordered)
+    all_needed = {each for name in names for each in (*GROUPS[name].needs, name)}
+    return [name for name in GROUPS if name in all_needed]
 
 
 def _kernels(group: str) -> list[Kernel]:

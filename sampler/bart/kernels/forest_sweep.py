@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.operations import settle, take_out
 from sampler.bart.kernels.state import (
     DONE,
-    KEEP,
     MOST_LEAVES,
     NEEDS_LEAVES,
     NEEDS_PLANE,
@@ -21,13 +18,12 @@ from sampler.bart.kernels.state import (
     Places,
     Schedule,
     Work,
-    sweep_signature,
 )
 from sampler.bart.kernels.tree_tables import slots_of, write_tree
 from sampler.bart.kernels.tree_update import finish_prune
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Longs, Model
-from sampler.kernels.function_pointers import call_step, places_of, store_members
-from sampler.kernels.jit import kernel, pointer_kernel
+from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Model
+from sampler.kernels.function_pointers import call_step
+from sampler.kernels.jit import kernel
 from sampler.kernels.rows import route
 
 
@@ -91,29 +87,6 @@ def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float
     finish_prune(data, forest, work)
     state[PREVIOUS] = -1
     return squares
-
-
-def sweep_forest(at_data: Any, at_forest: Any, at_model: Any, at_work: Any) -> Float:
-    """Update every tree of a forest once; return the residual's weighted sum of squares (`settle`).
-
-    There must be room (`room_for_trees`). Called by its address (`sampler.bart.forest_call`).
-    """
-    data: Data = at_data[0]
-    forest: Forest = at_forest[0]
-    model: Model = at_model[0]
-    work: Work = at_work[0]
-    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
-    update_forest(forest, places_of((data, forest, model, work)))
-    return settle_forest(data, forest, model, work)
-
-
-SWEEP_FOREST = pointer_kernel(__name__, sweep_signature, sweep_forest)
-
-
-@kernel(allocates=False, entry=True)
-def store_arguments(data: Data, forest: Forest, model: Model, work: Work, room: Longs) -> Int:
-    """Store the arguments of `SWEEP_FOREST`, their addresses first; return how long `room` has to be."""
-    return store_members((data, forest, model, work), room)
 
 
 @kernel(allocates=False, entry=True)

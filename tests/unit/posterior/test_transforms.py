@@ -223,7 +223,7 @@ def test_a_quick_regression_predicts_rows():
 
 
 def boosted(binned, y, weights):
-    """What `_boost` computes, in plain numpy."""
+    """Compute what `_boost` does, in plain numpy."""
     columns, rows = binned.shape
     offset = np.arange(columns)[:, None] * BINS
     fitted = np.zeros(rows)

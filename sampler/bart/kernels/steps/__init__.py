@@ -1,1 +1,1 @@
-"""Steps of a sweep beside those of trees."""
+"""Steps of a sweep: what is drawn beside the trees, and a whole forest as one of them."""
