@@ -4,7 +4,7 @@ FROM ${PYTHON} AS build
 WORKDIR /src
 RUN python -m venv /opt/bartserve
 COPY locks/run.txt locks/run.txt
-RUN /opt/bartserve/bin/pip install --no-cache-dir --require-hashes -r locks/run.txt
+RUN /opt/bartserve/bin/pip install --no-cache-dir --require-hashes --no-deps -r locks/run.txt
 COPY . .
 RUN /opt/bartserve/bin/pip install --no-cache-dir --no-deps --no-build-isolation . \
     # Cached kernels are found by the modification times of their sources, which layers round to seconds.

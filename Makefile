@@ -79,7 +79,7 @@ format: $(DEV_READY) ## format the code with ruff
 	$(BIN)/ruff format .
 
 lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and without addresses
-	$(PIP) install --require-hashes -r locks/uv.txt
+	$(PIP) install --require-hashes --no-deps -r locks/uv.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
@@ -116,27 +116,30 @@ $(BIN)/python:
 	@echo "setting up $(VENV) (first run only)"
 	@$(BEAT) $(PYTHON) -m venv $(VENV)
 
+# --no-deps: the locks are complete, and a resolver can prefer a release newer than the pin where
+# one package wants an extra of another ("coverage[toml]"); that the locks are complete is checked below.
 $(RUN_READY): pyproject.toml locks/run.txt | $(BIN)/python
 	@echo "installing the pinned dependencies (first run only; about a minute)"
-	@$(BEAT) $(INSTALL) --require-hashes -r locks/run.txt
+	@$(BEAT) $(INSTALL) --require-hashes --no-deps -r locks/run.txt
 	@$(BEAT) $(INSTALL) --no-deps --no-build-isolation -e .
 	@$(BEAT) $(BIN)/python -c "import app.cli.demo"  # compiles what the commands import
 	@touch $@
 
 $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
 	@echo "installing the pinned dependencies of the tests (first run only)"
-	@$(BEAT) $(INSTALL) --require-hashes -r locks/dev.txt
+	@$(BEAT) $(INSTALL) --require-hashes --no-deps -r locks/dev.txt
 	@$(BEAT) $(INSTALL) --no-deps --no-build-isolation -e .
+	@$(BIN)/python -m pip check
 	@touch $@ $(RUN_READY)
 
 $(BENCH_READY): locks/bench.txt $(RUN_READY)
 	@echo "installing the peers to compare with (first run only)"
-	@$(BEAT) $(INSTALL) --require-hashes -r locks/bench.txt
+	@$(BEAT) $(INSTALL) --require-hashes --no-deps -r locks/bench.txt
 	@touch $@
 
 # Separate: the tools that build pages share no pins with the run-time dependencies.
 $(SITE_READY): locks/site.txt | $(BIN)/python
 	@echo "installing what builds the pages (first run only)"
 	@$(BIN)/python -m venv $(VENV)/site
-	@$(VENV)/site/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes -r locks/site.txt
+	@$(VENV)/site/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/site.txt
 	@touch $@

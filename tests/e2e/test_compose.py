@@ -130,7 +130,7 @@ def test_the_image_is_of_two_stages_and_pinned(stack):
     installs = re.findall(r"pip install (.*)", build)
     assert "AS build" in build
     assert len(installs) == 2
-    assert "--require-hashes -r locks/run.txt" in installs[0]
+    assert "--require-hashes --no-deps -r locks/run.txt" in installs[0]
     assert {"--no-deps", "--no-build-isolation"} <= set(installs[1].split())
     packages = re.findall(r"^[a-z].*", (ROOT / "locks" / "run.txt").read_text(), re.MULTILINE)
     assert packages
@@ -143,6 +143,14 @@ def test_the_image_is_of_two_stages_and_pinned(stack):
     assert run.index("USER") < run.index("bartserve warm")
     page = (ROOT / "docs" / "deploy.md").read_text()
     assert f"imagetools inspect {stack['postgres']['image']}" in page
+
+
+def test_locks_are_installed_as_they_stand():
+    """No install of a lock leaves a version to a resolver: a new release on the registry changes nothing."""
+    lines = [line for name in ("Makefile", "Dockerfile") for line in (ROOT / name).read_text().splitlines()]
+    installs = [line for line in lines if "-r locks/" in line]
+    assert len(installs) == 6
+    assert all("--require-hashes --no-deps -r" in line for line in installs)
 
 
 def test_the_proxy_has_deadlines_for_headers_and_bodies(stack):
