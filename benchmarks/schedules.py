@@ -34,7 +34,7 @@ import real_tables
 
 from sampler import Posterior, fit
 from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, TIMES_DRAWS
-from sampler.posterior.assessment.stop_rules import next_look
+from sampler.posterior.assessment.stop_rules import look_for_part, next_look
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_file import read_parts
 
@@ -151,14 +151,16 @@ def looks(name, limit, trees, seed):
     trees = trees or (MORE_TREES if fewest <= len(y) <= most else None)
     start = time.process_time()
     posterior = fit(X, y, num_trees=trees, seed=seed, progress=False)
-    results, most = [], TIMES_DRAWS * posterior.num_draws
+    results, most, rules = [], TIMES_DRAWS * posterior.num_draws, {"verdict": "approximate"}
     while True:
-        summary, draws = posterior.summary(), posterior.num_draws
+        part = look_for_part(posterior, rules)[0] if results else posterior
+        summary, draws = part.summary(), posterior.num_draws
         seconds = (time.process_time() - start) / 2
         figures = summary.f["rhat_p95"], summary.sigma["rhat"], summary.precision.reproducibility
-        results.append([draws, round(seconds, 1), summary.verdict, *(round(each, 3) for each in figures)])
+        figures = [round(each, 3) for each in figures]
+        results.append([draws, draws - part.num_draws, round(seconds, 1), summary.verdict, *figures])
         # iterations of the burn-in are a third of those of the first fit
-        affordable = draws + int((limit - seconds) / (results[0][1] * 2 / 3 / results[0][0]))
+        affordable = draws + int((limit - seconds) / (results[0][2] * 2 / 3 / results[0][0]))
         following = min(next_look(draws, most), affordable)
         if summary.verdict != "not_converged" or following <= draws:
             return len(y), results
@@ -176,10 +178,10 @@ def stops(names, limit, trees, seed, keep):
                 keep.write_text(json.dumps(kept))
         rows, results = kept[key]
         print(f"{name}, n = {rows:,}")
-        for draws, seconds, verdict, rhat, of_sigma, error in results:
+        for draws, discarded, seconds, verdict, rhat, of_sigma, error in results:
             print(
-                f"  {draws:5} draws  {seconds:5.1f} s  {verdict:13}  R-hat {rhat:.3f}, of sigma "
-                f"{of_sigma:.3f}; another fit would move means by {error:.3f} sd",
+                f"  {draws:5} draws, {discarded:4} discarded  {seconds:5.1f} s  {verdict:13}  "
+                f"R-hat {rhat:.3f}, of sigma {of_sigma:.3f}; another fit would move means by {error:.3f} sd",
                 flush=True,
             )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -34,6 +34,11 @@ class PreparedFit:
     exposure: str | None = None
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
+
+    def with_discarded(self, num_draws: int) -> PreparedFit:
+        """Return the fit with that many draws per chain discarded already."""
+        settings = replace(self.training.settings, discarded=num_draws)
+        return replace(self, training=replace(self.training, settings=settings))
 
     def header(self) -> bytes:
         """Encode the header of the model; equal fits give equal bytes."""

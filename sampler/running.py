@@ -106,7 +106,8 @@ def extend(
             code="unavailable",
         )
     training = problem.training
-    training = replace(training, settings=replace(training.settings, num_draws=total))
+    lengths = {"num_draws": total, "discarded": int(posterior.settings.get("discarded", 0))}
+    training = replace(training, settings=replace(training.settings, **lengths))
 
     def resume(training: Training) -> list[AnyChain]:
         try:

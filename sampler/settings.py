@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
@@ -263,6 +263,8 @@ class Settings:
         f"Entries for dcc-tree: {', '.join(SEARCH)}; those not given have defaults.",
         sparing=True,
     )
+    # Draws per chain between the burn-in and the kept ones (`Posterior.discard`); no setting of a request.
+    discarded: int = field(default=0, kw_only=True)
 
     @classmethod
     def resolve(cls, **arguments: Any) -> Settings:
@@ -322,7 +324,7 @@ class Settings:
         """Number of iterations of one chain, burn-in and sampling, or of a search over topologies."""
         if self.search:
             return int(self.search["iterations"])
-        return self.num_burnin + self.num_draws * self.thin
+        return self.num_burnin + (self.discarded + self.num_draws) * self.thin
 
     @property
     def kernel_groups(self) -> tuple[str, ...]:
@@ -337,16 +339,15 @@ class Settings:
     def of_a_chain(self) -> list[tuple[str, Any]]:
         """Settings that determine a chain's draws: all but the numbers of chains and draws."""
         values = self.to_json() | {"moves": sorted(self.moves.items())}
-        return sorted(
-            (name, value) for name, value in values.items() if name not in ("num_chains", "num_draws")
-        )
+        lengths = ("num_chains", "num_draws", "discarded")
+        return sorted((name, value) for name, value in values.items() if name not in lengths)
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads."""
         return {
             name: value
             for name, value in asdict(self).items()
-            if not SETTINGS[name].sparing or value not in (OMITTED.get(name, SETTINGS[name].default), {})
+            if name not in SPARING or value not in (SPARING[name], {})
         }
 
     @classmethod
@@ -355,7 +356,12 @@ class Settings:
         unknown = sorted(set(values) - {each.name for each in fields(cls)})
         if unknown:
             raise SettingsError(f"unknown setting {unknown[0]!r}", field=unknown[0], code="unknown")
-        return cls.resolve(**OMITTED | dict(values))
+        given = dict(values)
+        discarded = given.pop("discarded", 0)
+        if type(discarded) is not int or discarded < 0:
+            message = f"discarded must be a whole number from 0 up, not {discarded!r}"
+            raise SettingsError(message, field="discarded", code="out_of_range")
+        return replace(cls.resolve(**OMITTED | given), discarded=discarded)
 
 
 def _is_looked_at(name: str, values: Mapping[str, Any]) -> bool:
@@ -366,7 +372,13 @@ def _is_looked_at(name: str, values: Mapping[str, Any]) -> bool:
     return values["family"] in families and normal and values["prior_only"] is not True
 
 
-SETTINGS: dict[str, Setting] = {each.name: each.metadata["setting"] for each in fields(Settings)}
+SETTINGS: dict[str, Setting] = {
+    each.name: each.metadata["setting"] for each in fields(Settings) if "setting" in each.metadata
+}
+SPARING = {
+    "discarded": 0,
+    **{name: OMITTED.get(name, each.default) for name, each in SETTINGS.items() if each.sparing},
+}
 LIMITS = {
     name: (int(setting.limits[0]), int(setting.limits[1]))
     for name, setting in SETTINGS.items()

@@ -51,8 +51,9 @@ class ExtendRequest(BaseModel):
     )
     stop: StopRequest | None = Field(
         None,
-        description="Sample until these rules hold. By default `max_draws`, the most kept draws per chain in "
-        "all, is 16 times those at the first check, or less if the service would refuse that.",
+        description="Sample until these rules hold. By default `max_draws`, the most kept draws per chain "
+        f"in all, is {restarts.TIMES[0]} times those at the first check, or less if the service would refuse "
+        "that.",
     )
 
 

@@ -98,6 +98,11 @@ class StoppedView(View):
 
     by: Literal["rules", "max_seconds", "max_draws"] = Field(description="rules: all given rules were met.")
     draws: int = Field(description="Kept draws per chain.")
+    discarded: int = Field(
+        0,
+        description="Draws per chain that came before these and were discarded: the first third, where the "
+        "rules hold without them only.",
+    )
     held: dict[str, bool] = Field(description="Whether each rule was met, without limits of time and draws.")
     verdict: str
     rhat: float | None = Field(description="The largest R-hat that max_rhat considers.")

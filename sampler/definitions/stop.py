@@ -6,7 +6,7 @@ import math
 
 from sampler.definitions.setting import FormField, Setting
 
-TIMES_DRAWS = 16  # default of stop.max_draws, in multiples of num_draws
+TIMES_DRAWS = 24  # default of stop.max_draws, in multiples of num_draws
 # Chains of more trees agree sooner; with fewer rows they predict worse, and more weren't tried
 # (docs/mixing.md#more-trees).
 MORE_TREES, MORE_TREES_ROWS = 800, (1_200, 10_000)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ from sampler.posterior.display.tabular import (
 )
 from sampler.posterior.explainable_posterior import ExplainablePosterior
 from sampler.posterior.survival_curves import SurvivalCurves, survival_curves
-from sampler.storage.draw_codec import unpack
+from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
@@ -160,6 +160,49 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         method = _method_of(self._header)
         extended: Posterior = method.extend(self, self.origin, num_draws, rows, progress=progress)
         return extended
+
+    def discard(self, num_draws: int) -> Posterior:
+        """Return the posterior without the first draws of each chain, as if its burn-in had been longer.
+
+        Parameters
+        ----------
+        num_draws
+            Number of draws per chain to leave out, less than there are.
+
+        Returns
+        -------
+        Posterior
+            Without a calibration, which is that of other draws; `extend` continues its chains.
+
+        Raises
+        ------
+        SettingsError
+            When `num_draws` is out of range, or the method makes all draws at once.
+
+        """
+        if _method_of(self._header).engine.at_once:
+            method = str(self.settings["method"])
+            raise SettingsError(
+                f"method {method} makes all its draws at once: none comes before others",
+                field="method",
+                code="not_applicable",
+            )
+        if num_draws not in range(self.num_draws):
+            raise SettingsError(
+                f"num_draws must be a whole number from 0 to {self.num_draws - 1}, since one draw has to be "
+                f"left, not {num_draws!r}",
+                field="num_draws",
+                code="out_of_range",
+            )
+        if num_draws == 0:
+            return self
+        discarded = int(self.settings.get("discarded", 0)) + num_draws
+        lengths = {"num_draws": self.num_draws - num_draws, "discarded": discarded}
+        header = replace(self._header, settings=self.settings | lengths, calibration=None)
+        blocks = [[pack(draws[num_draws:])] for draws in self.chains()]
+        posterior = Posterior.from_blocks(header.to_bytes(), blocks, self._statistics)
+        posterior.origin = self.origin
+        return posterior
 
     def model_card(
         self,

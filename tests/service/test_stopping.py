@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -16,8 +17,12 @@ from app.store.tables import Model
 from sampler import Posterior
 from sampler.posterior import rhat_ess, row_diagnostics
 from sampler.posterior.assessment.stop_rules import next_look
+from sampler.running import run
+from sampler.storage.draw_codec import pack
 from sampler.storage.model_header import with_counts
 from tests.support.processes.worker_service import LONG, OWNER, SHORT, children
+from worker.fits.fit_spec import prepare_problem, read_rows, read_spec, split
+from worker.studies import calibration
 
 FIRST = 20
 # Rules that are met after several checks.
@@ -37,7 +42,8 @@ def log(service, model_id):
 
 
 def looks(service, model_id):
-    return [detail["draws"] for kind, detail in log(service, model_id) if kind in {"looked", "stopped"}]
+    details = [detail for kind, detail in log(service, model_id) if kind in {"looked", "stopped"}]
+    return [detail["draws"] + detail["discarded"] for detail in details]
 
 
 def header(service, model_id):
@@ -46,28 +52,50 @@ def header(service, model_id):
 
 
 def check_ended(service, model_id):
-    """Check that the fit ended at the first check with all rules met, like a fit of that length."""
+    """Check that the fit ended at the first check with all rules met, like a fit of that length.
+
+    The rules are met by all draws, or, after the first check, by what is left without the first third.
+    """
     model = service.ended(model_id, 120)
     assert (model.state, model.error, model.stopped["by"]) == ("succeeded", None, "rules")
-    count = model.stopped["draws"]
-    assert {count} == {chain.num_draws for chain in service.chains(model_id)}
-    assert model.settings["num_draws"] == count
+    kept, discarded = model.stopped["draws"], model.stopped["discarded"]
+    made = kept + discarded
+    assert {kept} == {chain.num_draws for chain in service.chains(model_id)}
+    assert model.settings["num_draws"] == kept
+    assert model.settings.get("discarded", 0) == discarded
     checked_at = looks(service, model_id)
-    assert checked_at == [n for n in expected_looks() if n <= count]
+    assert checked_at == [n for n in expected_looks() if n <= made]
     assert len(checked_at) > 1
     assert service.undisturbed_digest(model_id) == service.digest(model_id)
     posterior = posterior_of(service, model_id)
     assert model.settings["num_draws"] == posterior.settings["num_draws"] == posterior.num_draws
-    assert [ess(posterior, n) >= model.settings["stop"]["min_ess"] for n in checked_at] == [
-        n == count for n in checked_at
-    ]
+    assert posterior.settings.get("discarded", 0) == discarded
+
+    whole, least = with_all_draws(service, model_id), model.settings["stop"]["min_ess"]
+    assert whole.num_draws == made
+    by_all = [ess(whole, 0, n) >= least for n in checked_at]
+    by_part = [n > FIRST and ess(whole, n // 3, n) >= least for n in checked_at]
+    assert [a or b for a, b in zip(by_all, by_part, strict=True)] == [n == made for n in checked_at]
+    assert discarded == (0 if by_all[-1] else made // 3)
     return model
 
 
-def ess(posterior, num_draws):
-    """Return the figure that `min_ess` checks, for the first draws of each chain."""
-    of_f = row_diagnostics.agreement(posterior, posterior.reference, num_draws)
-    sigma = posterior.sigma[None, :, :num_draws]
+def with_all_draws(service, model_id):
+    """Fit again what a model consists of, with the draws that were discarded."""
+    with session_scope(service.engine, read_only=True) as session:
+        spec = read_spec(session, model_id)
+        training, _ = split(spec, read_rows(session, spec))
+    made = spec.settings["num_draws"] + spec.settings.pop("discarded", 0)
+    spec.settings["num_draws"] = made
+    return run(prepare_problem(spec, training), progress=False)
+
+
+def ess(posterior, first, last):
+    """Return the figure that `min_ess` checks, for some draws of each chain."""
+    parts = [[pack(chain[first:last])] for chain in posterior.chains()]
+    posterior = Posterior.from_blocks(posterior.header.to_bytes(), parts)
+    of_f = row_diagnostics.agreement(posterior, posterior.reference, last - first)
+    sigma = posterior.sigma[None]
     of_sigma = min(rhat_ess.ess_bulk(sigma)[0], rhat_ess.ess_tail(sigma)[0])
     return min(np.quantile(np.minimum(of_f.ess_bulk, of_f.ess_tail), 0.05), of_sigma)
 
@@ -98,6 +126,35 @@ def test_a_fit_goes_on_until_its_rules_hold(service):
     assert (first.diagnostics, first.holdout) == (again.diagnostics, again.holdout)
     assert first.stopped["ess"] >= 16.0
     assert first.stopped["held"] == {"min_ess": True}
+    assert first.stopped["discarded"] > 0
+
+
+@pytest.mark.slow
+def test_a_fit_without_its_first_draws_is_extended(service):
+    """Chains of which draws were discarded go on where they are, and nothing more is discarded of them."""
+    model_id = service.create_model(**SLOW | {"num_chains": 3}, **stopping_at(min_ess=16.0))
+    service.start_worker()
+    model = service.ended(model_id, 120)
+    kept, discarded = model.stopped["draws"], model.stopped["discarded"]
+    assert discarded > 0
+    before = posterior_of(service, model_id)
+    rules = stopping_at(min_ess=1e6)["stop"] | {"first_look": kept + 10, "max_draws": kept + 30}
+    with session_scope(service.engine) as session:
+        row = restarts.locked(session, OWNER, model_id)
+        longer = with_counts(header(service, model_id), num_draws=kept + 10, num_chains=3)
+        restarts.extend(session, row, 10, longer, rules)
+    extended = service.ended(model_id, 120)
+
+    assert (extended.state, extended.error, extended.stopped["by"]) == ("succeeded", None, "max_draws")
+    assert (extended.settings["num_draws"], extended.settings["discarded"]) == (kept + 30, discarded)
+    assert (extended.stopped["draws"], extended.stopped["discarded"]) == (kept + 30, discarded)
+    assert service.undisturbed_digest(model_id) == service.digest(model_id)
+    after = posterior_of(service, model_id)
+    rows = before.reference
+    assert np.array_equal(before.predict(rows).mean, after.predict(rows, num_draws=kept).mean)
+    iterations = SLOW["num_burnin"] + SLOW["thin"] * (kept + 30 + discarded)
+    chains = service.chains(model_id)
+    assert {(chain.iteration, chain.iterations) for chain in chains} == {(iterations, iterations)}
 
 
 @pytest.mark.slow
@@ -109,6 +166,21 @@ def test_chains_with_rules_share_workers(service):
         service.start_worker(slots=1)
 
     check_ended(service, model_id)
+
+
+@pytest.mark.parametrize("service", ["embedded"], indirect=True)
+def test_folds_burn_in_for_as_long_as_their_model(service):
+    """The fits by which a model is calibrated have its discarded draws as further burn-in."""
+    with session_scope(service.engine, read_only=True) as session:
+        spec = read_spec(session, service.create_model(**SMALL))
+        rows = read_rows(session, spec)
+
+    def scores(**settings):
+        return calibration.run({}, replace(spec, settings=spec.settings | settings), rows, 0, lambda _: None)
+
+    as_model = scores(num_draws=10, discarded=10)
+    assert as_model == scores(num_draws=10, num_burnin=SMALL["num_burnin"] + 10 * SMALL["thin"])
+    assert as_model != scores(num_draws=10)
 
 
 def kill_children(worker):

@@ -17,6 +17,7 @@ import pytest
 
 import sampler
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
+from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from tests.support.friedman import friedman
 
@@ -247,6 +248,40 @@ def test_a_loaded_posterior_is_extended(tmp_path, more):
     loaded = sampler.load(tmp_path / "model")
     extended = loaded.extend(10, X, y, more.get("weights"), progress=False)
     assert extended.to_bytes() == posterior.extend(10, progress=False).to_bytes()
+
+
+@pytest.mark.parametrize("more", [{}, {"family": "probit"}, {"method": "bcart"}], ids=str)
+def test_without_its_first_draws(tmp_path, more):
+    """A posterior without its first draws answers by the others, and its chains go on where they were."""
+    X, _, y = friedman(80, 1)
+    y = y > np.median(y) if "family" in more else y
+    posterior = fit(X, y, **SHORT | more | ({"num_trees": 1} if "method" in more else {}))
+    later = posterior.discard(10)
+    assert (later.num_draws, later.settings["num_draws"], later.settings["discarded"]) == (15, 15, 10)
+    assert "discarded" not in posterior.settings
+    assert np.array_equal(later.sample(X), posterior.sample(X)[:, 10:])
+    assert later.chains() == [chain[10:] for chain in posterior.chains()]
+    assert later.discard(3).to_bytes() == posterior.discard(13).to_bytes()
+    assert posterior.discard(0).to_bytes() == posterior.to_bytes()
+
+    longer = posterior.extend(10, progress=False).discard(10)
+    assert later.extend(10, progress=False).to_bytes() == longer.to_bytes()
+    later.save(tmp_path / "model")
+    loaded = sampler.load(tmp_path / "model")
+    assert loaded.extend(10, X, y, progress=False).to_bytes() == longer.to_bytes()
+    assert read_contents(later.to_bytes()).posterior.settings == later.settings
+
+
+def test_which_draws_cannot_be_discarded():
+    """At least one draw is left, and those of a particle filter have no order."""
+    X, _, y = friedman(60, 1)
+    posterior = fit(X, y, **SHORT)
+    for number in (-1, 25, 2.5, "all"):
+        with pytest.raises(SettingsError, match="from 0 to 24, since one draw has to be left"):
+            posterior.discard(number)
+    particles = fit(X, y, method="smc", num_chains=1, num_draws=50, progress=False)
+    with pytest.raises(SettingsError, match="method smc makes all its draws at once"):
+        particles.discard(5)
 
 
 def test_what_cannot_be_extended(tmp_path):

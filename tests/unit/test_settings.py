@@ -4,6 +4,7 @@ import inspect
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,19 @@ def test_every_setting_is_described():
     resolved = Settings.resolve()
     assert Settings.from_json(resolved.to_json()) == resolved
     assert set(fit_spec._PASSED) == {*SETTINGS, "prior", "columns"}
+
+
+def test_discarded_draws_lengthen_a_chain_and_no_more():
+    """Draws that were discarded count as iterations; the chain is the same as without them."""
+    plain = Settings.resolve(num_draws=20, thin=3, num_burnin=50)
+    longer = replace(plain, discarded=10)
+    assert longer.iterations == plain.iterations + 30
+    assert longer.of_a_chain == plain.of_a_chain
+    assert longer.to_json() == plain.to_json() | {"discarded": 10}
+    assert Settings.from_json(longer.to_json()) == longer
+    for number in (-1, 2.5, True, "ten"):
+        with pytest.raises(SettingsError, match="discarded must be a whole number"):
+            Settings.from_json(plain.to_json() | {"discarded": number})
 
 
 def test_a_keyword_that_is_no_setting():

@@ -54,7 +54,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
     writer = BlockWriter(training.settings.num_trees, last)
-    assert writer.num_draws == chain.num_kept, "the stored draws end where the checkpoint does"
+    assert writer.num_draws == _num_stored(chain), "the stored draws end where the checkpoint does"
     _sample(context, claim, watch, chain, writer, prepared)
 
 
@@ -96,7 +96,7 @@ def _sample(
     looked = time.monotonic()
     pace = _Pace(context.settings.slice_seconds, prepared.problem)
     header: bytes | None = prepared.header
-    progress = Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept)
+    progress = Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))
     directive = watch.beat(progress)
     while True:
         _obey(directive)
@@ -107,7 +107,7 @@ def _sample(
         context.counts.observe(SLICES, time.monotonic() - started)
         blocks = writer.add(chain.take())
         slice_ = Slice(
-            Progress(chain.phase, chain.iteration, chain.iterations, chain.num_kept, rate),
+            Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain), rate),
             chain.checkpoint(),
             chain.statistics(),
             blocks,
@@ -123,6 +123,11 @@ def _sample(
             directive = units.commit_slice(session, claim, slice_, gives_way=look)
         watch.note_progress()
         header = None
+
+
+def _num_stored(chain: AnyChain) -> int:
+    """Return the number of draws so far, without those that were discarded before an extension."""
+    return chain.num_kept - chain.training.settings.discarded
 
 
 class _Pace:

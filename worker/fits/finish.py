@@ -1,7 +1,7 @@
 """A `finish` unit: the verdict on a model's chains, and the scores on its held-out rows."""
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
-from sampler.posterior.assessment.stop_rules import StopCheck, look, next_look
+from sampler.posterior.assessment.stop_rules import StopCheck, look, look_for_part, next_look
 from sampler.settings import OMITTED
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.model_header import with_calibration, with_counts
@@ -22,6 +22,7 @@ from sampler.studies.folds import FOLDS
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
+from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import ModelRows, read_rows, read_spec, scored_rows, split
 from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
@@ -42,18 +43,19 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     rules = model.settings.get("stop") if model.stopped is None else None
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     posterior = Posterior.from_blocks(header, blocks, drawn)
+    seen, stopped, cut = None, None, None
+    short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
+    if rules is not None:
+        posterior, seen = _look(model, posterior, rules, whole=short)
     summary = posterior.summary()
-    seen = None if rules is None else look(posterior, rules)
     watch.check()
-    stopped, cut = None, None
     if seen is not None:
-        short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
         ended_by = stop_rules.what_ends(seen, model.settings, time_up=time_up, cut=short)
         if ended_by is None:
             _go_on(context, claim, model.settings, header, seen)
             return
         stopped = {"by": ended_by, **seen.to_json()}
-        cut = _cut(model, header, posterior) if short else None
+        cut = _cut(model, posterior) if short or posterior.num_draws < model.settings["num_draws"] else None
     _beat(watch)
     scores = _score(context, claim, watch, posterior)
     table = scores.table
@@ -82,6 +84,16 @@ def _chosen(posterior: Posterior, settings: Json) -> Json:
     return {name: posterior.settings.get(name, OMITTED[name]) for name in left}
 
 
+def _look(model: Model, posterior: Posterior, rules: Json, *, whole: bool) -> tuple[Posterior, StopCheck]:
+    """Check the stop rules, for a part of the draws too where a fit has gone on; return what they hold for.
+
+    A model that has a verdict has been served, so that all draws stay which its answers are of.
+    """
+    if whole or model.verdict is not None or posterior.num_draws <= rules["first_look"]:
+        return posterior, look(posterior, rules)
+    return look_for_part(posterior, rules)
+
+
 def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_check: StopCheck) -> None:
     more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = with_counts(header, num_draws=more, num_chains=settings["num_chains"])
@@ -89,15 +101,21 @@ def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_c
         units.go_on(session, claim, more, header, json_safe(stop_check.to_json()))
 
 
-def _cut(model: Model, header: bytes, posterior: Posterior) -> units.Cut:
-    """Reduce the model to its draws: those that every chain with draws has."""
+def _cut(model: Model, posterior: Posterior) -> units.Cut:
+    """Reduce the model to the posterior's draws: the later ones, or those that every chain has."""
     num_chains = model.settings["num_chains"]
-    counts = {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
+    lengths = {"num_draws": posterior.num_draws, "num_chains": posterior.num_chains}
+    discarded, blocks = posterior.settings.get("discarded", 0), None
+    if discarded > model.settings.get("discarded", 0):
+        lengths["discarded"] = discarded
+        num_trees = int(model.settings["num_trees"])
+        blocks = [BlockWriter(num_trees).add(chain) for chain in posterior.chains()]
+    header = replace(posterior.header, settings=posterior.settings | lengths, calibration=None)
     warnings = [*model.warnings]
     if posterior.num_chains < num_chains:
         left = f"{posterior.num_chains} of {num_chains}"
         warnings.append(f"when the time was over, only {left} chains had draws: the model consists of these")
-    return units.Cut(model.settings | counts, with_counts(header, **counts), warnings)
+    return units.Cut(model.settings | lengths, header.to_bytes(), warnings, blocks)
 
 
 @dataclass(frozen=True)

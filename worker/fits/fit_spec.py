@@ -199,7 +199,7 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         name: stored[name] for name in _PASSED if stored.get(name) is not None
     }
     used = {*spec.learnt, spec.target}
-    return prepare(
+    prepared = prepare(
         training.X,
         training.y,
         features=spec.features,
@@ -212,3 +212,4 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         ignored=[name for name in spec.names if name not in used],
         **(arguments | training.censoring),
     )
+    return prepared.with_discarded(stored.get("discarded", 0))

@@ -1,6 +1,7 @@
 """A part of a study "calibration": scores of the rows of one fold by a fit to the others."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from sqlalchemy.orm import Session
@@ -9,7 +10,7 @@ from app.store import models
 from app.store.tables import Json, Study
 from sampler.posterior.assessment.conformal import conformity
 from sampler.running import run as run_fit
-from sampler.settings import SETTINGS
+from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 from sampler.storage.model_header import Header, with_calibration
 from sampler.studies.folds import FOLDS, folds_of
@@ -29,10 +30,17 @@ def run(_request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable
     count = rows.X.num_rows
     held = folds_of(count, FOLDS, spec.settings.get("seed", 0))[number]
     training = rows.take(np.setdiff1d(np.arange(count), held))
-    problem = prepare_problem(spec, training)
+    problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), training)
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
     return {"scores": conformity(posterior, labelled(posterior, rows.take(chosen))).tolist()}
+
+
+def _as_burnin(settings: Json) -> Json:
+    """Return the settings of a fit that burns in for as long as the model did, discarded draws included."""
+    before = int(settings.get("discarded", 0)) * int(settings["thin"])
+    num_burnin = min(int(settings["num_burnin"]) + before, LIMITS["num_burnin"][1])
+    return settings | {"num_burnin": num_burnin, "discarded": 0}
 
 
 def conclude(session: Session, study: Study, statistics: list[Json]) -> None:

@@ -200,7 +200,8 @@ def draws_of(model: Model, chains: Sequence[Unit]) -> int:
 
 def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> FitProgress:
     """Return the progress of a fit by its chains."""
-    each = int(settings["num_burnin"]) + int(settings["num_draws"]) * int(settings["thin"])
+    made = int(settings.get("discarded", 0)) + int(settings["num_draws"])
+    each = int(settings["num_burnin"]) + made * int(settings["thin"])
     done = sum(
         each if c.state == DONE else 0 if c.phase == COMPILING else min(c.iteration, each) for c in chains
     )

@@ -32,7 +32,7 @@ from sampler.settings import LIMITS
 from sampler.storage.model_header import with_counts
 
 MAX_DRAWS = LIMITS["num_draws"][1]
-TIMES = (TIMES_DRAWS, 8, 4, 2)  # defaults of `max_draws`, in multiples of the draws at the first check
+TIMES = (TIMES_DRAWS, 16, 8, 4, 2)  # defaults of `max_draws`, in multiples of the draws at the first check
 
 
 def retry(session: Session, owner: str, model_id: str) -> FittedModel:

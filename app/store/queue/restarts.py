@@ -59,7 +59,8 @@ def extend(session: Session, model: Model, num_draws: int, header: bytes, stop: 
 def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> None:
     """Queue every chain until it has `num_draws` kept draws in total; call this under a lock of all units."""
     settings = model.settings | {"num_draws": num_draws}
-    iterations = int(settings["num_burnin"]) + num_draws * int(settings["thin"])
+    made = int(settings.get("discarded", 0)) + num_draws
+    iterations = int(settings["num_burnin"]) + made * int(settings["thin"])
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
     _queue(session, chains, stalled_attempts=0, iterations=iterations)
     model.settings, model.header = settings, header

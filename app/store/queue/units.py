@@ -74,11 +74,21 @@ class Slice:
 
 @dataclass(frozen=True)
 class Cut:
-    """Settings and header of a fit that was cut short by its time limit, as if planned that short."""
+    """Settings and header of a fit with other draws than those planned.
+
+    Attributes
+    ----------
+    settings, header, warnings
+        Those of a fit that was planned like this.
+    blocks
+        Blocks of every chain, which replace the stored ones; None where these stay.
+
+    """
 
     settings: Json
     header: bytes
     warnings: list[str]
+    blocks: list[list[draws.StoredBlock]] | None = None
 
 
 @dataclass(frozen=True)
@@ -222,7 +232,8 @@ def finish_model(
     stopped
         Why a fit with stop rules ended.
     cut
-        New settings and header of a fit whose time was over; chains without draws are removed.
+        What is left of a fit whose time was over or whose first draws are discarded; chains without draws
+        are removed.
     calibrated
         Header of a fit (or of what was cut of it) with its calibration.
     """
@@ -247,10 +258,18 @@ def finish_model(
         if cut is not None:
             drawless = delete(Unit).where(Unit.model_id == claim.model_id, Unit.kind == CHAIN)
             rows_changed(session, drawless.where(Unit.num_draws == 0))
+            _replace_draws(session, claim.model_id, cut)
         if stopped is not None:
             events.append(session, claim.model_id, "stopped", stopped)
         ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))
         events.append(session, claim.model_id, ended or CANCELLED, {"verdict": verdict})
+
+
+def _replace_draws(session: Session, model_id: str, cut: Cut) -> None:
+    for ordinal, blocks in enumerate(cut.blocks or []):
+        draws.write(session, model_id, ordinal, blocks)
+        chain = update(Unit).where(Unit.model_id == model_id, Unit.kind == CHAIN, Unit.ordinal == ordinal)
+        rows_changed(session, chain.values(num_draws=sum(block.num_draws for block in blocks)))
 
 
 def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked: Json) -> None:

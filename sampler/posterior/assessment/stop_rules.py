@@ -23,9 +23,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class StopCheck:
-    """Stop rules that hold after `draws` draws per chain, by name, with the figures behind them."""
+    """Stop rules that hold with `draws` draws per chain, by name, with the figures behind them.
+
+    `discarded` draws per chain that came before these are left out.
+    """
 
     draws: int
+    discarded: int
     held: dict[str, bool]
     figures: dict[str, Any]
 
@@ -36,7 +40,7 @@ class StopCheck:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return {"draws": self.draws, "held": self.held, **self.figures}
+        return {"draws": self.draws, "discarded": self.discarded, "held": self.held, **self.figures}
 
 
 def next_look(num_draws: int, max_draws: int) -> int:
@@ -71,9 +75,31 @@ def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
     }
     return StopCheck(
         posterior.num_draws,
+        int(posterior.settings.get("discarded", 0)),
         {name: holds for name, holds in held.items() if rules.get(name) is not None},
         {"verdict": summary.verdict, "rhat": rhat, "ess": ess},
     )
+
+
+def look_for_part(posterior: Posterior, rules: Mapping[str, Any]) -> tuple[Posterior, StopCheck]:
+    """Check a posterior, then what is left without the first third of its draws, until the rules hold.
+
+    Chains that come slowly to where they stay agree sooner without the draws of the way there; to leave out
+    as much of a chain as its agreement asks for goes back to Heidelberger and Welch (1983, Simulation run
+    length control in the presence of an initial transient).
+
+    Returns
+    -------
+    Posterior, StopCheck
+        All of the posterior, or the later part if only this meets the rules; and its check.
+
+    """
+    whole = look(posterior, rules)
+    if whole.satisfied or not whole.held:
+        return posterior, whole
+    part = posterior.discard(posterior.num_draws // 3)
+    later = look(part, rules)
+    return (part, later) if later.satisfied else (posterior, whole)
 
 
 def _rank(verdict: Any) -> int:

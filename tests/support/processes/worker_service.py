@@ -169,7 +169,8 @@ class Service:
             for number in range(spec.settings["num_chains"]):
                 chain = Chain.start(problem.training, number)
                 chain.run(chain.iterations)
-                blocks = BlockWriter(spec.settings["num_trees"]).add(chain.take())
+                kept = chain.take()[spec.settings.get("discarded", 0) :]
+                blocks = BlockWriter(spec.settings["num_trees"]).add(kept)
                 stored.append([block.data for block in blocks])
             UNDISTURBED[known] = _digest(stored)
         return UNDISTURBED[known]

@@ -4,12 +4,13 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from sampler import DataError
+from sampler import DataError, fit
 from sampler.posterior import rhat_ess
 from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.assessment.scoring import pinball_loss
-from sampler.posterior.assessment.stop_rules import look, next_look
+from sampler.posterior.assessment.stop_rules import look, look_for_part, next_look
 from sampler.posterior.report import evenly_spaced
+from tests.support.friedman import friedman
 from tests.support.models.random_posteriors import make_posterior
 
 
@@ -55,6 +56,23 @@ def test_stop_rules_hold_by_the_posteriors_own_figures():
     assert not look(posterior, {"min_ess": np.nextafter(ess, np.inf)}).satisfied
     assert not look(posterior, {}).satisfied
     assert [next_look(20, 50), next_look(45, 50), next_look(1, 9)] == [30, 50, 2]
+
+
+def test_stop_rules_hold_for_the_later_draws_where_they_do_not_for_all():
+    """Without burn-in the first draws are of the way there: the others alone may meet a rule, or neither."""
+    X, _, y = friedman(80, 1)
+    of_chains = {"num_trees": 20, "num_chains": 2, "num_burnin": 0, "num_draws": 90, "thin": 1}
+    posterior = fit(X, y, **of_chains, progress=False)
+    later = posterior.discard(30)
+    of_all, of_later = (look(each, {"min_ess": 1.0}).figures["ess"] for each in (posterior, later))
+    assert of_all < of_later
+    for least, kept in ((of_all, posterior), (of_later, later), (of_later + 1e-9, posterior)):
+        part, check = look_for_part(posterior, {"min_ess": least})
+        assert part.to_bytes() == kept.to_bytes()
+        assert (check.draws, check.discarded) == (kept.num_draws, 90 - kept.num_draws)
+        assert check == look(kept, {"min_ess": least})
+        assert check.satisfied == (least <= of_later)
+    assert look_for_part(posterior, {})[0] is posterior
 
 
 def test_scores_of_numbers_are_those_of_the_predictive_law():

@@ -224,7 +224,7 @@ def test_a_model_is_extended_until_its_rules_hold(client, settings, model_id):
     path, body = f"/models/{model_id}/extend", {"stop": {"max_rhat": 1.15}}
     estimate = client.post(f"{path}/estimate", json=body).json()
     assert state(client, model_id) == "succeeded"
-    assert (estimate["num_draws"], estimate["stop"]["max_draws"]) == (20, 16 * 60)
+    assert (estimate["num_draws"], estimate["stop"]["max_draws"]) == (20, 24 * 60)
     assert 0 < estimate["seconds"] <= estimate["most_seconds"]
     queued = client.post(path, json=body).json()
     assert queued["settings"]["stop"] == estimate["stop"]
