@@ -124,7 +124,7 @@ def make_work(
         marks=state.RowMarks(mask=np.zeros(width, np.uint8), member=np.zeros(width, np.uint8)),
         codes=state.CodeSums(
             values=np.zeros(2048, np.int64),
-            bins=np.zeros((2, 512), np.int64),
+            bins=np.zeros((2, 1024), np.int64),
             sums=np.zeros((2, 256), np.int64),
             counts=np.zeros((2, 256), np.int64),
             rows=np.zeros((2, 256), np.int64),

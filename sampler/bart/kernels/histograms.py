@@ -14,6 +14,7 @@ from sampler.kernels.jit import kernel
 COUNT_SHIFT = 40  # a bin holds a count above and a sum below this bit
 SIZE_SHIFT = 37  # of weights, which sum to less (`Training.weight_unit`): the rows of a bin, above it
 HISTOGRAM_BLOCK = 2048  # rows: a sum of |partial residual| < 2^27 stays inside 40 bits
+COPIES = 4  # of a column's bins, for rows in turn: neighbours of one code needn't wait for each other
 
 
 @kernel(inline=True, allocates=False)
@@ -35,8 +36,15 @@ def partial_residuals(pair: LeafPair, residual: Ints, values: Longs) -> None:
 
 @kernel(allocates=False)
 def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, second_bins: Longs) -> None:
-    """Add packed values to the bins of two columns' codes."""
-    for i in range(len(first)):
+    """Add packed values to the bins of two columns' codes, in `COPIES` of them."""
+    whole = len(first) // COPIES
+    for k in range(whole):
+        for copy in range(COPIES):
+            i = COPIES * k + copy
+            value = values[i]
+            first_bins[256 * copy + first[i]] += value
+            second_bins[256 * copy + second[i]] += value
+    for i in range(COPIES * whole, len(first)):
         value = values[i]
         first_bins[first[i]] += value
         second_bins[second[i]] += value
@@ -44,13 +52,16 @@ def scatter_pair(first: Bytes, second: Bytes, values: Longs, first_bins: Longs, 
 
 @kernel(inline=True, allocates=False)
 def unpack_bin(bins: Longs, code: Int, more: Bool, sums: Longs, counts: Longs) -> None:
-    """Move a bin's sum (low 40 bits, signed) and count (the rest) out of it, adding if `more`."""
+    """Move a bin's sum (low 40 bits, signed) and count (the rest) out of its copies, adding if `more`."""
+    packed = np.int64(0)
+    for copy in range(COPIES):
+        packed += bins[256 * copy + code]
+        bins[256 * copy + code] = 0
     low = 64 - COUNT_SHIFT
-    total = (bins[code] << low) >> low
-    count = (bins[code] - total) >> COUNT_SHIFT
+    total = (packed << low) >> low
+    count = (packed - total) >> COUNT_SHIFT
     sums[code] = total + (sums[code] if more else 0)
     counts[code] = count + (counts[code] if more else 0)
-    bins[code] = 0
 
 
 @kernel(inline=True, allocates=False)

@@ -163,7 +163,7 @@ class CodeSums(NamedTuple):
     """Sums over rows by code of two columns, and what the exact rule draw makes of them."""
 
     values: Longs  # [2048], a block of rows: partial residuals packed with counts, or two values of each row
-    bins: Longs2  # [2, 512], sums of these by code under way; 0 between calls
+    bins: Longs2  # [2, 1024], sums of these by code under way, in copies; 0 between calls
     sums: Longs2  # [2, 256]
     counts: Longs2  # [2, 256], rows, or their weights
     rows: Longs2  # [2, 256], rows where counts are weights

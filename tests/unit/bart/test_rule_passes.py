@@ -33,7 +33,7 @@ def test_histograms(rng, n, weighted):
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32)
     sums, counts, present = (np.full((2, 256), 99, np.int64) for _ in range(3))
-    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
+    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 1024), np.int64)
     terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
     into = CodeSums(values, bins, sums, counts, present, terms, terms, info)
     pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50), np.int32(70))
@@ -64,7 +64,7 @@ def test_parts_by_code(rng, n, weighted):
     columns = [codes_of(rng, n), codes_of(rng, n, highest=5)]
     weights = rng.integers(0, 2**23, n).astype(np.int32) if weighted else np.zeros(0, np.int32)
     sums, counts, present = (np.full((2, 256), 99, np.int64) for _ in range(3))
-    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 512), np.int64)
+    values, bins = np.full(2048, 5, np.int64), np.zeros((2, 1024), np.int64)
     terms, info = np.zeros((2, 512)), np.zeros((2, 9), np.int64)
     into = CodeSums(values, bins, sums, counts, present, terms, terms, info)
     pair = LeafPair(padded(slots, 255), np.uint8(1), np.uint8(3), np.int32(-50_000), np.int32(70_000))
