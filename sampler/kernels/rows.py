@@ -55,18 +55,27 @@ def splittable(
 ) -> Bool:
     """Whether the part of a leaf that a rule sends left (or right) holds two rows that differ in some column.
 
-    `cut` and `side` as `shifted` gives them. Stops at the first pair, nearly always the first two rows.
+    `cut` and `side` as `shifted` gives them. Stops at the first pair, nearly always the first two rows; rows
+    of other parts are passed over 64 at a time.
     """
     first = -1
-    for i in range(num_rows):
-        if slots[i] != leaf or (np.uint8(column[i] + side) <= cut) != left:
+    for start in range(0, num_rows, 64):
+        stop = min(start + 64, num_rows)
+        any_inside = np.uint8(0)
+        for i in range(start, stop):
+            inside = (slots[i] == leaf) & ((np.uint8(column[i] + side) <= cut) == left)
+            any_inside = np.uint8(any_inside | np.uint8(inside))
+        if any_inside == 0:
             continue
-        if first < 0:
-            first = i
-            continue
-        for j in range(len(codes)):
-            if codes[j, i] != codes[j, first]:
-                return True
+        for i in range(start, stop):
+            if slots[i] != leaf or (np.uint8(column[i] + side) <= cut) != left:
+                continue
+            if first < 0:
+                first = i
+                continue
+            for j in range(len(codes)):
+                if codes[j, i] != codes[j, first]:
+                    return True
     return False
 
 
