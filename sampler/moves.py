@@ -19,7 +19,7 @@ CGM = {"grow": 0.25, "prune": 0.25, "change": 0.40, "swap": 0.10}
 GROW_PRUNE = {"grow": 0.5, "prune": 0.5}
 WU = {"grow": 0.22, "prune": 0.22, "change": 0.36, "swap": 0.10, "restructure": 0.10}
 MOVE_SETS: MoveSets = {  # named sets of method bart
-    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.1},
+    "default": {"grow": 0.5, "prune": 0.5, "rule": 0.07},
     "growprune": GROW_PRUNE,
     "cgm": CGM,
     "growprunechange": {"grow": 0.28, "prune": 0.28, "change_nog": 0.44},

@@ -11,6 +11,7 @@ from sampler.bart.kernels.leaf_models.operations import (
     draw_leaf,
     move_and_sum,
     partial_sum,
+    redraw_leaf,
     split_gain,
     units,
     widen,
@@ -254,12 +255,19 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -
 
 
 @kernel(inline=True, allocates=False)
-def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
-    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass."""
+def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int, changed: Bool) -> None:
+    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass.
+
+    Those of a tree that has not changed are over-relaxed.
+    """
     leaf, state, delta = forest.leaf[tree], work.pending.state, work.pending.delta
     num_leaves = np.int64(forest.num_leaves[tree])
     for k in range(num_leaves):
-        value = np.rint(draw_leaf(model, work.leaves.size[k], work.leaves.total[k], work.random))
+        size, total = work.leaves.size[k], work.leaves.total[k]
+        if changed:
+            value = np.rint(draw_leaf(model, size, total, work.random))
+        else:
+            value = np.rint(redraw_leaf(model, size, total, leaf[k, VALUE], work.random))
         if abs(value) > GRID_LIMIT:
             state[BROKEN] = 1
             value = 0.0
@@ -318,16 +326,20 @@ def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Pl
             at = nth_bottom(forest.node[tree], num_leaves, below(work.random, bottoms))
     pass_rows(data, forest, model, work, tree, slot)
     load_leaves(forest, model, work, tree)
+    changed = False
     if slot >= 0:
-        counters[move, 1] += decide_grow(data, forest, model, work, tree, slot)
+        changed = decide_grow(data, forest, model, work, tree, slot)
     elif at >= 0:
-        counters[move, 1] += decide_prune(forest, model, work, tree, at)
+        changed = decide_prune(forest, model, work, tree, at)
     elif move > PRUNE:
-        counters[move, 1] += call_move(forest, places, tree, move)
+        changed = call_move(forest, places, tree, move)
+    counters[move, 1] += changed
     if moves[RULE] > 0.0 and (moves[RULE] >= 1.0 or uniform(work.random) < moves[RULE]):
         counters[RULE, 0] += 1
-        counters[RULE, 1] += call_move(forest, places, tree, RULE)
-    draw_leaves(forest, model, work, tree)
+        drawn = call_move(forest, places, tree, RULE)
+        counters[RULE, 1] += drawn
+        changed = changed or drawn
+    draw_leaves(forest, model, work, tree, changed)
 
 
 def update_trees(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, _tree: Int) -> Int:

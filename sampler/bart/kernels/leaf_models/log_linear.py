@@ -6,7 +6,6 @@ a leaf is Gamma(shape + r, rate + s) again. Values are kept as logarithms, in wh
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -40,7 +39,6 @@ from sampler.kernels.arrays import (
     Words,
 )
 from sampler.kernels.function_pointers import call_pass
-from sampler.kernels.random import gamma
 
 # places in LogLinear.leaf_law: of the Gamma; the log evidence of no rows at all; r of a row of weight 1
 SHAPE, RATE, EMPTY, COUNT = 0, 1, 2, 3
@@ -90,8 +88,12 @@ def split_gain(
 
 def draw_leaf(model: LogLinear, size: Float, total: Float, random: Words) -> Float:
     """Draw the logarithm of a leaf value from its conditional, in steps, not yet rounded."""
-    value = gamma(random, model.leaf_law[SHAPE] + size) / (model.leaf_law[RATE] + max(total, 0.0))
-    return max(-passes.MOST_STEPS, min(passes.MOST_STEPS, math.log(value) / passes.STEP))
+    return passes.draw_log_value(model.leaf_law, size, total, random)
+
+
+def redraw_leaf(model: LogLinear, size: Float, total: Float, _old: Int32, random: Words) -> Float:
+    """Draw from the conditional, whatever the present value."""
+    return passes.draw_log_value(model.leaf_law, size, total, random)
 
 
 def pair_terms(model: LogLinear, total: Float, size: Float, terms: Floats, factors: Floats) -> None:

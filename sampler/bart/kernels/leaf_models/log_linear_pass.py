@@ -11,10 +11,11 @@ import math
 import numpy as np
 
 from sampler.bart.kernels.state import LeafPair, Slots, Trial
-from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs, Model
+from sampler.kernels.arrays import Bool, Byte, Bytes, Float, Floats, Int, Ints, Longs, Model, Words
 from sampler.kernels.exponential import FARTHEST, WHOLE, WHOLE_BITS, exponential_within
 from sampler.kernels.jit import kernel
 from sampler.kernels.logarithm import logarithm
+from sampler.kernels.random import gamma
 
 STEP = 2.0**-20  # of logarithms of leaf values
 MOST_STEPS = 2.0**25  # |log of a leaf value| is at most 32
@@ -66,6 +67,13 @@ def tabulate_log_gamma(shape: Float, table: Floats) -> None:
     """Set the table of log Gamma(shape + k / 2)."""
     for k in range(len(table)):
         table[k] = log_gamma(shape + 0.5 * float(k))
+
+
+@kernel(inline=True, allocates=False)
+def draw_log_value(leaf_law: Floats, size: Float, total: Float, random: Words) -> Float:
+    """Draw the logarithm of a leaf value, Gamma(shape + r, rate + s), in steps, not yet rounded."""
+    value = gamma(random, leaf_law[0] + size) / (leaf_law[1] + max(total, 0.0))
+    return max(-MOST_STEPS, min(MOST_STEPS, math.log(value) / STEP))
 
 
 @kernel(inline=True, allocates=False)

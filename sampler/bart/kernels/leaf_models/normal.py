@@ -94,6 +94,18 @@ def draw_leaf(model: Normal, size: Float, total: Float, random: Words) -> Float:
     return (tau2 * total + math.sqrt(sigma2 * tau2 * spread) * normal(random)) / spread
 
 
+def redraw_leaf(model: Normal, size: Float, total: Float, old: Int32, random: Words) -> Float:
+    """Draw from the same conditional given the present value (docs/maths.md#over-relaxation).
+
+    The value is reflected at the mean, by the share r of the prior's variance that the data take away.
+    """
+    sigma2, tau2 = model.noise[SIGMA2], model.variance[0]
+    spread = sigma2 + size * tau2
+    mean, left = tau2 * total / spread, sigma2 / spread  # left: 1 - r
+    spared = left * left * (2.0 - left)  # (1 - r) (1 - r^2)
+    return mean - (1.0 - left) * (float(old) - mean) + math.sqrt(tau2 * spared) * normal(random)
+
+
 def pair_terms(model: Normal, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
     """Evidence of many rules, e^(l(left) + l(right)) = factors e^terms, in place of left sizes and totals."""
     sigma2, tau2 = model.noise[SIGMA2], model.variance[0]

@@ -73,6 +73,12 @@ def draw_leaf(model: Any, size: Float, total: Float, random: Words) -> Float:
 
 
 @by_leaf_model
+def redraw_leaf(model: Any, size: Float, total: Float, old: Int32, random: Words) -> Float:
+    """Draw a leaf value by a kernel that leaves its conditional invariant; `old` is the present value."""
+    raise NotImplementedError
+
+
+@by_leaf_model
 def pair_terms(model: Any, total: Float, size: Float, terms: Floats, factors: Floats) -> None:
     """Evidence of many rules of a node of `total` and `size`, from the left children's totals and sizes.
 

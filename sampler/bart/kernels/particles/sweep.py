@@ -76,14 +76,15 @@ def update_by_particles(
             return NEEDS_NODES
         state[PHASE] = BECOMING
     chosen = state[CHOSEN]
-    if not conditional or chosen > 0:
+    changed = not conditional or chosen > 0
+    if changed:
         need = room_for_tree(forest, tree, (swarm.fill[chosen, MADE] + 1) // 2)
         if need != DONE:
             return need
         become(data, forest, model, work, swarm, tree, chosen)
     counters[PG, 0] += 1
-    counters[PG, 1] += not conditional or chosen > 0
-    draw_leaves(forest, model, work, tree)
+    counters[PG, 1] += changed
+    draw_leaves(forest, model, work, tree, changed)
     state[PHASE] = NEXT_TREE
     return DONE
 
