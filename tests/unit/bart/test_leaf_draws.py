@@ -46,7 +46,7 @@ def test_over_relaxed_values(size, total):
 
 
 def test_without_data_values_are_drawn_afresh():
-    """Where no row counts the present value is forgotten."""
+    """The present value is forgotten where no row counts."""
     random = np.random.SeedSequence(6).generate_state(4, np.uint64)
     values = [
         normal.redraw_leaf(model(), 0.0, 0.0, np.int32(old), random.copy()) for old in (-(10**6), 0, 10**6)
