@@ -104,8 +104,8 @@ def test_an_api_killed_as_it_accepts(database, when):
     settings = Settings(database_url=database.url)
 
     def upload():
-        with serving(settings) as address:
-            post_csv(plain_http.Client(base_url=address, timeout=60), table()).raise_for_status()
+        with serving(settings) as address, plain_http.Client(base_url=address, timeout=60) as client:
+            post_csv(client, table()).raise_for_status()
 
     assert in_a_child(upload) == 0
     with session_scope(database.engine, read_only=True) as session:
