@@ -30,6 +30,8 @@ RULES = {"min_ess": 10.0, "verdict": None, "max_rhat": None, "max_seconds": None
 SMALL = SHORT | {"num_draws": FIRST}
 # A fit with about a second of work between two checks, long enough to interrupt.
 SLOW = LONG | {"num_draws": FIRST, "num_burnin": 100, "thin": 10, "seed": 8}
+# Chains that are still on their way at the first draws.
+DRIFTING = SLOW | {"num_chains": 3, "num_burnin": 10}
 
 
 def stopping_at(**rules):
@@ -115,8 +117,7 @@ def posterior_of(service, model_id):
 @pytest.mark.slow
 def test_a_fit_goes_on_until_its_rules_hold(service):
     """Three chains on one slot are checked at 20, 30, 45, ... draws, and none waits holding the slot."""
-    settings = SLOW | {"num_chains": 3}
-    models = [service.create_model(**settings, **stopping_at(min_ess=16.0)) for _ in range(2)]
+    models = [service.create_model(**DRIFTING, **stopping_at(min_ess=16.0)) for _ in range(2)]
     service.start_worker(slots=1)
     first, again = (check_ended(service, model_id) for model_id in models)
 
@@ -132,7 +133,7 @@ def test_a_fit_goes_on_until_its_rules_hold(service):
 @pytest.mark.slow
 def test_a_fit_without_its_first_draws_is_extended(service):
     """Chains of which draws were discarded go on where they are, and nothing more is discarded of them."""
-    model_id = service.create_model(**SLOW | {"num_chains": 3}, **stopping_at(min_ess=16.0))
+    model_id = service.create_model(**DRIFTING, **stopping_at(min_ess=16.0))
     service.start_worker()
     model = service.ended(model_id, 120)
     kept, discarded = model.stopped["draws"], model.stopped["discarded"]
@@ -152,7 +153,7 @@ def test_a_fit_without_its_first_draws_is_extended(service):
     after = posterior_of(service, model_id)
     rows = before.reference
     assert np.array_equal(before.predict(rows).mean, after.predict(rows, num_draws=kept).mean)
-    iterations = SLOW["num_burnin"] + SLOW["thin"] * (kept + 30 + discarded)
+    iterations = DRIFTING["num_burnin"] + DRIFTING["thin"] * (kept + 30 + discarded)
     chains = service.chains(model_id)
     assert {(chain.iteration, chain.iterations) for chain in chains} == {(iterations, iterations)}
 
