@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 WEIGHT_BITS = 36  # for a weight times the number of rows; a residual takes up to 26 of 62
 LEAST_UNITS = 4  # smallest weight in units; rounding changes it by at most an eighth
 EXAMPLES = 8
+HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, of bits without a pattern (Knuth's golden ratio)
 LANES = 64  # rows are padded to whole vector registers
 
 
@@ -189,6 +190,15 @@ class Training:
         for column, place in zip(self.padded_codes, rows, strict=True):
             find_examples(column, len(self.y), place)
         return rows
+
+    @cached_property
+    def most_equal(self) -> int:
+        """Number of rows that no set of rows with equal codes exceeds: the largest of those of equal hash."""
+        hashes = np.zeros(self.codes.shape[1], np.uint64)
+        for column in self.codes:
+            hashes = (hashes ^ column) * HASH_FACTOR
+            hashes ^= hashes >> np.uint64(32)
+        return int(np.unique(hashes, return_counts=True)[1].max(initial=0))
 
     @cached_property
     def weight_unit(self) -> float:

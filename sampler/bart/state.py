@@ -45,7 +45,9 @@ def make_data(training: Training) -> Data:
     low = np.array([column.min(initial=255) for column in present], np.int64)
     high = np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64)
     missing = np.array([len(column) < codes.shape[1] for column in present], np.uint8)
-    return Data(training.padded_codes, low, high, missing, codes.shape[1], training.examples)
+    return Data(
+        training.padded_codes, low, high, missing, codes.shape[1], training.examples, training.most_equal
+    )
 
 
 def can_split(data: Data) -> bool:

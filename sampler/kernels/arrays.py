@@ -99,3 +99,4 @@ class Data(NamedTuple):
     missing: Bytes
     num_rows: Int
     examples: Ints3  # [p, 256, 8], some rows of each code
+    most_equal: Int  # no more rows than this are equal: of more rows, two differ

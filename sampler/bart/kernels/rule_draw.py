@@ -75,15 +75,15 @@ def look_at_groups(
         return
     codes, values, rows, examples = data.codes, data.codes[column], data.num_rows, data.examples[column]
     if counts[low] > 1:
-        info[LOW_SPLITS] = group_splittable(
+        info[LOW_SPLITS] = counts[low] > data.most_equal or group_splittable(
             codes, slots, left, right, values, np.uint8(low), rows, examples[low]
         )
     if high > low and counts[high] > 1:
-        info[HIGH_SPLITS] = group_splittable(
+        info[HIGH_SPLITS] = counts[high] > data.most_equal or group_splittable(
             codes, slots, left, right, values, np.uint8(high), rows, examples[high]
         )
     if counts[MISSING] > 1:
-        info[MISSING_SPLITS] = group_splittable(
+        info[MISSING_SPLITS] = counts[MISSING] > data.most_equal or group_splittable(
             codes, slots, left, right, values, np.uint8(MISSING), rows, examples[MISSING]
         )
 

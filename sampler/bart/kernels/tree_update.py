@@ -164,6 +164,12 @@ def load_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
 
 
 @kernel(inline=True, allocates=False)
+def must_differ(data: Data, model: Model, count: Int) -> Bool:
+    """Whether a part has so many rows that two differ; never of rows with weights, which `count` adds up."""
+    return len(model.weights) == 0 and count > data.most_equal
+
+
+@kernel(inline=True, allocates=False)
 def decide_grow(
     data: Data,
     forest: Forest,
@@ -200,8 +206,12 @@ def decide_grow(
     slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.marks.mask
     column = data.codes[work.proposal.rule[0]]
     cut, side = shifted(work.proposal.rule[1], work.proposal.rule[2])
-    left = splittable(data.codes, slots, number, data.num_rows, column, cut, side, True)
-    right = splittable(data.codes, slots, number, data.num_rows, column, cut, side, False)
+    left = must_differ(data, model, left_count) or splittable(
+        data.codes, slots, number, data.num_rows, column, cut, side, True
+    )
+    right = must_differ(data, model, forest.count[tree, slot] - left_count) or splittable(
+        data.codes, slots, number, data.num_rows, column, cut, side, False
+    )
     if threshold >= ratio + (np.int64(left) + np.int64(right)) * log_stay(forest.prior, depth + 1):
         return False
     grow_leaf(node, leaf, num_leaves, slot, work.proposal.rule, left, right)

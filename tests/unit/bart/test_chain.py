@@ -136,6 +136,18 @@ def test_more_leaves_than_a_byte_numbers():
     assert again.checkpoint() == chain.checkpoint()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_counting_rows_is_looking_at_them(kind):
+    """More rows than are ever equal differ, so that draws are those of chains that look at the rows."""
+    data, looking = (training(num_rows=400, **KINDS[kind]) for _ in range(2))
+    largest = np.unique(data.codes.T, axis=0, return_counts=True)[1].max()
+    assert 1 < data.most_equal == largest < 40
+    looking.__dict__["most_equal"] = 400
+    chains = [Chain.start(each, 0) for each in (data, looking)]
+    assert [chain.run(10**6) for chain in chains] == [data.settings.iterations] * 2
+    assert chains[0].checkpoint() == chains[1].checkpoint()
+
+
 def test_seed_and_chain_decide_the_bytes():
     """Equal seed and chain number give equal draws, however many chains; others differ."""
 

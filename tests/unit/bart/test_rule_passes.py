@@ -237,6 +237,7 @@ def test_constant_columns(rng, share):
         expected = [j for j in range(6) if len(np.unique(codes[j, inside])) <= 1]
         data = arrays.Data(
             codes, *(np.zeros(6, np.int64),) * 2, np.zeros(6, np.uint8), n, np.zeros((6, 256, 8), np.int32),
+            n,
         )  # fmt: skip
         columns = np.zeros(6, np.int32)
         constants = below_split.list_constant(data, padded(member, 255), np.uint8(0), columns)
