@@ -64,7 +64,10 @@ def twin(residual, previous, current, delta, column, leaf, cut, side, now, weigh
 
 
 def test_fused_pass(rng):
-    """Residual and sums equal the twin's for each pair of leaf counts, any row block and padding."""
+    """Residual and sums equal the twin's for each pair of leaf counts, any row block and padding.
+
+    With an odd number of rows the pass has no trial.
+    """
     for n, before, now in product(ROWS, range(1, 9), range(1, 9)):
         with naming_the_case(n, before, now):
             check_fused_pass(rng, n, before, now)
@@ -76,7 +79,7 @@ def slots_of(slots, leaves):
 
 
 def check_fused_pass(rng, n, before, now):
-    c = case(rng, n, before, now)
+    c = without_trial(case(rng, n, before, now))
     addresses = np.array([address(residual_pass.FUSED)], np.int64)
     for block in (64, 8192):
         residual, sums = padded(c["residual"], 0), np.zeros(32, np.int64)

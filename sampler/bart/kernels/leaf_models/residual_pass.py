@@ -2,8 +2,9 @@
 
 A partial residual's sum in a leaf is the residual's sum plus count x old leaf value, so nothing is added
 back. Up to 8 leaves the leaf is found by a chain of selects, which vectorises where an indexed scatter does
-not; one kernel is compiled for each pair of leaf-count buckets of the previous and the current tree. Sums
-are of int32 in blocks of rows, flushed to int64: exact, whatever the block and the vector width.
+not; one kernel is compiled for each pair of leaf-count buckets of the previous and the current tree, with a
+trial and without. Sums are of int32 in blocks of rows, flushed to int64: exact, whatever the block and the
+vector width.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from sampler.bart.kernels.leaf_models.weighted_pass import BEFORE, BEFORE_BUCKET
 from sampler.bart.kernels.state import MOST_LEAVES, TRIAL, Slots, Trial
 from sampler.kernels.arrays import (
     NO_LEAF,
+    Bool,
     Byte,
     Bytes,
     Int,
@@ -66,7 +68,7 @@ class FusedPass(NamedTuple):
 
 
 @kernel(inline=True, allocates=False)
-def fuse(of: FusedPass, before: Int, now: Int) -> None:
+def fuse(of: FusedPass, before: Int, now: Int, trial: Bool) -> None:
     """Run the pass for at most `before` leaves in the previous tree and `now` in the current one."""
     residual, previous, current, column, sums = of.residual, of.previous, of.current, of.column, of.sums
     leaf, cut, side, last = of.leaf, of.cut, of.side, now - 1
@@ -85,9 +87,10 @@ def fuse(of: FusedPass, before: Int, now: Int) -> None:
             residual[i] = r
             s = current[i]
             by_leaf = add_at(by_leaf, s, r, now)
-            inside = (s == leaf) & (np.uint8(column[i] + side) <= cut)
-            a_left = np.int32(a_left + (r if inside else zero))
-            a_count = np.int32(a_count + (one if inside else zero))
+            if trial:
+                inside = (s == leaf) & (np.uint8(column[i] + side) <= cut)
+                a_left = np.int32(a_left + (r if inside else zero))
+                a_count = np.int32(a_count + (one if inside else zero))
         add_to(sums, TRIAL, by_leaf)
         left, count = left + a_left, count + a_count
     sums[0], sums[1] = left, count
@@ -97,18 +100,29 @@ def fuse(of: FusedPass, before: Int, now: Int) -> None:
 
 
 @kernel(inline=True, allocates=False)
-def fuse_by_leaves_now(of: FusedPass, before: Int, now: Int) -> None:
+def fuse_by_leaves_now(of: FusedPass, before: Int, now: Int, trial: Bool) -> None:
     """Run the pass for a constant that the current tree's leaves don't exceed."""
     if now <= 2:
-        fuse(of, before, 2)
+        fuse(of, before, 2, trial)
     elif now == 3:
-        fuse(of, before, 3)
+        fuse(of, before, 3, trial)
     elif now == 4:
-        fuse(of, before, 4)
-    elif now <= 6:
-        fuse(of, before, 6)
+        fuse(of, before, 4, trial)
     else:
-        fuse(of, before, MOST_LEAVES)
+        fuse(of, before, MOST_LEAVES, trial)
+
+
+@kernel(inline=True, allocates=False)
+def fuse_by_leaves(of: FusedPass, before: Int, now: Int, trial: Bool) -> None:
+    """Run the pass for two constants that the leaves of the previous and the current tree don't exceed."""
+    if before <= 2:
+        fuse_by_leaves_now(of, 2, now, trial)
+    elif before == 3:
+        fuse_by_leaves_now(of, 3, now, trial)
+    elif before == 4:
+        fuse_by_leaves_now(of, 4, now, trial)
+    else:
+        fuse_by_leaves_now(of, MOST_LEAVES, now, trial)
 
 
 def fused(
@@ -116,18 +130,12 @@ def fused(
     column: Bytes, leaf: Int, cut: Int, side: Int, rows: Int, padding: Int, block: Int, sums: Longs,
     before: Int, now: Int,
 ) -> None:  # fmt: skip
-    """Run the pass for two constants that the leaves of the previous and the current tree don't exceed."""
+    """Run the pass that was compiled for such trees, with a trial or without."""
     of = FusedPass(residual, previous, delta, current, column, leaf, cut, side, rows, padding, block, sums)
-    if before <= 2:
-        fuse_by_leaves_now(of, 2, now)
-    elif before == 3:
-        fuse_by_leaves_now(of, 3, now)
-    elif before == 4:
-        fuse_by_leaves_now(of, 4, now)
-    elif before <= 6:
-        fuse_by_leaves_now(of, 6, now)
+    if leaf == NO_LEAF:
+        fuse_by_leaves(of, before, now, False)
     else:
-        fuse_by_leaves_now(of, MOST_LEAVES, now)
+        fuse_by_leaves(of, before, now, True)
 
 
 FUSED = pointer_kernel(__name__, _fused_t, fused)
