@@ -42,10 +42,10 @@ class KernelCompiler(compiler.Compiler):  # type: ignore[misc]
 class InnerLibrary(codegen.JITCodeLibrary):  # type: ignore[misc]
     """Library of one kernel for its callers to link; its machine code defines the environments alone."""
 
+    any_order = False  # of sums: the order is settled here, so that it is the same in every caller
+
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout  # noqa: SLF001
-
-    any_order = False  # of sums: the order is settled here, so that it is the same in every caller
 
     def _optimize_final_module(self) -> None:
         tuning = llvm.create_pipeline_tuning_options(speed_level=3)
