@@ -165,7 +165,7 @@ def load_leaves(forest: Forest, model: Model, work: Work, tree: Int) -> None:
 
 @kernel(inline=True, allocates=False)
 def must_differ(data: Data, model: Model, count: Int) -> Bool:
-    """Whether a part has so many rows that two differ; never of rows with weights, which `count` adds up."""
+    """Whether a part has so many rows that two differ; False with weights, of which `count` is the sum."""
     return len(model.weights) == 0 and count > data.most_equal
 
 
