@@ -1,0 +1,119 @@
+"""Digests of the answers of every kind of posterior: predictions, scores, explanations, diagnostics.
+
+`python -m tests.support.answer_digests [CASE ...]` rewrites them, or all. Rewrite one only
+after an intended change of that answer. The draws behind them have digests of their own (`fit_digests`).
+"""
+
+import dataclasses
+import hashlib
+import json
+import sys
+import warnings
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sampler import DataWarning, Posterior, SettingsError
+from tests.support import fit_digests
+
+FILE = Path(__file__).parents[1] / "data" / "formats" / "answer_digests.json"
+NEW_ROWS = 12
+
+# One or more of each kind of posterior, noise, transform and part beside the trees.
+CASES = (
+    "bart-default-prior", "bart-weights", "noise-forest", "noise-t-forest", "times", "groups", "group-slopes",
+    "probit", "classes", "classes-with-lines", "counts", "counts-dispersed", "bcart", "bcart-mean-variance",
+    "bcart-classes", "smc", "smc-classes", "rjhmc-df", "dcc-tree",
+)  # fmt: skip
+
+
+def answers(case: str) -> dict[str, Callable[[Posterior], Any]]:
+    """Return by name what a posterior of a case is asked."""
+    outcome, weighted, _ = fit_digests.CASES[case]
+    X, y, weights = fit_digests.data(outcome)
+    new = {name: values[:NEW_ROWS] for name, values in X.items()}
+    # A level that was never seen, a value outside the range, a group that is new.
+    new |= {"kind": ["z", *new["kind"][1:]], "last": [3.0, *new["last"][1:]]}
+    if "site" in new:
+        new["site"] = [99, *new["site"][1:]]
+    known = X | ({"event": [row % 3 > 0 for row in range(len(y))]} if outcome == "time" else {})
+    rows = (known, y, weights if weighted else None)
+    return {
+        "predict": lambda p: p.predict(new, level=[0.5, 0.9], quantiles=[0.1, 0.5]),
+        "predict-credible": lambda p: p.predict(new, level=0.8, interval="credible", num_draws=3),
+        "sample": lambda p: p.sample(new),
+        "sample-sigma": lambda p: p.sample_sigma(new),
+        "score": lambda p: p.score(*rows),
+        "calibration": lambda p: p.calibration(*rows),
+        "calibrated": lambda p: p.calibrate(*rows).predict(new, level=0.9, interval="calibrated"),
+        "importance": lambda p: p.importance(*rows, permutations=2),
+        "inclusion": lambda p: p.inclusion(),
+        "partial-dependence": lambda p: p.partial_dependence(["last", "kind"], X, {"last": [0.1, 0.5, 0.9]}),
+        "accumulated-effects": lambda p: p.accumulated_effects("last", X),
+        "shap": lambda p: p.shap(new, X),
+        "contrast": lambda p: p.contrast(X, {"last": 0.2}, {"last": 0.9}, by="kind"),
+        "interactions": lambda p: p.interactions(None, X),
+        "density": lambda p: p.density({name: values[1] for name, values in new.items()}),
+        "survival": lambda p: p.survival(new, times=[1.0, 2.0, 5.0]),
+        "groups": lambda p: p.groups(),
+        "linear-part": lambda p: p.linear_part(),
+        "summary": lambda p: p.summary().to_json(),
+        "diagnostics": lambda p: p.diagnostics(max_points=4),
+    }
+
+
+def digests(case: str) -> dict[str, str]:
+    """Return a digest of each answer of a case; of an answer that the kind refuses, the refusal's words."""
+    posterior = fit_digests.fitted(case)
+    found = {}
+    for name, ask in answers(case).items():
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", DataWarning)
+                answer = plain(ask(posterior))
+        except SettingsError as refusal:
+            found[name] = f"refused: {refusal}"
+        else:
+            found[name] = hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()[:16]
+    return found
+
+
+def machine() -> dict[str, str]:
+    """Return what the last digits of answers depend on: NumPy has functions of its own for wide vectors."""
+    return fit_digests.machine() | {"vectors": fit_digests.cases_of_this_width()}
+
+
+def plain(value: Any) -> Any:
+    """Turn an answer into lists, texts and numbers: arrays by their bytes, objects by their public fields."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "biuf":
+        content = np.ascontiguousarray(value, dtype=np.float64)
+        return [list(value.shape), hashlib.sha256(content.tobytes()).hexdigest()]
+    if dataclasses.is_dataclass(value):
+        names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
+        return {name: plain(getattr(value, name)) for name in names}
+    if isinstance(value, Mapping):
+        return {str(key): plain(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(entry) for entry in value]
+    if isinstance(value, float | np.floating):
+        return float(value).hex()
+    if value is None or isinstance(value, str | int | np.integer | np.bool_):
+        return value if value is None or isinstance(value, str) else int(value)
+    raise TypeError(f"a digest of {type(value)} is not defined")
+
+
+def main(cases: list[str]) -> None:
+    """Write the digests of the given cases, or of all."""
+    record: dict[str, Any] = json.loads(FILE.read_text()) if FILE.exists() and cases else {"cases": {}}
+    if record.get("machine", machine()) != machine():
+        raise SystemExit("these digests are another machine's: renew all of them, without naming cases")
+    record["machine"] = machine()
+    for case in cases or CASES:
+        record["cases"][case] = digests(case)
+    FILE.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
