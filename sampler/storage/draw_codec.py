@@ -40,17 +40,16 @@ from sampler.kernels import packing
 from sampler.storage.block_format import FORESTS, MAGIC, SHARP_TREES, SINGLE_TREES, SOFT_TREES, VERSION
 from sampler.storage.draws import Draws
 from sampler.storage.forest_codec import pack_forests, unpack_forests
+from sampler.storage.soft_codec import HEAD as SOFT_HEAD
+from sampler.storage.soft_codec import pack_soft, unpack_soft
+from sampler.storage.soft_draws import SoftDraws
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 
 
 def pack(draws: Draws) -> bytes:
     """Encode draws as one block; equal draws give equal bytes."""
-    if type(draws) is not Draws:
-        from sampler.storage.soft_codec import pack_soft  # noqa: PLC0415  # a kind of Draws, it imports this module
-        from sampler.storage.soft_draws import SoftDraws  # noqa: PLC0415  # a kind of Draws, it imports this module
-
-        assert isinstance(draws, SoftDraws)
+    if isinstance(draws, SoftDraws):
         return pack_soft(draws)
     if draws.forests or draws.scalars:
         return pack_forests(draws, pack)
@@ -115,8 +114,6 @@ def unpack(data: bytes) -> Draws:
     if data[5] == FORESTS:
         return unpack_forests(data, unpack)
     if data[5] == SOFT_TREES:
-        from sampler.storage.soft_codec import unpack_soft  # noqa: PLC0415  # it imports this module
-
         return unpack_soft(data)
     _, version, kind, feature_bits, leaf_bits, checksum, num_draws, num_trees, num_nodes, num_bits = (
         HEAD.unpack_from(data)
@@ -170,8 +167,6 @@ def sizes(data: bytes) -> tuple[int, int, int]:
         raise PackedError("this is not a block of draws")
     head = HEAD.unpack_from(data)
     if head[2] == SOFT_TREES:
-        from sampler.storage.soft_codec import HEAD as SOFT_HEAD  # noqa: PLC0415
-
         if len(data) < SOFT_HEAD.size:
             raise PackedError("the block of draws is damaged: its head is cut short")
         head = SOFT_HEAD.unpack_from(data)
