@@ -5,12 +5,17 @@ Code is named rather than imported, as in `sampler.engines`.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Literal
 
 Target = Literal["numbers", "two", "classes", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 ZERO_TREES = 50  # trees in the forest of structural zeros
+CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that of the trees where k is 2
+# Slopes of classes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a
+# tree takes as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.
+UPDATE_CELLS, UPDATE_ROW_CELLS, LINE_SHARE, LONGEST_PERIOD = 200.0, 0.1, 0.25, 8
 LOG_LINEAR_MOVES = ("grow", "prune", "rule")
 
 
@@ -52,6 +57,10 @@ class Family:
         Default cut points of its sums of trees.
     line
         Whether a linear part may stand beside its sums of trees.
+    dispersed, zeros
+        Whether counts vary more than Poisson counts, and whether some zeros come about in another way.
+    quick
+        Whether a prediction of few rows needs no kernels that may not be loaded.
 
     """
 
@@ -71,14 +80,28 @@ class Family:
     more_trees: int = 0
     cuts: Literal["quantile", "mixed"] = "quantile"
     line: bool = False
+    dispersed: bool = False
+    zeros: bool = False
+    quick: bool = False
 
     @property
     def has_classes(self) -> bool:
         """Whether outcomes are classes."""
         return self.target in ("two", "classes")
 
+    @property
+    def usual_interval(self) -> Literal["predictive", "credible"]:
+        """The kind of interval that predictions have unless told otherwise."""
+        return "credible" if self.has_classes else "predictive"
 
-def _counts(label: str, *, zeros: bool = False) -> Family:
+
+def class_line_period(rows: int, terms: int, num_trees: int) -> int:
+    """Choose the number of iterations from one draw of the slopes of classes to the next."""
+    trees = num_trees * (UPDATE_CELLS + UPDATE_ROW_CELLS * rows)
+    return min(math.ceil(rows * terms / (LINE_SHARE * trees)), LONGEST_PERIOD)
+
+
+def _counts(label: str, *, dispersed: bool = False, zeros: bool = False) -> Family:
     return Family(
         "counts",
         label,
@@ -97,6 +120,8 @@ def _counts(label: str, *, zeros: bool = False) -> Family:
         prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
         moves=LOG_LINEAR_MOVES,
         more_trees=ZERO_TREES if zeros else 0,
+        dispersed=dispersed,
+        zeros=zeros,
     )
 
 
@@ -107,6 +132,7 @@ FAMILIES: dict[str, Family] = {
         weights=True,
         likelihood="bart.families.gaussian:Gaussian",
         line=True,
+        quick=True,
         drawn_k=(3.0, 5.0),
     ),
     # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
@@ -115,6 +141,7 @@ FAMILIES: dict[str, Family] = {
         "two",
         "two classes (probit)",
         likelihood="bart.families.probit:Probit",
+        quick=True,
         kernels=("latent-outcomes",),
         prior=("k", "alpha", "beta", "offset", "leaf_sd", "step", *HYPERPRIORS),
         cuts="mixed",
@@ -136,9 +163,11 @@ FAMILIES: dict[str, Family] = {
         cuts="mixed",
     ),
     "poisson": _counts("a count (poisson)"),
-    "negative-binomial": _counts("a count, overdispersed (negative-binomial)"),
+    "negative-binomial": _counts("a count, overdispersed (negative-binomial)", dispersed=True),
     "zero-inflated-poisson": _counts("a count with more zeros (zero-inflated-poisson)", zeros=True),
     "zero-inflated-negative-binomial": _counts(
-        "a count, overdispersed, with more zeros (zero-inflated-negative-binomial)", zeros=True
+        "a count, overdispersed, with more zeros (zero-inflated-negative-binomial)",
+        dispersed=True,
+        zeros=True,
     ),
 }

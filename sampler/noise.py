@@ -33,6 +33,7 @@ NOISES = {
     "t": Noise(heavy_tails=True),
     "t-forest": Noise(forest=True, heavy_tails=True),
 }
+NOISE_TREES = 40  # trees in the forest of the noise
 SPREAD = "noise_spread"  # name of the scalar of a draw with the prior sd of the logarithm of a row's noise
 DEGREES = "degrees"  # name of the scalar of a draw with the degrees of freedom
 # Values that degrees of freedom may have: variances exist, and beyond the last the noise is as good as normal

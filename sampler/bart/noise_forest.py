@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
+from sampler.bart.kernels.steps import leaf_scale
 from sampler.bart.log_linear import LeafScale, gamma_prior, make_log_linear
+from sampler.noise import NOISE_TREES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -25,7 +28,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 NAME = "precision"
-NUM_TREES = 40
 # Prior standard deviation of log s(x), s the noise's: uniform, on a grid evenly spaced in its logarithm. At
 # the largest, where chains start, 90% of the prior of s are within a factor of 2.3: larger ones would take a
 # misfit of the mean for noise.
@@ -47,7 +49,7 @@ def make_model(training: Training, mean: Normal) -> LogLinear:
     """Make the leaf model of the precisions, beside that of the mean."""
     precision = given_weights(training)
     seen = (precision > 0).astype(np.int32) if np.any(precision == 0) else np.zeros(0, np.int32)
-    leaves = gamma_prior(2.0 * MOST, NUM_TREES)
+    leaves = gamma_prior(2.0 * MOST, NOISE_TREES)
     return make_log_linear(leaves, 0.5, mean.noise, seen, training.padded_codes.shape[1])
 
 
@@ -68,7 +70,7 @@ class NoiseSpread:
     def __init__(self, mean: Normal, precision: LogLinear, place: int, outcome: Outcome) -> None:
         self._grid = np.geomspace(LEAST, MOST, GRID)
         log_prior = np.log(self._grid)  # of values whose logarithms are evenly spaced
-        self._scale = LeafScale(2.0 * self._grid, log_prior, 2.0 * MOST, NUM_TREES, precision)
+        self._scale = LeafScale(2.0 * self._grid, log_prior, 2.0 * MOST, NOISE_TREES, precision)
         self._mean, self._precision, self._scalar = mean, precision, outcome.scalars[place : place + 1]
         self._scalar[0] = self._grid[self._scale.place[0]]
 
@@ -79,9 +81,6 @@ class NoiseSpread:
 
     def draw(self, forest: Forest, weights: Floats, num_rows: int, random: NDArray[np.uint64]) -> None:
         """Draw it given the leaves, then twice move it with all their logarithms in proportion."""
-        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2  # noqa: PLC0415
-        from sampler.bart.kernels.steps import leaf_scale  # noqa: PLC0415
-
         self._scale.draw([forest], random)
         noise, place, log_value = self._mean.noise, self._scale.place, self._precision.log_value
         for _ in range(SCALE_MOVES):

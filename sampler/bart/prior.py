@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.definitions.prior import ABSOLUTE
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
@@ -50,7 +51,6 @@ DEFAULTS: dict[str, Any] = {
 HYPER = ("k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 PROBIT_REACH = 8.0  # range of the latent outcomes, in standard deviations of their noise
 FARTHEST_LATENT = 6.0  # how far latent outcomes may lie beyond their limits, in the same unit
-ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")
 
 
 def calibrate(

@@ -8,6 +8,7 @@ from sampler.definitions.setting import FormField, Setting
 
 MOST = 1e100  # largest scale, and the inverse of the smallest, so that sums of squares stay finite
 POSITIVE = (1 / MOST, MOST)
+ABSOLUTE = ("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step")  # of sums of trees, in units of y
 SCHEMES = ("quantile", "uniform", "mixed")  # schemes of cut points, see `sampler.data.binning.cuts_between`
 
 PRIOR: dict[str, Setting] = {

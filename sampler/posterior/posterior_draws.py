@@ -12,6 +12,7 @@ import numpy as np
 from sampler import interrupt
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
+from sampler.families import FAMILIES
 from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
 from sampler.posterior.assessment.predictive import OutcomeLaw, Predictive
 from sampler.posterior.explanations.shap_values import ForestToExplain
@@ -81,7 +82,7 @@ class PosteriorDraws(ValuesAtRows):
     @property
     def usual_interval(self) -> IntervalKind:
         """The kind of interval that `predict` gives by default."""
-        return "predictive" if self.classes is None else "credible"
+        return FAMILIES[self.family].usual_interval
 
     def predict(
         self,

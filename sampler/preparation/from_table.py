@@ -6,8 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.class_lines import SLOPE_SD
-from sampler.bart.prior import ABSOLUTE
 from sampler.data.censoring.outcomes import (
     censoring_warnings,
     read_roles,
@@ -31,9 +29,10 @@ from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.schema import Column, Schema, choose
 from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_weights
+from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
-from sampler.families import FAMILIES
+from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import choose_by_outcomes, read_outcomes, transformed
 from sampler.preparation.prior_checks import calibrated, check_exposure
@@ -225,7 +224,7 @@ def _linear_training(
     if not settings.linear:
         return None, None
     classes = FAMILIES[settings.family].has_classes
-    terms = LinearTerms.choose(design, schema, SLOPE_SD if classes else outcome_sd(y, weights))
+    terms = LinearTerms.choose(design, schema, CLASS_SLOPE_SD if classes else outcome_sd(y, weights))
     linear = LinearTraining(terms, terms.of(design))
     return linear, None if classes else ridge_fit(linear.z, y, weights)
 
@@ -234,10 +233,9 @@ def _with_exposures(
     constants: Constants, y: NDArray[np.float64], exposures: NDArray[np.float64], settings: Settings
 ) -> Constants:
     """Return constants whose mean rate is that of rows with such exposures; raise SettingsError."""
-    from sampler.bart.families.counts import with_exposure  # noqa: PLC0415  # loads the engine
-
     check_exposure(settings)
-    return with_exposure(constants, y, exposures)
+    scaled: Constants = load_code("bart.families.counts:with_exposure")(constants, y, exposures)
+    return scaled
 
 
 def _read_features(

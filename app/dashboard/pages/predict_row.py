@@ -24,7 +24,7 @@ from app.services.explanations import (
 )
 from app.services.explanations.shap_values import ShapRequest
 from app.services.explanations.survival import SurvivalRequest
-from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.services.predictions.predict_rows import Predictor, PredictRequest, usual_interval
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -94,7 +94,7 @@ def _predicted(
     predictor: Predictor, owner: str, model_id: str, frame: Frame, request: Request, *, submitted: bool
 ) -> dict[str, Any]:
     model, dataset = frame["model"], frame["dataset"]
-    interval = "credible" if model.settings.get("family") in ("probit", "categorical") else "predictive"
+    interval = usual_interval(model.settings)
     nothing: dict[str, Any] = {
         "columns": [],
         "given": [],

@@ -20,11 +20,10 @@ from app.services.fits.durations import (
 )
 from app.services.request_context import actor
 from sampler import ColumnSummary
-from sampler.bart import noise_forest
 from sampler.data.scalars import counted
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.noise import NOISES
+from sampler.noise import NOISE_TREES, NOISES
 from sampler.studies.folds import FOLDS
 
 MIB = 1024 * 1024
@@ -103,8 +102,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     if of_noise.heavy_tails:
         sampling += rows * SCALE_ROW
     if of_noise.forest:
-        trees += noise_forest.NUM_TREES
-        sampling += rows * (PRECISION_ROW + SLOT * noise_forest.NUM_TREES)
+        trees += NOISE_TREES
+        sampling += rows * (PRECISION_ROW + SLOT * NOISE_TREES)
     if may_have_line(settings, rows, columns):
         sampling += rows * (LINEAR_CELL * columns + (LINES_ROW * forests if forests > 1 else 0))
     slopes = len(settings.get("slopes") or ())

@@ -8,11 +8,9 @@ start").
 from collections.abc import Mapping
 from typing import Any
 
-from sampler.bart import noise_forest
-from sampler.bart.class_lines import period_of
-from sampler.families import FAMILIES
+from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
-from sampler.noise import NOISES
+from sampler.noise import NOISE_TREES, NOISES
 from sampler.posterior.assessment.stop_rules import next_look
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
@@ -96,12 +94,12 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         each += SCALE_ROW * rows
     if of_noise.forest:
         own, own_row = LOG_LINEAR
-        each += noise_forest.NUM_TREES * (own + own_row * rows)
+        each += NOISE_TREES * (own + own_row * rows)
     if may_have_line(settings, rows, columns):  # half of what it takes where it isn't sure
         sure = settings["linear"] is True or forests > 1 or settings.get("groups")
         lines = LINEAR_CELL * rows * columns * forests * (1.0 if sure else 0.5)
         if forests > 1:
-            lines = (lines + LINES_ROW * rows * forests) / period_of(rows, columns, trees)
+            lines = (lines + LINES_ROW * rows * forests) / class_line_period(rows, columns, trees)
         each += lines
     slopes = len(settings.get("slopes") or ())
     each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())

@@ -1,7 +1,7 @@
 """Predictions of new rows from a stored posterior."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, BinaryIO, Literal
@@ -25,6 +25,7 @@ from app.services.readers.options import Options
 from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
+from sampler.families import FAMILIES
 from sampler.posterior import row_diagnostics
 from sampler.posterior.answer_columns import are_finite
 from sampler.posterior.verdict.reasons import VERDICTS
@@ -36,7 +37,6 @@ MAX_SAMPLES = 1_000_000  # rows times draws in one response
 QUANTILES, EXAMINED = 100, 5000
 # A row alone takes several times its share of many: a million of these units takes about a millisecond.
 QUICK_ROWS, QUICK_WORK = 4, 1_000_000
-QUICK_FAMILIES = ("gaussian", "probit")  # others may have kernels to load
 OF_OUTCOMES = ("predictive", "calibrated")  # kinds of intervals
 NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
 LOADING, COMPUTING = (predict_seconds.labels(phase) for phase in ("load", "compute"))
@@ -86,7 +86,7 @@ class Predictor(Posteriors):
             return None
         posterior = self.cache.peek(model)
         # the verdict for another number of draws may have to be computed first
-        if posterior is None or posterior.family not in QUICK_FAMILIES or request.draws is not None:
+        if posterior is None or not FAMILIES[posterior.family].quick or request.draws is not None:
             return None
         if len(rows) * work_of_row(posterior, request) > QUICK_WORK:
             return None
@@ -238,3 +238,8 @@ def understood() -> Iterator[None]:
         raise UnusableDataError(errors=[Fault.of(problem) for problem in error.problems]) from None
     except SettingsError as error:
         raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None
+
+
+def usual_interval(settings: Mapping[str, Any]) -> str:
+    """Name the kind of interval that a model with such settings gives unless told otherwise."""
+    return FAMILIES[str(settings.get("family", "gaussian"))].usual_interval

@@ -10,6 +10,9 @@ import numpy as np
 from sampler.bart.class_lines import ClassSlopes
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
+from sampler.bart.kernels.leaf_models import normal
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
+from sampler.bart.kernels.row_latents.classes import begin_classes
 from sampler.bart.log_linear import (
     STEP,
     gamma_prior,
@@ -79,7 +82,6 @@ class Categorical(Likelihood):
     """P(y = k) in proportion to the class's share times f_k(x), with a forest for each class."""
 
     def __init__(self, training: Training) -> None:
-        from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415  # kernels load late
 
         constants, settings = training.constants, training.settings
         assert isinstance(constants, CategoricalConstants)
@@ -133,9 +135,6 @@ class Categorical(Likelihood):
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Draw lines, and the rows' latent rates; given both the classes' forests are independent."""
-        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
-        from sampler.bart.kernels.row_latents.classes import begin_classes  # noqa: PLC0415
-
         if self._lines and iteration % self._lines.period == 0:
             power = float(self._noise[LIKELIHOOD])
             self._lines.draw(self._log_values, self._log_shares, power, work.random)

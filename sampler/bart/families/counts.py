@@ -8,8 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.families.gaussian import passes_of
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
+from sampler.bart.kernels.leaf_models import normal
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD
+from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE, measure_bound
+from sampler.bart.kernels.row_latents import counts
+from sampler.bart.kernels.row_latents.counts import CountRows
+from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes
+from sampler.bart.kernels.state import Outcome
 from sampler.bart.log_linear import (
     STEP,
     gamma_prior,
@@ -19,7 +27,7 @@ from sampler.bart.log_linear import (
     scale_for,
 )
 from sampler.bart.state import ForestPlan
-from sampler.families import ZERO_TREES
+from sampler.families import FAMILIES, ZERO_TREES
 from sampler.prior import Constants
 
 if TYPE_CHECKING:
@@ -27,7 +35,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
@@ -79,7 +87,7 @@ def calibrate(
     return CountConstants(
         **prior_of_logarithms(LOG_SD, settings.num_trees, entries),
         rate=math.fsum(y) / len(y),
-        zero_offset=_excess_of_zeros(y) if "zero" in settings.family else 0.0,
+        zero_offset=_excess_of_zeros(y) if FAMILIES[settings.family].zeros else 0.0,
         zero_sd=ZERO_SD / math.sqrt(ZERO_TREES),
     )
 
@@ -104,13 +112,12 @@ class CountLikelihood(Likelihood):
     """
 
     def __init__(self, training: Training) -> None:
-        from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415  # kernels load late
-        from sampler.bart.kernels.row_latents.counts import CountRows  # noqa: PLC0415
 
         constants, settings = training.constants, training.settings
         assert isinstance(constants, CountConstants)
         self._constants, self._settings = constants, settings
-        self._dispersed, self._zeros = "negative" in settings.family, "zero" in settings.family
+        family = FAMILIES[settings.family]
+        self._dispersed, self._zeros = family.dispersed, family.zeros
         shared = constants.alpha, constants.beta
         rate = ForestPlan(
             "rate", settings.num_trees, *shared, constants.leaf_sd, settings.moves, "log-linear"
@@ -164,17 +171,11 @@ class CountLikelihood(Likelihood):
 
     def measure(self) -> None:
         """Bound the residuals of the forest of structural zeros."""
-        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
-
         if self._zeros:
             measure_bound(self.models[1].residual, self.models[1].bound)
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
         """Draw structural zeros and the rows' gamma variables; update the forests; draw the dispersion."""
-        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415
-        from sampler.bart.kernels.row_latents import counts  # noqa: PLC0415
-        from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes  # noqa: PLC0415
-
         power, model, rows = float(self._noise[LIKELIHOOD]), self.models[0], self._rows
         dispersion = float(self.scalars[1]) if self._dispersed else math.inf
         counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
@@ -202,10 +203,6 @@ class CountLikelihood(Likelihood):
 
 def _probit_leaves(plan: ForestPlan, noise: Floats, rows: int) -> Any:
     """Make the leaf model of the forest of structural zeros."""
-    from sampler.bart.families.gaussian import passes_of  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
-
     return normal.Normal(
         variance=np.array([(plan.leaf_sd / STEP) ** 2]),
         noise=noise,
@@ -218,8 +215,6 @@ def _probit_leaves(plan: ForestPlan, noise: Floats, rows: int) -> Any:
 
 def _probit_outcome(constants: CountConstants, count: int, rows: int) -> Outcome:
     """Make the labels and latent outcomes of the forest of structural zeros."""
-    from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
-
     return Outcome(
         labels=np.zeros(count, np.uint8),
         latent=np.zeros(rows, np.int32),

@@ -11,20 +11,27 @@ from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.group_slopes import InterceptsAndSlopes
 from sampler.bart.intercepts import GroupIntercepts
+from sampler.bart.kernels.leaf_models import normal
+from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE, measure_bound
+from sampler.bart.kernels.leaf_models.residual_pass import FUSED
+from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED
+from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT, draw_latent_outcomes
+from sampler.bart.kernels.state import Outcome
+from sampler.bart.kernels.sweep import draw_leaf_variance, draw_sigma2, sweep
 from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
-from sampler.noise import DEGREES, NOISES, SPREAD
+from sampler.noise import DEGREES, NOISE_TREES, NOISES, SPREAD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
     from sampler.kernels.arrays import Data
     from sampler.prior import Constants
     from sampler.storage.draws import Draws
@@ -65,8 +72,6 @@ class Gaussian(Likelihood):
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
         """Make the grid and the prior of the noise."""
-        from sampler.bart.kernels.state import Outcome  # noqa: PLC0415
-
         constants, weights = training.constants, training.grid_weights
         rows = training.padded_codes.shape[1] if len(training.censored) else 0
         return Outcome(
@@ -105,8 +110,6 @@ class Gaussian(Likelihood):
 
     def measure(self) -> None:
         """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
-        from sampler.bart.kernels.leaf_models.residual_bound import measure_bound  # noqa: PLC0415
-
         if self._slopes:
             self._slopes.apply(self.models[0].residual)
         if self._intercepts:
@@ -117,8 +120,6 @@ class Gaussian(Likelihood):
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
     ) -> tuple[int, int]:
         """Iterate by a schedule, in one compiled call where that does all."""
-        from sampler.bart.kernels.sweep import sweep  # noqa: PLC0415  # kernels load with the first chain
-
         if len(forests) > 1 or not self.alone:
             return super().run(data, forests, work, kept, schedule)
         reached, need = sweep(data, forests[0], self.models[0], self.outcome, work, kept[0], schedule)
@@ -126,13 +127,9 @@ class Gaussian(Likelihood):
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Draw latent outcomes, linear part, intercepts, the trees, sigma and k, whichever there are."""
-        from sampler.bart.kernels import sweep  # noqa: PLC0415
-
         if self._row_noise:
             self._row_noise.weigh(work, iteration)
         if self.outcome.draw_latent:
-            from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcomes  # noqa: PLC0415
-
             draw_latent_outcomes(self.outcome, self.models[0], work.random)
         if self._slopes:
             *_, at_model, at_work = self._calls[0].places_of(data, forests[0], self.models[0], work)
@@ -143,10 +140,10 @@ class Gaussian(Likelihood):
         for sweep_one, plan, forest, model in zip(self._calls, self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
                 squares = sweep_one(data, forest, model, work)
-        sweep.draw_sigma2(self.outcome, self._noise, squares, work.random)
+        draw_sigma2(self.outcome, self._noise, squares, work.random)
         if len(forests) > 1 and self._row_noise:
             self._row_noise.sweep(data, forests[1], work, iteration)
-        sweep.draw_leaf_variance(forests[0], self.models[0].variance, work.random)
+        draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
     def keep(self) -> None:
         """Keep the present intercepts with a draw."""
@@ -168,7 +165,7 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
         return (mean,)
     moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
     precision = ForestPlan(
-        noise_forest.NAME, noise_forest.NUM_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
+        noise_forest.NAME, NOISE_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
     )
     return mean, precision
 
@@ -187,25 +184,17 @@ def name_scalars(training: Training) -> tuple[str, ...]:
 
 def address_of_draw() -> int:
     """Return the address of the kernel that draws latent outcomes."""
-    from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT  # noqa: PLC0415
-
     return address(DRAW_LATENT)
 
 
 def passes_of(*, weighted: bool) -> NDArray[np.int64]:
     """List the addresses of the passes over rows of normal leaves."""
-    from sampler.bart.kernels.leaf_models.residual_pass import FUSED  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED  # noqa: PLC0415
-
     of_weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
     return np.array([address(FUSED), *of_weights], np.int64)
 
 
 def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
     """Make the forests' leaf models, which share rows, weights and noise."""
-    from sampler.bart.kernels.leaf_models import normal  # noqa: PLC0415
-    from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE  # noqa: PLC0415
-
     step = training.constants.step
     noise = np.zeros(normal.NOISE_SIZE)
     noise[normal.SIGMA2] = (training.constants.sigma_start / step) ** 2

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
+from sampler.bart.kernels import forest_sweep, state
 from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -77,8 +78,6 @@ class Likelihood(ABC):
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
     ) -> tuple[int, int]:
         """Iterate by a schedule; return the iterations done so far, and DONE or what is needed to go on."""
-        from sampler.bart.kernels import forest_sweep, state  # noqa: PLC0415  # kernels load with the first chain
-
         for iteration in range(schedule.iteration, schedule.stop):
             past = iteration + 1 - schedule.num_burnin
             keeps = past > 0 and past % schedule.thin == 0

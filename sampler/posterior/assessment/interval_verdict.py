@@ -18,6 +18,7 @@ from scipy.special import bdtr, chdtrc, kolmogorov
 
 from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text
+from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -235,7 +236,8 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
 
 def _advice(general: str | None, uneven: list[Comparison], settings: Mapping[str, Any]) -> str | None:
     shares = "Rely on the share of outcomes inside, given for each quarter, rather than on the nominal level."
-    if settings.get("family") in ("poisson", "zero-inflated-poisson") and (uneven or general is not None):
+    family = FAMILIES[str(settings.get("family", "gaussian"))]
+    if family.target == "counts" and not family.dispersed and (uneven or general is not None):
         return (
             "The variance of a Poisson count is its mean: fit again with a negative-binomial family, which "
             f"learns how far it exceeds it. Until then: {shares[0].lower()}{shares[1:]}"

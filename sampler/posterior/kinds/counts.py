@@ -12,6 +12,7 @@ from sampler import interrupt
 from sampler.data.table import read_rows
 from sampler.data.target import no_exposure, read_exposure
 from sampler.errors import PackedError
+from sampler.families import FAMILIES
 from sampler.kernels.jit import warm
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.partial_dependence import spaced
@@ -205,21 +206,20 @@ class CountsPosterior(FiguresPosterior):
         statistics: Sequence[dict[str, Any]],
     ) -> None:
         super().__init__(header, chains, blocks, statistics)
-        family = str(header.settings["family"])
-        zeros, dispersed = "zero" in family, "negative" in family
-        names = [ZEROS] if zeros else []
-        scalars = ["dispersion"] if dispersed else []
+        family = FAMILIES[str(header.settings["family"])]
+        names = [ZEROS] if family.zeros else []
+        scalars = ["dispersion"] if family.dispersed else []
         if any(list(draws.forests) != names or list(draws.scalars) != scalars for draws in chains):
             raise PackedError("the draws don't fit the family of counts")
         self._zeros = None
-        if zeros:
+        if family.zeros:
             self._zeros = Ensemble([draws.forests[ZEROS] for draws in chains], len(header.grid.cuts))
         self._rate = float(header.constants["rate"])
         self._zero_offset = float(header.constants["zero_offset"])
         if not 0 < self._rate < LARGEST_RATE:
             raise PackedError("the rate of counts is out of range")
         self._dispersion = None
-        if dispersed:
+        if family.dispersed:
             self._dispersion = np.concatenate([draws.scalars["dispersion"] for draws in chains])
             if not np.all(np.isfinite(self._dispersion) & (self._dispersion > 0)):
                 raise PackedError("the draws of the dispersion are not all positive numbers")

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler.bart import noise_forest
+from sampler.bart.families import gaussian
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 
 TREES = 3
@@ -12,8 +13,9 @@ LEAST, MOST, GRID = 0.2, 0.8, 12  # of the spread
 
 def make_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let further chains have that few precisions, and these spreads."""
-    for name, value in {"NUM_TREES": TREES, "LEAST": LEAST, "MOST": MOST, "GRID": GRID}.items():
+    for name, value in {"NOISE_TREES": TREES, "LEAST": LEAST, "MOST": MOST, "GRID": GRID}.items():
         monkeypatch.setattr(noise_forest, name, value)
+    monkeypatch.setattr(gaussian, "NOISE_TREES", TREES)
 
 
 def draw_precisions(model, rng):

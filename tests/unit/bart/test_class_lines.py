@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sampler import PackedError, SettingsError, fit, load
-from sampler.bart.class_lines import LONGEST_PERIOD, SLOPE_SD, period_of
 from sampler.data.linear_terms import CLASS_FOREST
+from sampler.families import CLASS_SLOPE_SD, LONGEST_PERIOD, class_line_period
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from tests.reference.enumerator import log_sum
@@ -34,16 +34,16 @@ def test_slopes_have_their_exact_law():
     prior = {"leaf_sd": 1e-5, "k": 2.0}
     settings = {"num_trees": 1, "num_chains": 1, "num_burnin": 200, "num_draws": 12_000, "thin": 2}
     data = prepare({"x": x}, y, family="categorical", linear=True, prior=prior, **settings).training
-    assert data.linear.terms.slope_scale == SLOPE_SD
+    assert data.linear.terms.slope_scale == CLASS_SLOPE_SD
     draws = draws_of(data)
     z, shares = data.linear.z[0], np.array(data.constants.shares)
-    log_tau = np.linspace(-FAR, FAR, 200) + np.log(SLOPE_SD)
+    log_tau = np.linspace(-FAR, FAR, 200) + np.log(CLASS_SLOPE_SD)
     apart = np.linspace(-12, 40, 1500)[:, None]  # second slope less the first
     odds = np.log(shares[1] / shares[0]) + apart * z
     log_likelihood = np.where(y > 0, odds, 0.0).sum(axis=1) - np.logaddexp(0, odds).sum(axis=1)
     variance = 2 * np.exp(2 * log_tau)
     law = log_likelihood[:, None] - 0.5 * apart**2 / variance - 0.5 * np.log(variance)
-    law += log_tau - np.log1p(np.exp(2 * log_tau) / SLOPE_SD**2)
+    law += log_tau - np.log1p(np.exp(2 * log_tau) / CLASS_SLOPE_SD**2)
     law = np.exp(law - log_sum(law.ravel()))
     slopes = data.constants.step * draws.forests[CLASS_FOREST].leaf.reshape(-1, 2)
     drawn, of_grid = slopes[:, 1] - slopes[:, 0], law.sum(axis=1)
@@ -68,13 +68,13 @@ def test_a_chain_resumes_bit_for_bit(prior):
 
 def test_slopes_are_drawn_as_often_as_their_time_allows():
     """In all iterations of small tables, else in every second to eighth: the others keep them."""
-    periods = [period_of(rows, 10, 50) for rows in (100, 300, 1000, 10**5)]
+    periods = [class_line_period(rows, 10, 50) for rows in (100, 300, 1000, 10**5)]
     assert periods == [1, 2, 3, 8]
-    assert period_of(1000, 100, 50) == LONGEST_PERIOD
+    assert class_line_period(1000, 100, 50) == LONGEST_PERIOD
     X, y = three(80)
     settings = {"num_trees": 4, "num_chains": 1, "num_burnin": 10, "num_draws": 20, "thin": 1}
     data = prepare(X, y, family="categorical", **settings).training
-    assert period_of(*reversed(data.linear.z.shape), 4) == 2
+    assert class_line_period(*reversed(data.linear.z.shape), 4) == 2
     slopes = draws_of(data).forests[CLASS_FOREST].leaf.reshape(20, 12)
     changes = np.any(np.diff(slopes, axis=0) != 0, axis=1)
     assert changes[::2].sum() == 0

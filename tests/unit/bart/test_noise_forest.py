@@ -10,8 +10,10 @@ from sampler import SettingsError, fit, load
 from sampler.bart import log_linear, noise_forest
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
+from sampler.bart.families import gaussian
 from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
 from sampler.errors import PackedError
+from sampler.noise import NOISE_TREES
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
 from tests.reference.log_linear import Precisions
@@ -49,7 +51,8 @@ def test_log_gamma_is_scipys():
 
 def one_tree_each(monkeypatch, shape, rate):
     """Give all further fits one tree of precisions with the given leaf prior, whatever the spread."""
-    monkeypatch.setattr(noise_forest, "NUM_TREES", 1)
+    for module in (noise_forest, gaussian):
+        monkeypatch.setattr(module, "NOISE_TREES", 1)
     monkeypatch.setattr(log_linear, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
 
 
@@ -70,8 +73,9 @@ def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
 
 def test_spread_and_trees_have_their_joint_law(monkeypatch):
     """With the mean fixed at 0, the spread and the number of leaves have the enumerated joint law."""
-    for name, value in {"NUM_TREES": 1, "LEAST": 0.6, "MOST": 2.4, "GRID": 3}.items():
+    for name, value in {"NOISE_TREES": 1, "LEAST": 0.6, "MOST": 2.4, "GRID": 3}.items():
         monkeypatch.setattr(noise_forest, name, value)
+    monkeypatch.setattr(gaussian, "NOISE_TREES", 1)
     spreads = np.geomspace(0.6, 2.4, 3)
     laws = []
     for spread in spreads:
@@ -222,5 +226,5 @@ def test_estimates_count_the_second_forest():
         estimate(Settings.resolve(noise=noise).to_json() | settings, 10**7, 5)
         for noise in ("constant", "forest")
     )
-    assert forest.bytes - plain.bytes == 10**7 * (32 + noise_forest.NUM_TREES)
+    assert forest.bytes - plain.bytes == 10**7 * (32 + NOISE_TREES)
     assert forest.seconds > 2 * plain.seconds
