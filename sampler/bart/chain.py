@@ -11,6 +11,10 @@ from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
+from sampler.bart.kernels import state as bart_state
+from sampler.bart.kernels.forest_sweep import rebuild, recount
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, UNIT
+from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.state import (
     can_split,
@@ -29,7 +33,7 @@ from sampler.storage.draws import Draws
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Work
     from sampler.bart.kernels.sweep import OneForest
     from sampler.training import Training
 
@@ -138,8 +142,6 @@ class Chain(MarkovChain):
             When the state leaves the grid of residuals: the prior allows values far beyond the data's.
 
         """
-        from sampler.bart.kernels import state as bart_state  # noqa: PLC0415
-
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
         while self.iteration < stop:
@@ -188,8 +190,6 @@ class Chain(MarkovChain):
 
         It depends on the iteration alone: a resumed chain has it too.
         """
-        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD  # noqa: PLC0415  # loads late
-
         settings = self.training.settings
         half = settings.num_burnin // 2
         if settings.start != "annealed" or settings.prior_only:
@@ -202,8 +202,6 @@ class Chain(MarkovChain):
 
     def _schedule(self, stop: int) -> Schedule:
         """Make the schedule of the iterations from the present one to `stop`."""
-        from sampler.bart.kernels.state import Schedule  # noqa: PLC0415
-
         settings = self.training.settings
         return Schedule(self.iteration, stop, settings.num_burnin, settings.thin)
 
@@ -258,9 +256,6 @@ class Chain(MarkovChain):
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
         """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""
-        from sampler.bart.kernels.forest_sweep import recount  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
-
         self._models[0].weights[:] = weights
         self._noise[UNIT] = unit
         for forest, model in zip(self._forests, self._models, strict=True):
@@ -268,9 +263,6 @@ class Chain(MarkovChain):
 
     def _recompute(self) -> None:
         """Recompute slots, counts and residual from the trees."""
-        from sampler.bart.kernels.forest_sweep import rebuild, recount  # noqa: PLC0415
-        from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS  # noqa: PLC0415
-
         if self._hyper:
             self._hyper.set_shares(self._forests[0])
         self._add_planes()

@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.kernels.steps.forest_call import (
+    SWEEP_FOREST,
+    store_arguments,
+)
 from sampler.kernels.jit import address
 
 if TYPE_CHECKING:
@@ -49,10 +53,6 @@ class ForestCall:
         return self._places
 
     def _store(self, data: Data, forest: Forest, model: Any, work: Work) -> None:
-        from sampler.bart.kernels.steps.forest_call import (  # noqa: PLC0415  # kernels load late
-            SWEEP_FOREST,
-            store_arguments,
-        )
 
         self._arguments = data, forest, model, work  # keeps their arrays alive
         self._room = stored(store_arguments, *self._arguments)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.bart.intercepts import SampledEffects
+from sampler.bart.kernels.steps import group_slopes as kernels
+from sampler.bart.kernels.steps.group_slopes import apply_effects
 from sampler.data.groupings import scalar_names
 
 if TYPE_CHECKING:
@@ -20,7 +22,6 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.kernels.steps import group_slopes as kernels
     from sampler.bart.linear_part import LinearSlopes
     from sampler.training import GroupTraining
 
@@ -34,7 +35,6 @@ class InterceptsAndSlopes(SampledEffects):
     """
 
     def __init__(self, training: GroupTraining, scalars: Sequence[str], outcome: Outcome) -> None:
-        from sampler.bart.kernels.steps import group_slopes as kernels  # noqa: PLC0415  # kernels load late
 
         assert training.z is not None, "groups without slopes have intercepts alone"
         terms = 1 + training.num_slopes
@@ -69,8 +69,6 @@ class InterceptsAndSlopes(SampledEffects):
 
     def apply(self, residual: NDArray[np.int32]) -> None:
         """Take the effects out of a residual that has them all."""
-        from sampler.bart.kernels.steps.group_slopes import apply_effects  # noqa: PLC0415
-
         for part in self._parts:
             part.shift[:] = 0
             apply_effects(part, residual)
@@ -79,8 +77,6 @@ class InterceptsAndSlopes(SampledEffects):
         self, model: Normal, forest: Forest, outcome: Outcome, work: Work, line: LinearSlopes | None
     ) -> None:
         """Draw the effects and their covariances given the trees, the line and the noise."""
-        from sampler.bart.kernels.steps import group_slopes as kernels  # noqa: PLC0415
-
         for part in self._parts:
             kernels.draw_effects(part, model, outcome, work)
             kernels.exchange_level(part, forest, model.variance, work.random)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart import class_lines, forest_call, group_slopes, intercepts, linear_part, row_noise
+from sampler.bart.kernels import hyperpriors as hyper
+from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -88,15 +90,11 @@ class Hyper:
 
     def set_shares(self, forest: Forest) -> None:
         """Copy the present shares to the forest's prior."""
-        from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415  # kernels load with the first chain
-
         if self._constants.sparse:
             hyper.set_shares(forest.prior.shares, self._log_share)
 
     def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
         """Draw the shares and theta given the forest."""
-        from sampler.bart.kernels import hyperpriors as hyper  # noqa: PLC0415
-
         shares = hyper.ShareTables(self._log_share, *np.zeros((3, len(self._log_share))))
         theta, swarm = int(self._theta[0]), self._room(int(forest.num_leaves.max()), data)
         self._theta[0] = hyper.draw_shares(data, forest, model, work, swarm, shares, self._grid, theta)
@@ -106,7 +104,6 @@ class Hyper:
         return [model.variance[:1], self._theta, self._log_share]
 
     def _room(self, leaves: int, data: Data) -> Swarm:
-        from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm  # noqa: PLC0415
 
         if self._swarm is None or 2 * leaves > self._swarm.node.shape[1]:
             self._swarm = make_swarm(data, 1, max(4 * leaves, FIRST_NODES))

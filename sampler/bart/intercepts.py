@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.kernels.steps import intercepts as kernels
 from sampler.data.groupings import FOREST, scalar_names
 from sampler.storage.draws import Draws
 
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.kernels.steps import intercepts as kernels
     from sampler.bart.linear_part import LinearSlopes
     from sampler.training import GroupTraining
 
@@ -50,7 +50,6 @@ class GroupIntercepts(SampledEffects):
     """The intercepts of one chain; their standard deviations are scalars of its outcome."""
 
     def __init__(self, training: GroupTraining, scalars: Sequence[str], outcome: Outcome) -> None:
-        from sampler.bart.kernels.steps import intercepts as kernels  # noqa: PLC0415  # kernels load late
 
         super().__init__(sum(training.sizes))
         self._parts: list[kernels.Intercepts] = []
@@ -87,8 +86,6 @@ class GroupIntercepts(SampledEffects):
         line: LinearSlopes | None,  # noqa: ARG002
     ) -> None:
         """Draw the intercepts and their standard deviations given the trees, the line and the noise."""
-        from sampler.bart.kernels.steps import intercepts as kernels  # noqa: PLC0415
-
         for part in self._parts:
             kernels.draw_intercepts(part, model, outcome, work)
             kernels.exchange_level(part, forest, model.variance, work.random)

@@ -13,14 +13,17 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from sampler.bart.forest_call import stored
-from sampler.kernels.jit import address
+from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT
+from sampler.bart.kernels.steps import linear_part as kernels
+from sampler.bart.kernels.steps.linear_part import apply_slopes
+from sampler.kernels.jit import address, warm
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Outcome, Work
-    from sampler.bart.kernels.steps import linear_part as kernels
     from sampler.training import LinearTraining
 
     Floats = NDArray[np.float64]
@@ -37,9 +40,6 @@ def rotation_of(training: LinearTraining) -> tuple[Floats, Floats]:
 
     The chains of a fit share them.
     """
-    from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
-    from sampler.kernels.jit import warm  # noqa: PLC0415
-
     if training not in _ROTATIONS:
         warm(GROUP)
         count = len(training.z)
@@ -55,7 +55,6 @@ class LinearSlopes:
     """The slopes of one chain: their state is among the scalars of its outcome."""
 
     def __init__(self, training: LinearTraining, outcome: Outcome) -> None:
-        from sampler.bart.kernels.steps import linear_part as kernels  # noqa: PLC0415  # kernels load late
 
         rotation, basis = rotation_of(training)
         count, rows = basis.shape
@@ -82,17 +81,11 @@ class LinearSlopes:
 
     def apply(self, residual: NDArray[np.int32]) -> None:
         """Take the linear part out of a residual that has it all."""
-        from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
-
         self._part.shift[:] = 0
         apply_slopes(self._part, residual)
 
     def apply_again(self, model: Normal, work: Work) -> None:
         """Take the present slopes' part, instead of the former, out of the residual, and bound it anew."""
-        from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound  # noqa: PLC0415
-        from sampler.bart.kernels.state import BROKEN, GRID_LIMIT  # noqa: PLC0415
-        from sampler.bart.kernels.steps.linear_part import apply_slopes  # noqa: PLC0415
-
         apply_slopes(self._part, model.residual)
         measure_bound(model.residual, model.bound)
         if model.bound[BOUND] > GRID_LIMIT:

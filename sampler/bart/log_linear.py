@@ -7,6 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.kernels.leaf_models import log_linear
+from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, log_gamma, tabulate_log_gamma
+from sampler.bart.kernels.leaf_models.parts_pass import PARTS
+from sampler.bart.kernels.steps import leaf_scale
 from sampler.kernels.jit import address
 
 if TYPE_CHECKING:
@@ -120,8 +124,6 @@ class LeafScale:
 
     def draw(self, forests: Sequence[Forest], random: NDArray[np.uint64]) -> None:
         """Draw the scale given all leaves."""
-        from sampler.bart.kernels.steps import leaf_scale  # noqa: PLC0415  # kernels load late
-
         sums, before = np.zeros(3), int(self.place[0])
         for forest in forests:
             leaf_scale.add_leaves(forest.num_leaves, forest.leaf, sums)
@@ -172,9 +174,6 @@ def make_log_linear(
         The parameters and rows of the forest.
 
     """
-    from sampler.bart.kernels.leaf_models import log_linear  # noqa: PLC0415  # kernels load late
-    from sampler.bart.kernels.leaf_models.parts_pass import PARTS  # noqa: PLC0415
-
     shape, rate = leaves
     return log_linear.LogLinear(
         leaf_law=np.array([shape, rate, empty_evidence(shape, rate), count]),
@@ -192,15 +191,11 @@ def make_log_linear(
 
 def empty_evidence(shape: float, rate: float) -> float:
     """Return the log evidence of a leaf without rows, log Gamma(shape) - shape log(rate)."""
-    from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma  # noqa: PLC0415
-
     return float(log_gamma(shape)) - shape * math.log(rate)
 
 
 def table_of_log_gamma(shape: float) -> NDArray[np.float64]:
     """Tabulate log Gamma(shape + k / 2)."""
-    from sampler.bart.kernels.leaf_models.log_linear_pass import tabulate_log_gamma  # noqa: PLC0415
-
     table = np.empty(TABLED)
     tabulate_log_gamma(shape, table)
     return table
@@ -208,8 +203,6 @@ def table_of_log_gamma(shape: float) -> NDArray[np.float64]:
 
 def scale_for(total: float) -> float:
     """Choose the power of two that parts are multiplied by, for parts of that sum, to be whole numbers."""
-    from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET  # noqa: PLC0415
-
     if total <= 0.0:
         return 1.0
     return math.ldexp(1.0, min(TARGET - math.floor(math.log2(total)), LARGEST_EXPONENT))

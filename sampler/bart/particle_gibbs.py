@@ -6,10 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.kernels.particles.layout import MADE, NODE_SIZE, Swarm
+from sampler.bart.kernels.particles.sweep import CHOSEN, PARTICLES, SWARM_STATE, TREE, sweep_particles
+from sampler.kernels.random import uniform
 from sampler.moves import PARTICLE_GIBBS
 
 if TYPE_CHECKING:
-    from sampler.bart.kernels.particles.layout import Swarm
     from sampler.bart.kernels.state import Schedule
     from sampler.bart.kernels.sweep import OneForest
     from sampler.kernels.arrays import Data
@@ -36,8 +38,6 @@ class Particles:
 
     def take_turn(self, iteration: int, random: np.ndarray[Any, Any]) -> bool:
         """Whether this iteration is theirs; the same answer until `end_turn`."""
-        from sampler.kernels.random import uniform  # noqa: PLC0415  # kernels load with the first chain
-
         if self._turn is None:
             if iteration == 0 and self._settings.start == "smc":
                 self._turn = True
@@ -54,22 +54,15 @@ class Particles:
     @property
     def tree(self) -> int:
         """The tree that is under way."""
-        from sampler.bart.kernels.particles.sweep import TREE  # noqa: PLC0415
-
         return int(self._swarm.state[TREE])
 
     @property
     def leaves(self) -> int:
         """Leaves that the tree under way is about to have."""
-        from sampler.bart.kernels.particles.layout import MADE  # noqa: PLC0415
-        from sampler.bart.kernels.particles.sweep import CHOSEN  # noqa: PLC0415
-
         return (int(self._swarm.fill[max(self._swarm.state[CHOSEN], 0), MADE]) + 1) // 2
 
     def sweep(self, chain: OneForest, schedule: Schedule) -> tuple[int, int]:
         """Iterate by a schedule; return the iterations done so far and what is needed to go on."""
-        from sampler.bart.kernels.particles.sweep import PARTICLES, sweep_particles  # noqa: PLC0415
-
         fresh = schedule.iteration == 0 and self._settings.start == "smc"
         self._swarm.state[PARTICLES] = START_PARTICLES if fresh else self._settings.particles
         if fresh:
@@ -94,9 +87,6 @@ class Particles:
 
 def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
     """Make room for `particles` trees of `nodes` nodes."""
-    from sampler.bart.kernels.particles.layout import Swarm  # noqa: PLC0415
-    from sampler.bart.kernels.particles.sweep import SWARM_STATE  # noqa: PLC0415
-
     rows = data.num_rows
     return Swarm(
         **_make_nodes(particles, nodes),
@@ -115,7 +105,6 @@ def make_swarm(data: Data, particles: int, nodes: int = FIRST_NODES) -> Swarm:
 
 
 def _make_nodes(particles: int, nodes: int) -> dict[str, Any]:
-    from sampler.bart.kernels.particles.layout import NODE_SIZE  # noqa: PLC0415
 
     return {
         "node": np.zeros((particles, nodes, NODE_SIZE), np.int32),

@@ -9,6 +9,8 @@ import numpy as np
 
 from sampler.bart import forest_call, noise_forest, student
 from sampler.bart.forest_call import ForestCall
+from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision, weigh
+from sampler.bart.kernels.leaf_models.normal import SIGMA2, UNIT
 from sampler.bart.student import StudentScales
 from sampler.noise import DEGREES, NOISES, SPREAD
 
@@ -67,9 +69,6 @@ class RowNoise:
 
     def weigh(self, work: Work, iteration: int) -> None:
         """Draw the rows' scales, if any, and weigh the rows."""
-        from sampler.bart.kernels.leaf_models.log_linear_pass import weigh  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.normal import UNIT  # noqa: PLC0415
-
         if self._scales:
             self._weights = self._scales.draw(
                 self._mean, self._log_value, self._given, self._outcome, work, iteration
@@ -80,9 +79,6 @@ class RowNoise:
 
     def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
         """Update the precisions and their spread, but in the first iterations: the mean comes first."""
-        from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision  # noqa: PLC0415
-        from sampler.bart.kernels.leaf_models.normal import SIGMA2  # noqa: PLC0415
-
         if iteration < self._first:
             return
         model = self._precision

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sampler.bart.kernels import state
+from sampler.bart.kernels.state import Forest, KeptDraws
+from sampler.bart.kernels.tree_prior import TreePrior
+from sampler.bart.kernels.tree_update import UPDATE_TREES
 from sampler.kernels.arrays import Data
+from sampler.kernels.groups import MOVES as COMPILED
 from sampler.kernels.jit import address
 from sampler.moves import MOVE_NAMES, MOVES
 
@@ -17,8 +22,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, KeptDraws, Work
-    from sampler.bart.kernels.tree_prior import TreePrior
+    from sampler.bart.kernels.state import Work
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -58,10 +62,6 @@ def can_split(data: Data) -> bool:
 
 def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
     """Make the prior of a forest's trees, with its moves compiled for its leaf model."""
-    from sampler.bart.kernels.tree_prior import TreePrior  # noqa: PLC0415
-    from sampler.bart.kernels.tree_update import UPDATE_TREES  # noqa: PLC0415
-    from sampler.kernels.groups import MOVES as COMPILED  # noqa: PLC0415
-
     split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
     moves = np.array([plan.moves.get(name, 0.0) for name in MOVE_NAMES])
     local = moves[: len(MOVES)]
@@ -84,8 +84,6 @@ def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
 
 def make_forest(data: Data, prior: TreePrior, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:
     """Trees of one leaf of value 0, with room for `capacity` leaves each."""
-    from sampler.bart.kernels.state import Forest  # noqa: PLC0415
-
     width = data.codes.shape[1] if rows else 0
     return Forest(
         num_leaves=np.ones(num_trees, np.int32),
@@ -104,8 +102,6 @@ def make_work(
     data: Data, capacity: int, random: NDArray[Any], settings: Settings, *, rows: bool = True
 ) -> Work:
     """Room to work in, and the random numbers' state."""
-    from sampler.bart.kernels import state  # noqa: PLC0415
-
     restructured = capacity if "restructure" in settings.moves else 1
     width, columns, room = data.codes.shape[1] if rows else 0, len(data.codes), capacity + 16
     return state.Work(
@@ -157,8 +153,6 @@ def make_work(
 
 def make_kept(draws: int, nodes: int, num_trees: int, num_scalars: int = 1) -> KeptDraws:
     """Room for kept draws of one forest."""
-    from sampler.bart.kernels.state import KeptDraws  # noqa: PLC0415
-
     return KeptDraws(
         fill=np.zeros(2, np.int64),
         scalars=np.zeros((draws, num_scalars)),

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
+from sampler.bart.kernels.steps.student import draw_degrees, draw_scales, measure_errors
 from sampler.noise import DEGREE_GRID
 
 if TYPE_CHECKING:
@@ -58,9 +60,6 @@ class StudentScales:
         iteration: int,
     ) -> Floats:
         """Draw the degrees and the rows' scales; return the given weights times the scales."""
-        from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2  # noqa: PLC0415
-        from sampler.bart.kernels.steps.student import draw_degrees, draw_scales, measure_errors  # noqa: PLC0415
-
         power = float(mean.noise[LIKELIHOOD])
         seen = measure_errors(
             log_value, precision, mean.residual, mean.noise[SIGMA2], len(self._squares), self._squares

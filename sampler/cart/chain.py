@@ -8,6 +8,8 @@ import numpy as np
 
 from sampler.cart import state as arrays
 from sampler.cart.kernels import state
+from sampler.cart.kernels.sweep import cart_sweep
+from sampler.cart.kernels.tree import look_below, plant
 from sampler.chains import MarkovChain, count_moves
 from sampler.kernels.jit import warm
 from sampler.storage import tree_checkpoint as checkpoint
@@ -28,7 +30,6 @@ class TreeChain(MarkovChain):
     def __init__(self, training: Training, chain: int, random: np.ndarray[Any, Any]) -> None:
         """Initialise the arrays; make chains by `start` or `resume`."""
         warm(training.settings)
-        from sampler.cart.kernels.tree import plant  # noqa: PLC0415  # kernels load with the first chain
 
         self.training = training
         self.chain = chain
@@ -61,15 +62,12 @@ class TreeChain(MarkovChain):
             self._enlarge()
         self._tree.size[0] = len(node)
         self._tree.node[: len(node)] = node
-        from sampler.cart.kernels.tree import look_below  # noqa: PLC0415
 
         look_below(self._rows, self._tree, self._room, 0, False)
         return self
 
     def run(self, iterations: int) -> int:
         """Run up to `iterations` iterations without the GIL; return the number done."""
-        from sampler.cart.kernels.sweep import cart_sweep  # noqa: PLC0415
-
         settings = self.training.settings
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)

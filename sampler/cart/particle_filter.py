@@ -7,7 +7,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.cart import state
+from sampler.cart.kernels.particle_filter import advance, resample
+from sampler.cart.kernels.rows import log_likelihood
 from sampler.cart.kernels.state import Tree
+from sampler.cart.kernels.sweep import keep
+from sampler.cart.kernels.tree import look_below, plant, totals
 from sampler.cart.leaf_models import log_constant
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
@@ -66,9 +70,6 @@ class FilterRun:
     @classmethod
     def start(cls, training: Training, chain: int) -> FilterRun:
         """Start a run with every particle a lone leaf; raise SettingsError where memory is too small."""
-        from sampler.cart.kernels.rows import log_likelihood  # noqa: PLC0415  # kernels load with the first
-        from sampler.cart.kernels.tree import plant, totals  # noqa: PLC0415
-
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self = cls(training, chain, seed.generate_state(4, np.uint64))
         for c in range(training.settings.num_draws):
@@ -79,8 +80,6 @@ class FilterRun:
     @classmethod
     def resume(cls, training: Training, data: bytes) -> FilterRun:
         """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
-        from sampler.cart.kernels.tree import look_below  # noqa: PLC0415
-
         chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
         self = cls(training, chain, random)
         self._counts[:], self._evidence[:] = counts, evidence
@@ -116,8 +115,6 @@ class FilterRun:
 
     def run(self, iterations: int) -> int:
         """Decide on up to `iterations` nodes of particles without the GIL; return the number visited."""
-        from sampler.cart.kernels.particle_filter import advance  # noqa: PLC0415
-
         counts, left = self._counts, max(int(iterations), 0)
         while left > 0 and not self.done:
             if counts[CURSOR] == 0 and int(self._cloud.size.max()) + 2 > self._cloud.node.shape[1]:
@@ -158,7 +155,6 @@ class FilterRun:
         }
 
     def _end_stage(self) -> None:
-        from sampler.cart.kernels.particle_filter import resample  # noqa: PLC0415
 
         counts = self._counts
         finished = int(counts[IDLE])
@@ -176,8 +172,6 @@ class FilterRun:
 
     def _finish(self) -> None:
         """Draw the leaf parameters of every particle; add the remaining weights to the evidence."""
-        from sampler.cart.kernels.sweep import keep  # noqa: PLC0415
-
         many = self.iterations
         self._evidence[0] += np.logaddexp.reduce(self._cloud.log_weight) - np.log(many)
         size = self._cloud.size

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.cart.kernels import state
+from sampler.cart.kernels.particle_filter import Cloud
 from sampler.cart.leaf_models import leaf_model
 from sampler.cart.prior import tree_constants
 from sampler.storage.draws import Draws
@@ -15,7 +16,6 @@ from sampler.storage.draws import Draws
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.cart.kernels.particle_filter import Cloud
     from sampler.cart.kernels.state import KeptTrees, Room, Tree, TreeRows
     from sampler.training import Training
 
@@ -122,8 +122,6 @@ def make_room(rows: TreeRows, stats: int, capacity: int, *, restructures: bool) 
 
 def make_cloud(rows: TreeRows, stats: int, particles: int, capacity: int) -> Cloud:
     """Allocate the trees of all particles, each with all rows listed in order."""
-    from sampler.cart.kernels.particle_filter import Cloud  # noqa: PLC0415  # kernels that other methods don't need
-
     return Cloud(
         size=np.ones(particles, np.int64),
         next=np.zeros(particles, np.int64),

@@ -22,8 +22,12 @@ import numpy as np
 
 from sampler.chains import MarkovChain, count_moves
 from sampler.kernels.jit import warm
+from sampler.kernels.random import below, uniform
 from sampler.methods import METHODS
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
+from sampler.soft.kernels import state
+from sampler.soft.kernels.density import density
+from sampler.soft.kernels.hmc import Leapfrog, transitions
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import (
     Parameters,
@@ -65,7 +69,6 @@ class SoftChain(MarkovChain):
     def __init__(self, training: Training, chain: int, random: NDArray[Any]) -> None:
         """Initialise the state; make chains by `start` or `resume`."""
         warm(training.settings)
-        from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load with the first chain
 
         self.training, self.chain = training, chain
         self.iteration = self.num_kept = 0
@@ -140,8 +143,6 @@ class SoftChain(MarkovChain):
 
     def statistics(self) -> dict[str, Any]:
         """Return the counters of moves and transitions: `{"moves": {"grow": {"proposed": .., ..}, ..}}`."""
-        from sampler.soft.kernels import state  # noqa: PLC0415
-
         moves = count_moves(MOVES, self._counters)
         sharp = self._tune[1]
         if sharp[state.PROPOSED]:
@@ -185,8 +186,6 @@ class SoftChain(MarkovChain):
         Returns the move, the tree, the log ratio of the moves' probabilities back and forth, and the log
         density of new parameters (negated: of removed ones).
         """
-        from sampler.kernels.random import below, uniform  # noqa: PLC0415
-
         stay, chance = chances.get("stay", 0.0), self._chance_to_grow(tree.splits, chances)
         if uniform(self._random) < stay:
             return "stay", tree.copy(), 0.0, 0.0
@@ -204,7 +203,6 @@ class SoftChain(MarkovChain):
         return "prune", proposed, math.log(back) - math.log((1 - chance) / len(prunable)), -log_gone
 
     def _decide(self, move: str, proposed: SoftTree, log_ratio: float) -> None:
-        from sampler.kernels.random import uniform  # noqa: PLC0415
 
         which = MOVES.index(move)
         self._counters[which, 0] += 1
@@ -232,7 +230,6 @@ class SoftChain(MarkovChain):
         return self._rooms[splits]
 
     def _density(self, tree: SoftTree) -> float:
-        from sampler.soft.kernels.density import density  # noqa: PLC0415
 
         shape, slope = shape_of(tree.is_split, tree.axis), np.empty(len(tree.u))
         width, room = self._constants.sharpness, self._room(tree.splits)
@@ -240,9 +237,6 @@ class SoftChain(MarkovChain):
 
     def _transitions(self, tree: SoftTree, widths: Floats, phase: int, rate: float) -> float:
         """Do transitions of the tree in place; return its log density at the last width."""
-        from sampler.soft.kernels import state  # noqa: PLC0415
-        from sampler.soft.kernels.hmc import Leapfrog, transitions  # noqa: PLC0415
-
         tune = self._tune[phase]
         tune[state.RATE] = rate
         scale = self._scale[self._parameters.kinds(tree.splits)]

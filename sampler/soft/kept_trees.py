@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.soft.kernels.hmc import draw_classes
 from sampler.storage.soft_draws import SoftDraws
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ def leaf_values(
     random: NDArray[np.uint64],
 ) -> NDArray[np.float64]:
     """Return the means of the leaves [leaf, 1], or draw their class probabilities [leaf, class]."""
-    from sampler.soft.kernels.hmc import draw_classes  # noqa: PLC0415  # kernels load late
     from sampler.soft.tree import shape_of  # noqa: PLC0415
 
     if not rows.classes:

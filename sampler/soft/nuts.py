@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.kernels.jit import address
+from sampler.soft.kernels.nuts import COPY, LOG_DENSITY, pack_model
 from sampler.soft.tree import shape_of
 
 if TYPE_CHECKING:
@@ -66,8 +67,6 @@ def nuts(
         warnings.simplefilter("ignore")  # a dependency of nutpie warns about its own next version
         import nutpie  # noqa: PLC0415
         from nutpie.compile_pymc import CompiledPyMCModel  # noqa: PLC0415
-
-    from sampler.soft.kernels.nuts import COPY, LOG_DENSITY, pack_model  # noqa: PLC0415
 
     splits = sum(is_split)
     buffer = pack_model(rows, shape_of(is_split, np.full(splits, -1, np.int64)), width)

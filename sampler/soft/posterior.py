@@ -14,6 +14,7 @@ from sampler.posterior.explainable_posterior import check_part
 from sampler.posterior.explanations.inclusion import Inclusion, inclusion
 from sampler.posterior.intervals import Request
 from sampler.posterior.kinds.single_tree import TreePosterior
+from sampler.soft.kernels.predict import SoftTrees, soft_values
 from sampler.soft.prior import CODES
 from sampler.soft.tree import scale_codes
 from sampler.storage.soft_draws import SoftDraws
@@ -102,8 +103,6 @@ class SoftEnsemble(Ensemble):
 
     def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
         """Compute the expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
-        from sampler.soft.kernels.predict import SoftTrees, soft_values  # noqa: PLC0415  # kernels load late
-
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
         means = np.empty((len(chosen), len(x), value.shape[1]))

@@ -21,6 +21,7 @@ import numpy as np
 
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
+from sampler.kernels.random import next_word, uniform
 from sampler.posterior.topology import shape_of as text_of
 from sampler.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
@@ -324,12 +325,10 @@ class DivideRun:
         self.num_kept = len(chosen)
 
     def _uniform(self) -> float:
-        from sampler.kernels.random import uniform  # noqa: PLC0415
 
         return float(uniform(self._random))
 
     def _generator(self) -> np.random.Generator:
-        from sampler.kernels.random import next_word  # noqa: PLC0415
 
         return np.random.default_rng(int(next_word(self._random)))
 

@@ -15,6 +15,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.prior import SIGMA_FLOOR
+from sampler.soft.kernels import state
+from sampler.soft.kernels.density import densities
+from sampler.soft.kernels.hmc import Leapfrog, transitions
 from sampler.soft.nuts import nuts
 from sampler.soft.prior import soft_constants
 from sampler.soft.tree import Parameters, make_room, make_soft_rows, scale_guesses, shape_of
@@ -68,9 +71,6 @@ class Local:
 
     def warmed_up(self, bits: Bits, random: Words) -> Floats:
         """Warm up a chain on a topology while splits sharpen; return its final state u."""
-        from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
-        from sampler.soft.kernels.hmc import Leapfrog, transitions  # noqa: PLC0415
-
         constants, many = self.constants, max(self._training.settings.num_burnin, 1)
         u, shape = self._first(bits, random), _shape(bits)
         widths = np.full(many, constants.sharpness)
@@ -96,7 +96,6 @@ class Local:
         """Fit a tree's leaf means and sigma to the outcomes, given its splits; return its parameters."""
         if not self.parameters.means or self._training.settings.prior_only:
             return tree.u
-        from sampler.soft.kernels import state  # noqa: PLC0415
 
         rows, shape, parts = self.rows, _shape(tree.is_split), self.parameters.taken_apart(tree)
         goes = 0.5 + 0.5 * np.tanh((parts["direction"] @ rows.x - parts["threshold"][:, None]) / (2 * width))
@@ -164,8 +163,6 @@ class Local:
 
         `width` is that of the splits; None takes the final one.
         """
-        from sampler.soft.kernels.density import densities  # noqa: PLC0415
-
         shape, into = _shape(bits), np.empty(len(points))
         slope, room = np.empty(points.shape[1]), make_room(self.rows, sum(bits))
         densities(

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.kernels.random import below, normal, uniform
+from sampler.soft.kernels import state
+from sampler.soft.kernels.density import break_stick
+from sampler.soft.kernels.state import SoftRoom, SoftShape, zeros
 from sampler.soft.prior import CODES, soft_constants
 
 if TYPE_CHECKING:
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.soft.kernels.state import SoftRoom, SoftRows, SoftShape
+    from sampler.soft.kernels.state import SoftRows
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
@@ -27,8 +31,6 @@ TINY = np.finfo(np.float64).tiny
 
 def make_soft_rows(training: Training) -> SoftRows:
     """Make the kernels' record of training rows and constants; equal rows are merged."""
-    from sampler.soft.kernels import state  # noqa: PLC0415  # kernels load late
-
     constants = soft_constants(training)
     codes, first, group = np.unique(training.codes, axis=1, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")  # in order of first appearance, which fixes the sums
@@ -57,8 +59,6 @@ def make_soft_rows(training: Training) -> SoftRows:
 
 def with_common(numbers: Floats, columns: int, classes: int) -> Floats:
     """Complete `SoftRows.constants` with what all log densities share."""
-    from sampler.soft.kernels import state  # noqa: PLC0415
-
     constants = np.concatenate([numbers[: state.STICKS], stick_shifts(columns)])
     if classes:
         alpha = float(numbers[state.CONCENTRATION])
@@ -128,8 +128,6 @@ class SoftTree:
 
 def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
     """Convert a topology to the kernels' form."""
-    from sampler.soft.kernels.state import SoftShape  # noqa: PLC0415
-
     right = np.zeros(len(is_split), np.int64)
     slot = np.zeros(len(is_split), np.int64)
     waiting: list[int] = []  # splits whose right child has not been reached
@@ -146,8 +144,6 @@ def shape_of(is_split: Sequence[bool], axis: NDArray[np.int64]) -> SoftShape:
 
 def make_room(rows: SoftRows, splits: int) -> SoftRoom:
     """Allocate the kernels' working arrays for trees with that many splits."""
-    from sampler.soft.kernels.state import SoftRoom, zeros  # noqa: PLC0415
-
     (p, n), nodes = rows.x.shape, 2 * splits + 1
     return SoftRoom(
         right=zeros(splits, n),
@@ -281,8 +277,6 @@ class Parameters:
 
     def _split(self, random: Words) -> tuple[float, list[float], int]:
         """Draw a new split from the prior: threshold and sticks in units of u, and column."""
-        from sampler.kernels.random import below  # noqa: PLC0415
-
         share = _uniform(random)
         axis = int(below(random, self.columns)) if self.by_axis else -1
         sticks, left = [], 1.0
@@ -296,7 +290,6 @@ class Parameters:
         return math.log(share / (1 - share)), sticks, axis
 
     def _log_new(self, threshold: float, sticks: Sequence[float], mean: float) -> float:
-        from sampler.soft.kernels.density import break_stick  # noqa: PLC0415
 
         total = -float(np.logaddexp(0, threshold) + np.logaddexp(0, -threshold))
         if self.by_axis:
@@ -311,8 +304,6 @@ class Parameters:
 
     def taken_apart(self, tree: SoftTree) -> dict[str, Any]:
         """Split parameters into threshold, direction, mean (None for classes) and sigma (1 for classes)."""
-        from sampler.soft.kernels.density import break_stick  # noqa: PLC0415
-
         splits = tree.splits
         direction = np.zeros((splits, self.columns))
         for j in range(splits):
@@ -335,7 +326,6 @@ def _counts_before(is_split: Sequence[bool], node: int) -> tuple[int, int]:
 
 
 def _uniform(random: Words) -> float:
-    from sampler.kernels.random import uniform  # noqa: PLC0415
 
     return float(uniform(random))
 
@@ -345,6 +335,5 @@ def _log_normal(value: float, mean: float, sd: float) -> float:
 
 
 def _normal(random: Words) -> float:
-    from sampler.kernels.random import normal  # noqa: PLC0415
 
     return float(normal(random))
