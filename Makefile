@@ -89,7 +89,7 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --group site -o locks/site.txt
 
-docs: $(DEV_READY) ## regenerate the HTTP reference, the OpenAPI document and the page of settings
+docs: $(DEV_READY) ## regenerate the OpenAPI document and the page of settings
 	$(BIN)/python docs/generate.py
 
 site: $(SITE_READY) ## build the documentation as web pages into build/site and check its links
