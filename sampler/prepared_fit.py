@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sampler.data.groupings import Groupings
     from sampler.data.schema import Schema
     from sampler.data.transform import Transform
+    from sampler.storage.file_dialect import FileDialect
     from sampler.training import Training
 
 
@@ -34,6 +35,7 @@ class PreparedFit:
     exposure: str | None = None
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
+    dialect: FileDialect | None = None
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
         """Return the fit with that many draws per chain discarded already."""
@@ -61,6 +63,7 @@ class PreparedFit:
             exposure=self.exposure,
             groupings=self.groupings,
             censoring=self.censoring,
+            dialect=self.dialect,
         )
         return header.to_bytes()
 

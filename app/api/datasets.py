@@ -10,7 +10,6 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from app.services import datasets
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
-from app.services.readers.options import DateOrder
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import IdempotencyKey, of_file, render
@@ -18,6 +17,7 @@ from app.web.paging import Cursor, Limit
 from app.web.read_options import UploadQuery
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.web.uploads import OPENAPI, Upload
+from sampler.storage.file_dialect import DateOrder
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
 
@@ -105,10 +105,19 @@ class ReadAsView(BaseModel):
     header: bool | None = None
     header_line: int | None = Field(None, description="The line of the header, counted from 1.")
     decimal: Literal["point", "comma"] | None = Field(None, description="Null if no column reveals it.")
+    decimal_guessed: bool | None = Field(
+        None, description="Whether the decimal point is uncertain: 1.234 may be a thousand."
+    )
     dates: DateOrder | None = Field(
         None, description="The order of day and month, if a column has such dates."
     )
     missing: list[MissingView] | None = Field(None, description="At most twenty, most frequent first.")
+    spellings: list[str] | None = Field(
+        None, description="Spellings of missing values that the upload named; null: the usual ones."
+    )
+    codes: dict[str, list[str]] | None = Field(
+        None, description="Values that an amendment read as missing, by column."
+    )
 
 
 class DatasetView(BaseModel):

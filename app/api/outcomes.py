@@ -34,7 +34,7 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.negotiation import content_type
-from app.web.read_options import BINARY, FILES, ReadingQuery
+from app.web.read_options import BINARY, FILES, ReadingQuery, RowsReadAsView
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
@@ -125,6 +125,7 @@ class AcceptedReportView(View):
     text: str
     since: date | None = Field(description="The week since which the intervals no longer hold.")
     warnings: list[str]
+    read_as: RowsReadAsView | None = Field(None, description="How a file was read; null for JSON rows.")
 
 
 class OutcomeFiguresView(View):

@@ -20,7 +20,7 @@ from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.middleware.concurrency import GateOf
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
-from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery
+from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery, RowsReadAsView
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
@@ -221,6 +221,7 @@ class PredictionView(BaseModel):
     samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws per row.")
     flags: list[list[FlagView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
+    read_as: RowsReadAsView | None = Field(None, description="How a file was read; absent for JSON rows.")
     groups: str | None = Field(
         None,
         description="For a model with groups, what sd, intervals and quantiles include of their intercepts.",
@@ -292,9 +293,11 @@ async def predict(
     listed in the warnings, as are unseen levels; an unknown column, a missing column or a value of another
     type is a 422. Rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then the options,
     including those for reading the file, are query parameters:
-    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. With a JSON body, which holds the options
-    itself, query parameters are refused unless they equal the default, since some generated clients always
-    send them.
+    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. What they leave open is read as in the file that
+    the model was fitted to: decimal sign, order of dates and spellings of missing values; a file that
+    contradicts it is a 422 that names both readings, and `read_as` tells what was used. With a JSON body,
+    which holds the options itself, query parameters are refused unless they equal the default, since some
+    generated clients always send them.
     """
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
         message = "query parameters are for rows in a file; with JSON rows put the option into the body"

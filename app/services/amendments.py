@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from app.services import datasets
 from app.services.datasets import Parsed
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
-from app.services.readers.options import Decimal, Options
+from app.services.readers.options import Options
 from app.store import datasets as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
@@ -70,7 +70,8 @@ def amended(
     if faults:
         raise InvalidRequestError(errors=faults)
     kinds = {name: change.kind for name, change in changes.items() if change.kind is not None}
-    decimal: Decimal | None = (dataset.read_as or {}).get("decimal")
+    read_as = dataset.read_as or {}
+    decimal: Any = None if read_as.get("decimal_guessed") else read_as.get("decimal")
     with TemporaryFile() as file:
         _write(engine, dataset, changes, file)
         file.seek(0)
@@ -130,16 +131,19 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parse
     columns = [old.get(column["name"], column) for column in parsed.columns]
     notes = set(datasets.notes_on(dataset.columns))
     warnings = [warning for warning in dataset.warnings if warning not in notes]
-    read_as = parsed.read_as
-    if dataset.read_as is not None:
-        # As the file was read, with the columns of now.
-        many = f", {len(columns)} column"
-        now = read_as["summary"].partition(many)
-        before = dataset.read_as["summary"].partition(many)
-        read_as = dataset.read_as | {"summary": "".join((before[0], *now[1:]))}
+    read_as = datasets.reported_as(dataset, parsed).read_as
+    if codes := _codes(changes, read_as.get("codes") or {}):
+        read_as = read_as | {"codes": codes}
     return replace(
         parsed,
         columns=columns,
         warnings=[*warnings, *datasets.notes_on(columns)],
         read_as=read_as,
     )
+
+
+def _codes(changes: Mapping[str, ColumnChange], old: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+    """Return the values that mean missing, by column, the new ones after those of earlier amendments."""
+    new = {name: [value.strip() for value in change.missing] for name, change in changes.items()}
+    both = {name: list(dict.fromkeys([*old.get(name, ()), *new.get(name, ())])) for name in {**old, **new}}
+    return {name: codes for name, codes in both.items() if codes}

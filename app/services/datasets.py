@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, time
 from pathlib import PurePath
 from typing import Any, BinaryIO
@@ -67,6 +67,15 @@ def parse_upload(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits
 def _blocks(file: BinaryIO, index: list[tuple[int, int, int, str]]) -> Iterator[store.ColumnBlock]:
     for column, seq, length, checksum in index:
         yield store.ColumnBlock(column, seq, file.read(length), checksum)
+
+
+def reported_as(dataset: Dataset, copy: Parsed) -> Parsed:
+    """Return a changed copy of a dataset with the report of how its file was read."""
+    if dataset.read_as is None:
+        return copy
+    before = dataset.read_as["summary"].partition(f", {len(dataset.columns)} column")
+    now = copy.read_as["summary"].partition(f", {len(copy.columns)} column")
+    return replace(copy, read_as=dataset.read_as | {"summary": "".join((before[0], *now[1:]))})
 
 
 def kinds_of(entries: Sequence[str]) -> dict[str, str]:

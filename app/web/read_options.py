@@ -1,12 +1,13 @@
 """Query parameters for reading a file; whatever is not given is detected."""
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.services import datasets
 from app.services.readers.encodings import check_encoding
-from app.services.readers.options import DateOrder, Decimal, Format, Options, Quote, Separator
+from app.services.readers.options import Format, Options, Quote
+from sampler.storage.file_dialect import DateOrder, Decimal, Separator
 
 # Content types of files with their formats; None: detected from the signature.
 FILES: dict[str, Format | None] = {
@@ -61,6 +62,25 @@ class ReadingQuery(BaseModel):
             missing=None if self.missing is None else tuple(self.missing),
             kinds=kinds or {},
         )
+
+
+class RowsReadAsView(BaseModel):
+    """Report of how a file of rows for a model was read; null where nothing shows it."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    summary: str
+    format: Literal["csv", "parquet", "arrow"]
+    separator: Separator | None
+    encoding: str | None
+    decimal: Decimal | None
+    dates: DateOrder | None
+    spellings: list[str] | None = Field(
+        description="Spellings of missing values besides empty cells; null: the usual ones."
+    )
+    as_in_model: list[Literal["decimal", "dates", "missing"]] = Field(
+        description="What the request leaves open, and was read as in the file that the model was fitted to."
+    )
 
 
 class UploadQuery(ReadingQuery):

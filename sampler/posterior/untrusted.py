@@ -138,6 +138,7 @@ def _check_header(header: Header) -> None:
             header.warnings,
             header.exposure,
             header.censoring,
+            header.dialect.to_json() if header.dialect else None,
         ]
     )
     if not schema.columns:

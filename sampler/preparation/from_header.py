@@ -82,6 +82,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.exposure,
         header.groupings,
         header.censoring,
+        header.dialect,
     )
 
 

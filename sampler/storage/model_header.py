@@ -28,6 +28,7 @@ from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.errors import PackedError
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
+from sampler.storage.file_dialect import FileDialect
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -75,6 +76,9 @@ class Header:
         Table by which intervals are calibrated; None without one.
     groupings
         Facts of the schema's columns of groups; None without any.
+    dialect
+        Dialect of the file of the training rows; None where these came as a table, and in models made before
+        it was kept.
 
     """
 
@@ -95,6 +99,7 @@ class Header:
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
+    dialect: FileDialect | None = None
 
     @property
     def needs_values(self) -> bool:
@@ -120,6 +125,7 @@ class Header:
             **({"calibration": self.calibration.to_json()} if self.calibration else {}),
             **({"groupings": self.groupings.to_json()} if self.groupings else {}),
             **({"censoring": self.censoring} if self.censoring else {}),
+            **({} if self.dialect is None else {"dialect": self.dialect.to_json()}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -191,6 +197,7 @@ class Header:
                 else ConformalTable.from_json(calibration, scores, of_classes=bool(schema.target.levels)),
                 groupings=groupings,
                 censoring=_censoring(fields.get("censoring", {})),
+                dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error

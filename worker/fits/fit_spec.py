@@ -18,6 +18,7 @@ from sampler.data.encode import Coded
 from sampler.data.table import RawColumn, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.settings import OMITTED, SETTINGS
+from sampler.storage.file_dialect import FileDialect
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
@@ -35,6 +36,7 @@ class Spec:
     target: str
     settings: Json
     warnings: list[str]
+    dialect: FileDialect | None = None  # of the dataset's file
 
     @property
     def features(self) -> list[str] | None:
@@ -153,7 +155,10 @@ def read_spec(session: Session, model_id: str) -> Spec:
         raise LeaseLostError(f"Model {model_id} was deleted.")
     dataset = session.get_one(Dataset, model.dataset_id)
     names = [column["name"] for column in dataset.columns]
-    return Spec(model_id, dataset.id, dataset.num_rows, names, model.target, model.settings, model.warnings)
+    dialect = FileDialect.of_report(dataset.read_as or {})
+    return Spec(
+        model_id, dataset.id, dataset.num_rows, names, model.target, model.settings, model.warnings, dialect
+    )
 
 
 def read_rows(session: Session, spec: Spec) -> ModelRows:
@@ -212,4 +217,6 @@ def prepare_problem(spec: Spec, training: ModelRows) -> PreparedFit:
         ignored=[name for name in spec.names if name not in used],
         **(arguments | training.censoring),
     )
-    return prepared.with_discarded(stored.get("discarded", 0))
+    used |= {*spec.groups, *(name for role in COLUMN_ROLES if (name := stored.get(role)))}
+    dialect = None if spec.dialect is None else spec.dialect.of_columns(used)
+    return replace(prepared, dialect=dialect).with_discarded(stored.get("discarded", 0))

@@ -20,6 +20,7 @@ from app.services.fits.requests import FitRequest, like
 from app.services.outcomes.rows import storable
 from app.services.outcomes.summary import week_since
 from app.services.readers.options import Options
+from app.services.readers.values.typing_text import Typing
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
@@ -27,6 +28,7 @@ from app.store.outcomes import reports as store
 from app.store.outcomes import watches
 from app.store.tables import Dataset
 from sampler.data.table import read_column
+from sampler.storage.file_dialect import FileDialect
 
 if TYPE_CHECKING:
     from sampler.errors import DataProblem
@@ -93,7 +95,8 @@ def grown(
         raise ConflictError(
             "The model has no outcomes to fit again with: POST /models/{id}/outcomes reports them."
         )
-    extended = _saved(engine, owner, dataset, tables, max_bytes)
+    reading = _reading_of_ignored(dataset, request)
+    extended = _saved(engine, owner, dataset, [_typed(table, reading) for table in tables], max_bytes)
     try:
         yield GrownDataset(extended.id, rows, replace(request, dataset_id=extended.id))
     except BaseException:
@@ -116,7 +119,40 @@ def _saved(
 def _save(engine: Engine, owner: str, dataset: Dataset, parsed: Parsed) -> Dataset:
     name = f"{dataset.name[:LONGEST_NAME]} with outcomes"
     with session_scope(engine) as session:
-        return datasets.save(session, owner, parsed, name)
+        return datasets.save(session, owner, datasets.reported_as(dataset, parsed), name)
+
+
+def _reading_of_ignored(dataset: Dataset, request: FitRequest) -> Options | None:
+    """Return how columns that the model doesn't use are read, which reports have as text.
+
+    None for a dataset of another source than a delimited file.
+    """
+    report = dataset.read_as or {}
+    if report.get("format") != "csv":
+        return None
+    used = {request.target, *(request.features or ()), *request.groups, *request.roles.values()}
+    kinds = {each["name"]: each["kind"] for each in dataset.columns if each["name"] not in used}
+    return Options(kinds=kinds, known=tuple(kinds)).for_rows_of(FileDialect.of_report(report))
+
+
+def _typed(table: pa.Table, reading: Options | None) -> pa.Table:
+    """Convert text of ignored columns as at the upload of the dataset; raise UnusableDataError."""
+    if reading is None:
+        return table
+    typing = Typing(reading)
+    for at, name in enumerate(table.column_names):
+        text = table.column(name)
+        if name in reading.kinds and pa.types.is_string(text.type):
+            typed = typing.read(name, text, last=True)
+            assert typed is not None
+            table = table.set_column(at, name, typed[0])
+    if typing.faults:
+        raise UnusableDataError(
+            errors=[
+                replace(each, row=None, detail=f"in the outcomes, {each.detail}") for each in typing.faults
+            ]
+        )
+    return table
 
 
 def _write(engine: Engine, dataset: Dataset, tables: Sequence[pa.Table], file: BinaryIO) -> None:

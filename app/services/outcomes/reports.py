@@ -58,6 +58,7 @@ class ScoredReport:
     rows: list[Json]  # columns of `KnownOutcome`
     data: bytes
     warnings: list[str]
+    read_as: Json | None
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,7 @@ class AcceptedReport:
     text: str
     since: date | None
     warnings: list[str]
+    read_as: Json | None  # how the file was read, where it was one
 
 
 def scored(predictor: Predictor, owner: str, model: str, request: OutcomesRequest) -> ScoredReport:
@@ -115,6 +117,7 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         rows=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         data=encode(reported_rows.values),
         warnings=[*reported_rows.notes, *labelled.coded.warnings],
+        read_as=reported_rows.read_as,
     )
 
 
@@ -267,4 +270,5 @@ def _answer(report: ScoredReport, stored: int, replaced: int, judgement: WatchRe
         text=judgement.text,
         since=None if judgement.since is None else monday_of(judgement.since),
         warnings=report.warnings,
+        read_as=report.read_as,
     )

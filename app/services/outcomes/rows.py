@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.outcomes.predicted_rows import PredictedRows
 from app.services.predictions.file_rows import read_rows
+from app.services.predictions.row_reading import RowReading
 from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
 from app.services.readers.values.typing_text import RAW
@@ -64,6 +65,8 @@ class ReportedRows:
         All values as a table that a dataset can hold: `X`, then the target.
     notes
         Warnings of the reader of a file.
+    read_as
+        How the file was read; None without one.
 
     """
 
@@ -74,6 +77,7 @@ class ReportedRows:
     at: list[datetime]
     values: pa.Table
     notes: list[str]
+    read_as: dict[str, Any] | None
 
 
 def read(
@@ -97,7 +101,7 @@ def read(
     schema = posterior.schema
     target = schema.target.name
     known = {column.name for column in schema.inputs} | set(schema.ignored)
-    columns, notes = _columns_as_sent(model, posterior, request, max_rows)
+    columns, notes, read_as = _columns_as_sent(model, posterior, request, max_rows)
     _check_names(columns, request, target)
     keys = None if request.key is None else _keys(columns[request.key], request.key)
     at = _times(columns, request.at, len(columns[target]))
@@ -126,15 +130,17 @@ def read(
         at=at,
         values=_table({**X, target: columns[target]}, kinds),
         notes=notes,
+        read_as=read_as,
     )
 
 
 def _columns_as_sent(
     model: ModelHead, posterior: Posterior, request: OutcomesRequest, max_rows: int
-) -> tuple[dict[str, Any], list[str]]:
-    """Return the columns as they were sent, by name, and warnings of the reader."""
+) -> tuple[dict[str, Any], list[str], dict[str, Any] | None]:
+    """Return the columns as they were sent, by name, and of a file warnings and how it was read."""
     if request.file is None:
-        return dict(columns_of(request.rows, request.columns, max_rows)), []
+        return dict(columns_of(request.rows, request.columns, max_rows)), [], None
+    file, options = request.file
     roles = {role: model.settings.get(role) for role in KINDS_OF_ROLES}
     others = {name: KINDS_OF_ROLES[role] for role, name in roles.items() if name}
     others |= {name: "number" for role in ("lower", "upper") if (name := model.settings.get(role))}
@@ -144,9 +150,9 @@ def _columns_as_sent(
     others = {name: kind for name, kind in others.items() if name not in inputs}
     if request.row is not None:
         others[request.row] = "number"
-    target = posterior.schema.target
-    table, _, notes = read_rows(*request.file, posterior.schema, max_rows, others, target)
-    return {name: table.column(name) for name in table.column_names}, notes
+    of_file = read_rows(file, RowReading.of(posterior, options, others, with_target=True), max_rows)
+    columns = {name: of_file.rows.column(name) for name in of_file.rows.column_names}
+    return columns, of_file.notes, of_file.read_as
 
 
 def _check_names(columns: Mapping[str, Any], request: OutcomesRequest, target: str) -> None:

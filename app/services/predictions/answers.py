@@ -38,6 +38,7 @@ class PredictionAnswer:
     samples: Floats | None = None  # [row, draw], or of several classes [row, class, draw]
     notes: Sequence[str] = ()  # warnings from reading the rows
     kept: pa.Table | None = None  # columns of the rows that tables repeat
+    read_as: Mapping[str, Any] | None = None  # how the file of the rows was read
     classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
@@ -49,6 +50,7 @@ class PredictionAnswer:
             "verdict": self.verdict,
             "classes": None if self.classes is None else list(self.classes),
             "warnings": [*self.notes, *self.prediction.warnings],
+            **({"read_as": self.read_as} if self.read_as else {}),
             **({"groups": self.prediction.groups} if self.prediction.groups else {}),
             **({"claims": [each.claim for each in self.prediction.claims]} if self.prediction.claims else {}),
         }

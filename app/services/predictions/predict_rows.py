@@ -20,6 +20,7 @@ from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.posteriors import LoadedModel, Posteriors
+from app.services.predictions.row_reading import RowReading
 from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
 from app.store.models import ModelHead
@@ -118,23 +119,25 @@ class Predictor(Posteriors):
         rows: Any = None
         kept: Any = None
         notes: list[str] = []
+        read_as: dict[str, Any] | None = None
         if request.file is None:
             rows = columns_of(request.rows, request.columns, self.max_rows)
         with LOADING.time():
             stored, posterior, draws = loaded or self.lookup(owner, model)
         request = replace(request, draws=draws if request.draws is None else request.draws)
         if request.file is not None:
-            others = {} if posterior.exposure is None else {posterior.exposure: "number"}
-            rows, as_sent, notes = read_rows(*request.file, posterior.schema, self.max_rows, others)
-            names = kept_columns.names_of(request.keep, as_sent.column_names)
-            kept = kept_columns.with_dates(as_sent.select(names)) if names else None
+            file, options = request.file
+            of_file = read_rows(file, RowReading.of(posterior, options), self.max_rows)
+            notes, read_as = of_file.notes, of_file.read_as
+            names = kept_columns.names_of(request.keep, of_file.as_sent.column_names)
+            kept = kept_columns.with_dates(of_file.as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
-            rows = rows.drop_columns([name for name in names if name not in known])
+            rows = of_file.rows.drop_columns([name for name in names if name not in known])
         with understood(), COMPUTING.time():
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, request)
         predicted_rows.inc(coded.num_rows)
-        return replace(answer, notes=notes, kept=kept)
+        return replace(answer, notes=notes, kept=kept, read_as=read_as)
 
     def _answer(
         self, model: ModelHead, posterior: Posterior, coded: Coded, request: PredictRequest

@@ -60,7 +60,7 @@ class Dialect:
         words = {sign: word for word, sign in CHARACTERS.items()}
         quotes = {sign: word for word, sign in QUOTES.items()}
         return {
-            "separator": words.get(self.separator),
+            "separator": words.get(self.separator) if len(self.names) > 1 else None,
             "quote": quotes.get(self.quote, "none"),
             "escape": "backslash" if self.escape else "doubled",
             "header": self.header,

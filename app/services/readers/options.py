@@ -1,12 +1,11 @@
 """Options and limits for reading a file; both are sent to the confined process as JSON."""
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-Separator = Literal["comma", "semicolon", "tab", "bar", "space"]
+from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
+
 Quote = Literal["double", "single", "none"]
-Decimal = Literal["point", "comma"]
-DateOrder = Literal["day-first", "month-first"]
 Format = Literal["csv", "parquet", "arrow"]
 KINDS = ("number", "boolean", "date", "category", "text")
 CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True))
@@ -23,8 +22,9 @@ class Options:
     """Options given by the caller; None means automatic detection.
 
     `format` is the format that the content type promises. `kinds` are given by column, `otherwise` applies to
-    all others. `missing` replaces the usual spellings. `known` are a model's columns when rows for it are
-    read.
+    all others. `missing` replaces the usual spellings, `codes` are further values that mean missing, by
+    column. `known` are a model's columns when rows for it are read, and `model` is the dialect of its file,
+    without what the caller overrides.
     """
 
     format: Format | None = None
@@ -37,7 +37,28 @@ class Options:
     missing: tuple[str, ...] | None = None
     kinds: dict[str, str] = field(default_factory=dict)
     otherwise: str | None = None
+    codes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     known: tuple[str, ...] = ()
+    model: FileDialect | None = None
+
+    def for_rows_of(self, dialect: FileDialect | None) -> "Options":
+        """Return the options for new rows of a model: what the caller leaves open is as in its own file."""
+        if dialect is None:
+            return self
+        if self.missing:
+            dialect = replace(dialect, missing=(), codes={})
+        return replace(
+            self,
+            decimal=self.decimal or dialect.decimal,
+            dates=self.dates or dialect.dates,
+            missing=self.missing or dialect.missing,
+            codes=dialect.codes,
+            model=replace(
+                dialect,
+                decimal=None if self.decimal else dialect.decimal,
+                dates=None if self.dates else dialect.dates,
+            ),
+        )
 
     @property
     def spellings(self) -> frozenset[str]:
@@ -46,14 +67,20 @@ class Options:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self)
+        return asdict(self) | {"model": self.model and self.model.to_json()}
 
     @classmethod
     def from_json(cls, data: dict[str, Any]) -> "Options":
         """Restore the options from `to_json`."""
-        missing = data["missing"]
+        missing, model = data["missing"], data["model"]
         return cls(
-            **data | {"missing": None if missing is None else tuple(missing), "known": tuple(data["known"])}
+            **data
+            | {
+                "missing": None if missing is None else tuple(missing),
+                "codes": {name: tuple(codes) for name, codes in data["codes"].items()},
+                "known": tuple(data["known"]),
+                "model": None if model is None else FileDialect.from_json(model),
+            }
         )
 
 

@@ -21,6 +21,7 @@ from app.services.readers.values.typing_text import RAW, Typing
 from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
+OF_MODEL = {"decimal": "decimal sign", "dates": "order of dates", "missing": "missing values"}
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
 
 
@@ -56,7 +57,7 @@ class ReadTable:
         if unknown and not self.options.known:
             message = "a kind is given for this column, which the file doesn't have"
             raise InvalidRequestError(errors=[Fault(name, None, message) for name in unknown])
-        typing = Typing(self.options)
+        typing = Typing(self.options, self.read_as.get("separator"))
         later: list[int] = []
         for last in (False, True):
             for index, text in self.spool.columns(None if not last else later):
@@ -72,9 +73,12 @@ class ReadTable:
             raise UnusableDataError(errors=typing.faults)
         if self.dialect is not None:
             missing = sorted(typing.missing.items(), key=lambda item: -item[1])
-            self.read_as["decimal"] = typing.decimal
-            self.read_as["dates"] = self.options.dates or next(iter(sorted(typing.orders)), None)
+            (order,) = typing.orders if len(typing.orders) == 1 else (None,)
+            self.read_as["decimal"] = typing.decimal or ("point" if typing.guessed else None)
+            self.read_as["decimal_guessed"] = typing.decimal is None and typing.guessed
+            self.read_as["dates"] = self.options.dates or order
             self.read_as["missing"] = [{"text": text, "count": count} for text, count in missing[:20]]
+            self.read_as["spellings"] = list(self.options.missing or ()) or None
 
     def _typed(
         self, typing: Typing, name: str, column: pa.ChunkedArray, *, last: bool
@@ -128,6 +132,15 @@ class ReadTable:
         low, high = (figure.as_py() for figure in pc.min_max(values).values())
         return bool(low in {0, 1} and high == low + len(values) - 1)
 
+    @property
+    def as_in_model(self) -> list[str]:
+        """Parts of the reading that come from the file of the model: "decimal", "dates", "missing"."""
+        if (model := self.options.model) is None:
+            return []
+        of_text = {"decimal": model.decimal, "dates": model.dates} if self.dialect is not None else {}
+        told = of_text | {"missing": model.codes or (self.dialect is not None and model.missing)}
+        return [name for name, value in told.items() if value]
+
     def summary(self, kinds: list[str]) -> str:
         """Return how the file was read, in one line."""
         parts = [FORMATS[self.read_as["format"]]]
@@ -141,7 +154,9 @@ class ReadTable:
             for kind, count in counted.items()
         )
         parts.append(f"{len(kinds)} column{'s' * (len(kinds) != 1)} ({counts})")
-        return f"read as: {', '.join(parts)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
+        line = f"read as: {', '.join(parts)}, {self.num_rows} row{'s' * (self.num_rows != 1)}"
+        of_model = " and ".join(OF_MODEL[name] for name in self.as_in_model)
+        return f"{line}; {of_model} as in the model's file" if of_model else line
 
 
 @contextmanager
@@ -195,15 +210,14 @@ def _is_blank(values: pa.ChunkedArray) -> bool:
     return bool(pc.all(pc.equal(values, ""), min_count=0).as_py())
 
 
+def kind_of(type_: pa.DataType) -> str:
+    """Return the kind of column that a stored type has: number, boolean, date or text."""
+    checks = {"number": pa.types.is_float64, "boolean": pa.types.is_boolean, "date": pa.types.is_timestamp}
+    return next((kind for kind, check in checks.items() if check(type_)), "text")
+
+
 def _is_already(kind: str, type_: pa.DataType) -> bool:
-    check = {
-        "number": pa.types.is_float64,
-        "boolean": pa.types.is_boolean,
-        "date": pa.types.is_timestamp,
-        "category": pa.types.is_string,
-        "text": pa.types.is_string,
-    }[kind]
-    return bool(check(type_))
+    return kind_of(type_) == ("text" if kind == "category" else kind)
 
 
 def _are_bits(column: pa.ChunkedArray) -> bool:

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from app.services.readers.options import MISSING, Options
 from app.services.readers.values.typing_text import Typing
+from sampler.storage.file_dialect import FileDialect
 
 
 def typed(columns, **options):
@@ -217,3 +218,56 @@ def test_a_cell_that_is_no_date_is_named(cells, words):
 
     assert columns["d"][0].type == pa.string()
     assert words in columns["d"][1] if words else columns["d"][1] == ""
+
+
+def test_points_that_may_separate_thousands_are_doubted():
+    """A column of "1.234" alone is read with a point, and says so, unless another column has the sign."""
+    alone, typing = typed({"x": ["1.234", "500"]})
+    assert alone["x"][0].to_pylist() == [1.234, 500.0]
+    assert "pass ?decimal=comma" in alone["x"][1]
+    assert (typing.decimal, typing.guessed) == (None, True)
+    beside, typing = typed({"x": ["1.234", "500"], "z": ["0.5", "1"]})
+    assert beside["x"][1] == ""
+    assert (typing.decimal, typing.guessed) == ("point", False)
+
+
+MODEL = FileDialect("semicolon", "UTF-8", "comma", "day-first", ("k.A.",), {"x": ("-9",)})
+
+
+def for_model(cells, kind, separator="semicolon", **given):
+    """Type one column of new rows for a model, and return its values and the faults."""
+    options = Options(kinds={"x": kind}, known=("x",), **given).for_rows_of(MODEL)
+    typing = Typing(options, separator)
+    values, _ = typing.read("x", pa.chunked_array([pa.array(cells, pa.string())]), last=True)
+    plain = values.cast(pa.string()) if kind == "date" else values
+    return plain.to_pylist(), [(fault.row, fault.detail) for fault in typing.faults]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "expected"),
+    [
+        (["1.234", "12"], "number", [1234.0, 12.0]),
+        (["1,5", "k.A."], "number", [1.5, None]),
+        (["-9", "-9,0", "9"], "number", [None, None, 9.0]),
+        (["1 234", "2"], "number", [1234.0, 2.0]),
+        (["1/2/2026", "k.a."], "date", ["2026-02-01 00:00:00.000000", None]),
+        (["13.02.2026", None], "date", ["2026-02-13 00:00:00.000000", None]),
+    ],
+)
+def test_cells_for_a_model_are_read_as_in_its_file(cells, kind, expected):
+    """Thousands, missing values and days are those of the model's file."""
+    assert for_model(cells, kind) == (expected, [])
+
+
+def test_cells_against_the_models_file_are_named():
+    """Each contradiction is a fault with its row; a separator of another decimal sign is doubt enough."""
+    for cells, rows in [(["1", "1.5"], [2]), (["1,234.5", "2.5", "3"], [1, 2])]:
+        assert [row for row, detail in for_model(cells, "number")[1] if "?decimal=point" in detail] == rows
+    assert for_model(["1.5", "oops"], "number")[1][1:] == [(2, "the text 'oops' is not a number")]
+    assert [row for row, _ in for_model(["1/2/2026", "1/13/2026"], "date")[1]] == [2]
+    ((row, detail),) = for_model(["1.234"], "number", separator="comma")[1]
+    assert row is None
+    assert "1.234 with a decimal point, 1234 with a decimal comma" in detail
+    assert for_model(["1234"], "number", separator="comma") == ([1234.0], [])
+    assert for_model(["1.234"], "number", separator="tab") == ([1234.0], [])
+    assert for_model(["1.234"], "number", separator="comma", decimal="point") == ([1.234], [])

@@ -7,7 +7,7 @@ import pyarrow as pa
 from app.services.errors import UnusableModelError
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.profile import summarise
-from app.services.readers.table import open_table
+from app.services.readers.table import kind_of, open_table
 from app.store import column_codec
 
 Json = dict[str, Any]
@@ -54,12 +54,17 @@ def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
-        columns = {position: (name, values) for position, name, values, _ in table.columns()}
-        read = pa.table(dict(columns[position] for position in sorted(columns)))
+        columns = {position: (name, values, note) for position, name, values, note in table.columns()}
+        ordered = [columns[position] for position in sorted(columns)]
+        read = pa.table({name: values for name, values, _ in ordered})
     with pa.ipc.new_stream(out, read.schema) as writer:
         writer.write_table(read)
     out.flush()
-    return {"warnings": table.warnings, "read_as": table.read_as}
+    summary = table.summary([kind_of(type_) for type_ in read.schema.types])
+    return {
+        "warnings": [*table.warnings, *(f"{name}: {note}" for name, _, note in ordered if note)],
+        "read_as": table.read_as | {"summary": summary, "as_in_model": table.as_in_model},
+    }
 
 
 def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:

@@ -99,6 +99,20 @@ def orders(text: pa.ChunkedArray) -> dict[Order, pa.ChunkedArray]:
     return {order: dates for order, dates in parsed.items() if dates is not None}
 
 
+def against(text: pa.ChunkedArray, order: Order | None) -> int | None:
+    """Return the row of a date that ends with the year and can't have this order; None where there is none.
+
+    Dotted dates are day first wherever they come from.
+    """
+    if order is None or all_match(text, _DOTTED):
+        return None
+    month = 1 if order == "day-first" else 0  # the part that would be the month
+    for row, cell in enumerate(text.to_pylist()):
+        if cell is not None and int(re.split("[/.-]", cell)[month]) > 12:
+            return row
+    return None
+
+
 def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
     """Rewrite the cells as ISO 8601 and parse them."""
     parts = pa.chunked_array([pc.extract_regex(chunk, pattern) for chunk in text.chunks])

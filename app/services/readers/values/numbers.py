@@ -69,3 +69,9 @@ def without_gaps(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     if not all_match(text, _SPACED):
         return None
     return pc.replace_substring_regex(text, _GAP, "")
+
+
+def readings(cell: str) -> str:
+    """Describe the two numbers that a cell which fits both styles may be."""
+    point, comma = (to_numbers(pa.chunked_array([[cell]]), style)[0].as_py() for style in _PATTERNS)
+    return f"{cell!r} is {point:.15g} with a decimal point, {comma:.15g} with a decimal comma"

@@ -1,23 +1,26 @@
 """Typing of text columns: numbers, booleans, dates, or text; missing values become null."""
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.errors import Fault
+from app.services.errors import ENOUGH, Fault
 from app.services.readers.options import Options
 from app.services.readers.values import dates, numbers
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.scalars import all_match, any_contains, first_match, quote_cell, strangers
+from sampler.data.columns import is_number
 
 RAW = "raw"  # a kind: unchanged text, including spellings of missing values
 NAMED = 10  # infinite cells of a column reported individually
 TRUE, FALSE = ("true", "t", "yes", "y", "1"), ("false", "f", "no", "n", "0")
 # Spellings of missing values that may also be levels of a category.
 MAYBE_LEVELS = frozenset({"none", "nil", "-", "--", ".", "?"})
+USUAL_DECIMALS = {"comma": "point", "semicolon": "comma"}  # the decimal sign that goes with a separator
 LATER: Any = object()  # the decision depends on other columns
 Typed = tuple[pa.ChunkedArray, str]  # the values and a note
 
@@ -26,12 +29,14 @@ Typed = tuple[pa.ChunkedArray, str]  # the values and a note
 class Typing:
     """Typing of columns one after the other; evidence from one column helps to type the others.
 
-    `missing` counts the spellings of missing values found. `faults` are unusable cells, for the caller to
-    raise after all columns.
+    `separator` is that of the file. `missing` counts the spellings of missing values found. `faults` are
+    unusable cells, for the caller to raise after all columns.
     """
 
     options: Options
+    separator: str | None = None
     styles: set[Style] = field(default_factory=set)  # styles that are certain in some column
+    guessed: bool = False  # some column has "1.234" alone, read with a decimal point for want of evidence
     grouped: bool = False  # some column has points as thousands separators ("1.234.567")
     orders: set[dates.Order] = field(default_factory=set)
     missing: Counter[str] = field(default_factory=Counter)
@@ -42,13 +47,17 @@ class Typing:
         kind = self.options.kinds.get(name, self.options.otherwise)
         if kind == RAW:
             return pc.utf8_trim_whitespace(text), ""
+        codes = self.options.codes.get(name, ())
         if (quick := self._quick(kind, text)) is not None:
-            return quick, ""
-        present, spelled = self._present(text, count=not last)
+            return without_codes(quick, codes), ""
+        present, spelled = self._present(text, codes, count=not last)
         typed = self._as_kind(kind, name, present, last=last)
         if typed is None:
             return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
-        return None if typed is LATER else typed
+        if typed is LATER:
+            return None
+        values, note = typed
+        return without_codes(values, codes), note
 
     def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         """Convert a column of plain numbers, the usual case, else return None."""
@@ -79,11 +88,14 @@ class Typing:
         styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
         return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
 
-    def _present(self, text: pa.ChunkedArray, *, count: bool) -> tuple[pa.ChunkedArray, dict[str, int]]:
+    def _present(
+        self, text: pa.ChunkedArray, codes: Sequence[str], *, count: bool
+    ) -> tuple[pa.ChunkedArray, dict[str, int]]:
         """Return the stripped cells with null for missing, and counts of the spellings of missing values."""
         text = pc.utf8_trim_whitespace(text)
         known = pa.array(sorted(self.options.spellings))
         gone = pc.is_in(pc.utf8_lower(text), value_set=known)
+        gone = pc.or_(gone, pc.is_in(text, value_set=pa.array(codes, pa.string())))
         spelled: dict[str, int] = {}
         if pc.any(gone, min_count=0).as_py():
             counted = pc.value_counts(pc.filter(text, gone)).to_pylist()
@@ -129,6 +141,12 @@ class Typing:
         """Parse cells such as "1,234" in the style of other columns or the caller; LATER when unknown."""
         if self.options.decimal is None and not last:
             return LATER
+        if self._is_foreign:
+            both = numbers.readings(first_match(text, "." if any_contains(text, ".") else ","))
+            message = f"the model's file has decimal {self.decimal}s, but this one is separated by "
+            message += f"{self.separator}s: pass ?decimal=point or ?decimal=comma"
+            self.faults.append(Fault(name, None, f"{both}: {message}"))
+            return text, ""
         if self.decimal is None and any_contains(text, ","):
             return self._undecided(name, text, required=required)
         style = self.decimal or "point"
@@ -137,6 +155,10 @@ class Typing:
         if self.options.decimal is None and any_contains(text, thousands):
             cell = first_match(text, thousands)
             note = f"{cell!r} is read with a thousands separator: other columns have a decimal {style}"
+        elif self.decimal is None:
+            self.guessed = True
+            note = f"{first_match(text, '.')!r} is read with a decimal point: if points separate thousands, "
+            note += "pass ?decimal=comma"
         return numbers.to_numbers(text, style), note
 
     def _of_points_only(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
@@ -162,8 +184,31 @@ class Typing:
     def _forced(self, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray:
         style: Style = self.decimal or "point"
         fits = numbers.fits(text, style)
-        self.faults += strangers(name, text, fits, "a number")
+        self.faults += strangers(name, text, pc.or_(fits, self._contrary(name, text, fits)), "a number")
         return numbers.to_numbers(pc.if_else(fits, text, pa.scalar(None, pa.string())), style)
+
+    @property
+    def _is_foreign(self) -> bool:
+        """Whether the file's separator speaks against the decimal sign of the model's file."""
+        model, usual = self.options.model, USUAL_DECIMALS.get(self.separator or "")
+        if model is None or model.decimal is None or usual is None:
+            return False
+        return usual != model.decimal and self.separator != model.separator
+
+    def _contrary(self, name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Report and mark cells that are numbers with the decimal sign that the model's file doesn't have."""
+        model = self.options.model
+        if model is None or model.decimal is None:
+            return pa.scalar(value=False)
+        other: Style = "point" if model.decimal == "comma" else "comma"
+        contrary = pc.and_not(numbers.fits(text, other), fits)
+        for row in pc.indices_nonzero(pc.fill_null(contrary, fill_value=False)).slice(0, ENOUGH).to_pylist():
+            cell = quote_cell(text[row].as_py())
+            message = f"{cell} is a number with a decimal {other}, and the model's file has decimal "
+            self.faults.append(
+                Fault(name, row + 1, f"{message}{model.decimal}s: write it so, or pass ?decimal={other}")
+            )
+        return contrary
 
     def _refuse_infinite(self, name: str, values: pa.ChunkedArray) -> None:
         rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(values), fill_value=False)).to_pylist()
@@ -192,8 +237,15 @@ class Typing:
         if len(ordered) == 2:
             return self._dates_of_two_orders(name, text, ordered, last=last, required=required)
         if ordered:
-            self.orders |= set(ordered)
-            return next(iter(ordered.values())), ""
+            (order,) = ordered
+            self.orders.add(order)
+            if self.options.known and (row := dates.against(text, self.options.dates)) is not None:
+                message = (
+                    f"{quote_cell(text[row].as_py())} can only be {order}, but dates of the model's file "
+                )
+                message += f"are {self.options.dates}: write 2026-01-31, or pass ?dates={order}"
+                self.faults.append(Fault(name, row + 1, message))
+            return ordered[order], ""
         if required:
             self.faults += self._no_dates(name, text)
             return text, ""
@@ -225,6 +277,17 @@ class Typing:
         odd = strangers(name, text, dates.look_like(text), "a date such as 2026-01-31")
         message = "its dates have several formats, or one is invalid: write all as 2026-01-31"
         return odd or [Fault(name, None, message)]
+
+
+def without_codes(column: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
+    """Return a column of numbers or text with null for the values that mean missing, given as text."""
+    values: list[Any] = list(codes)
+    if pa.types.is_floating(column.type):
+        values = [float(code) for code in codes if is_number(code)]
+    if not values or not (pa.types.is_floating(column.type) or pa.types.is_string(column.type)):
+        return column
+    gone = pc.is_in(column, value_set=pa.array(values, column.type))
+    return pc.if_else(gone, pa.scalar(None, column.type), column)
 
 
 def _is_boolean(text: pa.ChunkedArray) -> bool:

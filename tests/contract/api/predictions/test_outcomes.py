@@ -273,9 +273,12 @@ def test_refit_refuses_outcomes_that_their_column_cannot_hold(client, settings):
     fitted(client, settings, text=text, name="mine", features=["size", "colour"])
     num_datasets = len(client.get("/datasets").json()["items"])
     cases = [
-        ({"paid": "perhaps"}, ("paid", "in the outcomes, the text 'perhaps' where true or false belongs")),
+        (
+            {"paid": "perhaps"},
+            ("paid", "in the outcomes, the text 'perhaps' is not true or false (nor yes or no, 1 or 0)"),
+        ),
         ({"paid": 2}, ("paid", "in the outcomes, a boolean must be true or false, or 1 or 0")),
-        ({"due": "soon"}, ("due", "in the outcomes, the text 'soon' where a date like 2026-01-31 belongs")),
+        ({"due": "soon"}, ("due", "in the outcomes, the text 'soon' is not a date such as 2026-01-31")),
         ({"due": 7}, ("due", "in the outcomes, it holds numbers where a date (2026-01-31) belongs")),
     ]
     for more, expected in cases:

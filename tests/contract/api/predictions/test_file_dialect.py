@@ -1,0 +1,179 @@
+"""A model reads later files as its own was read: decimal sign, order of dates, missing values."""
+
+import io
+from datetime import date, timedelta
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sampler import Posterior
+from tests.support.api_calls import places, post_csv, problem
+from tests.support.databases import only
+from tests.support.models.fitted_models import SMALL, run_units
+
+pytestmark = only("sqlite")
+CSV, PARQUET = "text/csv", "application/vnd.apache.parquet"
+DAY = date(2024, 1, 1)
+SIZES = [*range(150, 1000, 50), *range(1_000, 400_000, 9_377)]
+
+
+def with_dots(number):
+    return f"{number:,}".replace(",", ".")
+
+
+def german(sizes=SIZES):
+    """Make a table of sizes with points between thousands, days first, decimal commas, and `k.A.`."""
+    lines = ["flaeche;tag;lage;preis;nummer"]
+    for row, size in enumerate(sizes):
+        day = (DAY + timedelta(days=5 * row)).strftime("%d/%m/%Y")
+        price = f"{3 + 10 * (size > 100_000) + row % 4 / 10:.1f}".replace(".", ",")
+        lines.append(
+            f"{'k.A.' if row % 9 == 4 else with_dots(size)};{day};{'ABC'[row % 3]};{price};{row},250"
+        )
+    return "\n".join(lines) + "\n"
+
+
+@pytest.fixture
+def model(client, settings):
+    """Fit a model of the price to a German file, with `k.A.` for missing."""
+    dataset = post_csv(client, german(), missing="k.A.").json()
+    assert {c["name"]: c["kind"] for c in dataset["columns"]}["tag"] == "date", dataset
+    body = {"dataset_id": dataset["id"], "target": "preis", "name": "rent", "transform": "none"}
+    response = client.post("/models", json=body | {"features": ["flaeche", "tag", "lage"]} | SMALL)
+    assert response.status_code == 202, response.text
+    run_units(settings)
+    return client.get(response.headers["location"]).json()
+
+
+def send(client, model, text, path="predict", kind=CSV, **query):
+    content = text if isinstance(text, bytes) else text.encode()
+    return client.post(
+        f"/models/{model}/{path}", content=content, headers={"Content-Type": kind}, params=query
+    )
+
+
+def parquet(**columns):
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def test_rows_of_a_file_are_read_as_the_models_own_file(client, model):
+    """Thousands, days and missing values mean what they meant there, in every file and after an import."""
+    rows = [
+        {"flaeche": 250_000, "tag": "2024-04-03", "lage": "B"},
+        {"flaeche": None, "tag": "2024-05-06", "lage": "A"},
+        {"flaeche": 900, "tag": "2024-11-09", "lage": None},
+    ]
+    expected = client.post("/models/rent/predict", json={"rows": rows}).json()
+    assert "read_as" not in expected
+    text = "lage;flaeche;tag\nB;250.000;3/4/2024\nA;k.A.;06/05/2024\nk.A.;900;9/11/2024\n"
+    answer = send(client, "rent", text).json()
+    told = answer.pop("read_as")
+    assert answer == expected
+    assert told["as_in_model"] == ["decimal", "dates", "missing"]
+    assert (told["decimal"], told["dates"], told["spellings"]) == ("comma", "day-first", ["k.A."])
+    assert told["summary"].endswith(
+        "3 rows; decimal sign and order of dates and missing values as in the model's file"
+    )
+    # One column alone, and the outcome beside it: neither shows a decimal sign.
+    one = {"lage": ["B"], "tag": ["2024-04-03"]}
+    mean = client.post("/models/rent/predict", json={"columns": one | {"flaeche": [350_250]}}).json()["mean"]
+    for text in ("lage;tag;flaeche;preis\nB;3/4/2024;350.250;12\n", "flaeche|tag|lage\n350.250|3/4/2024|B\n"):
+        assert send(client, "rent", text).json()["mean"] == mean
+    # The request comes first.
+    overridden = send(
+        client, "rent", "flaeche;tag;lage\n250.000;3/4/2024;B\n", decimal="point", dates="month-first"
+    )
+    one = [{"flaeche": 250, "tag": "2024-03-04", "lage": "B"}]
+    assert overridden.json()["mean"] == client.post("/models/rent/predict", json={"rows": one}).json()["mean"]
+    assert overridden.json()["read_as"]["as_in_model"] == ["missing"]
+    spelled = problem(send(client, "rent", "flaeche;tag;lage\nk.A.;3/4/2024;B\n", missing="none"), 422)
+    assert places(spelled) == [("flaeche", 1)]
+    # A model file keeps the dialect, in the library too.
+    file = client.get("/models/rent/file").content
+    posterior = Posterior.from_bytes(Posterior.from_bytes(file).to_bytes())
+    assert (posterior.header.dialect.decimal, posterior.header.dialect.separator) == ("comma", "semicolon")
+    imported = client.post(
+        "/models", content=posterior.to_bytes(), headers={"Content-Type": "application/vnd.bartserve.model"}
+    )
+    assert imported.status_code == 201, imported.text
+    again = send(client, imported.json()["id"], "lage;flaeche;tag\nB;250.000;3/4/2024\n").json()
+    assert again["mean"] == expected["mean"][:1]
+
+
+def test_a_file_that_contradicts_the_models_is_refused_with_both_readings(client, model):
+    """No cell is guessed: the message has both readings, or what to write, and the parameter that decides."""
+    for text, where, said in [
+        (
+            "flaeche;tag;lage\n1.000;3/4/2024;A\n500.5;3/4/2024;A\n",
+            ("flaeche", 2),
+            ("'500.5'", "?decimal=point"),
+        ),
+        ("flaeche;tag;lage\n1,000.50;3/4/2024;A\n", ("flaeche", 1), ("a decimal point", "decimal commas")),
+        ("flaeche,tag,lage\n350.250,3/4/2024,B\n", ("flaeche", None), ("is 350.25 with", "350250 with")),
+        (
+            "flaeche;tag;lage\n9;3/4/2024;A\n9;3/28/2024;A\n",
+            ("tag", 2),
+            ("'3/28/2024'", "?dates=month-first"),
+        ),
+    ]:
+        body = problem(send(client, "rent", text), 422, "unusable-data")
+        assert places(body) == [where], body
+        assert all(part in body["errors"][0]["detail"] for part in said), body
+    # Nothing in these depends on the decimal sign.
+    assert send(client, "rent", "flaeche,tag,lage\n350250,2024-04-03,B\n").status_code == 200
+    # A decimal point beside semicolons, where the model's file had commas.
+    english = send(client, "rent", "flaeche;tag;lage\n350.5;2024-04-03;B\n", decimal="point")
+    assert english.status_code == 200
+
+
+def test_outcomes_and_refit_read_as_the_models_own_file(client, settings, model):
+    """Outcomes of the training rows hold; the refit's dataset has all columns as the first has."""
+    rows = german()
+    head, *lines = rows.splitlines()
+    whole = [line for line in lines if line.split(";")[3].endswith(",0")]
+    text = "\n".join([head, *(line.replace(",0;", ";") for line in whole)]) + "\n"
+    response = send(client, "rent", text, "outcomes")
+    assert response.status_code == 201, response.text
+    assert response.json()["read_as"]["as_in_model"] == ["decimal", "dates", "missing"]
+    refitted = client.post("/models/rent/outcomes/refit", json={"name": "again"})
+    assert refitted.status_code == 202, refitted.text
+    run_units(settings)
+    grown = client.get(f"/datasets/{refitted.json()['dataset_id']}").json()
+    first = client.get(f"/datasets/{model['dataset_id']}").json()
+    ranges = [
+        {c["name"]: (c["kind"], c["min"], c["max"]) for c in each["columns"]} for each in (first, grown)
+    ]
+    assert ranges[0] == ranges[1]
+    assert grown["num_rows"] == first["num_rows"] + len(whole)
+    assert grown["read_as"]["decimal"] == "comma"
+    cell = "flaeche;tag;lage\n250.000;3/4/2024;B\n"
+    told = send(client, "again", cell).json()["read_as"]
+    assert (told["decimal"], told["dates"], told["spellings"]) == ("comma", "day-first", ["k.A."])
+
+
+def test_values_amended_to_missing_are_missing_in_later_files(client, settings):
+    """A code that was ticked on the dataset's page is missing in CSV and Parquet, in its column alone."""
+    text = "size,year,y\n" + "".join(
+        f"{'unknown' if i == 7 else -99 if i == 9 else i},{-99 if i == 3 else 2000 + i},{i % 5}\n"
+        for i in range(40)
+    )
+    dataset = post_csv(client, text).json()
+    change = {"columns": {"size": {"kind": "number", "missing": ["unknown", "-99"]}}}
+    amended = client.post(f"/datasets/{dataset['id']}/amend", json=change).json()
+    assert amended["read_as"]["codes"] == {"size": ["unknown", "-99"]}
+    again = {"columns": {"size": {"missing": ["38"]}}}
+    amended = client.post(f"/datasets/{amended['id']}/amend", json=again).json()
+    assert amended["read_as"]["codes"] == {"size": ["unknown", "-99", "38"]}
+    body = {"dataset_id": amended["id"], "target": "y", "name": "codes"} | SMALL
+    assert client.post("/models", json=body).status_code == 202
+    run_units(settings)
+    rows = [{"size": None, "year": -99}, {"size": None, "year": 2001}, {"size": 3, "year": None}]
+    expected = client.post("/models/codes/predict", json={"rows": rows}).json()["mean"]
+    assert send(client, "codes", "size,year\nunknown,-99\n-99.0,2001\n3,\n").json()["mean"] == expected
+    table = parquet(size=[-99, None, 3], year=[-99, 2001, None])
+    answer = send(client, "codes", table, kind=PARQUET).json()
+    assert answer["mean"] == expected
+    assert answer["read_as"]["as_in_model"] == ["missing"]
