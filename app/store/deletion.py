@@ -4,20 +4,21 @@ The request's own transaction only changes the owner to `NOBODY`: the object bec
 no quota, and no worker continues it. The workers' dispatchers remove its rows afterwards, one batch per
 transaction (`some`); after a crash they continue with the remaining rows.
 
-Lock order of a deletion: that of `app.store.tables`. The removal of rows locks the prediction, model or
-dataset first; that is safe because its units have ended with their tokens raised, so nobody else locks them.
+A deletion locks in the order of all (`app.store.tables.LOCK_ORDER`). The removal of rows alone locks the
+prediction, study or model before its units, by id. That is safe because nobody else waits for the row of a
+deleted object: writers find it by its owner or its state, and its units' tokens are raised.
 """
 
 from collections.abc import Sequence
 from math import ceil
 from typing import Any
 
-from sqlalchemy import ColumnElement, case, delete, exists, select, tuple_, update
+from sqlalchemy import ColumnElement, and_, case, delete, exists, select, tuple_, update
 from sqlalchemy import inspect as inspect_table
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.store.clock import utc_now
-from app.store.statements import rows_changed
+from app.store.statements import lock_rows, rows_changed
 from app.store.tables import (
     CANCELLED,
     NOBODY,
@@ -58,7 +59,9 @@ _OF_DATASET: Parts = ((DatasetBlock, DatasetBlock.dataset_id),)
 
 def give_up_dataset(session: Session, dataset_id: str) -> None:
     """Mark a dataset as deleted; the caller holds a lock on its row and has checked that nothing needs it."""
-    predicted = update(BatchPrediction).where(BatchPrediction.dataset_id == dataset_id)
+    mine = BatchPrediction.dataset_id == dataset_id
+    lock_rows(session, BatchPrediction, mine)
+    predicted = update(BatchPrediction).where(mine)
     rows_changed(session, predicted.values(dataset_id=None))  # the predictions themselves stay
     rows_changed(session, update(Dataset).where(Dataset.id == dataset_id).values(owner=NOBODY))
 
@@ -118,6 +121,8 @@ def _remove(session: Session, part: Any, mine: ColumnElement[bool], most: int) -
     key = inspect_table(part).primary_key
     small = SMALL_ROWS if part is KnownOutcome else 1
     batch = select(*key).where(mine).limit(most * small)
+    if part is Unit:  # whose rows others lock, by id, with those of the model's other jobs
+        batch = batch.order_by(Unit.id).with_for_update()
     removed = rows_changed(session, delete(part).where(mine, tuple_(*key).in_(batch)))
     return ceil(removed / small)
 
@@ -127,7 +132,9 @@ def _give_up_jobs(session: Session, table: type[Job], which: ColumnElement[bool]
     values = {"owner": NOBODY, "state": state, "cancel_requested": True}
     if table is BatchPrediction:
         values["dataset_id"] = None
-    return rows_changed(session, update(table).where(which, table.owner != NOBODY).values(values))
+    still = and_(which, table.owner != NOBODY)
+    lock_rows(session, table, still)
+    return rows_changed(session, update(table).where(still).values(values))
 
 
 def _end_units(session: Session, which: ColumnElement[bool]) -> None:

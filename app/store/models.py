@@ -180,7 +180,10 @@ def header(session: Session, model_id: str) -> bytes | None:
 
 def calibrate(session: Session, model_id: str, draws: int, header: bytes, summary: Json) -> bool:
     """Store a model's calibration; False where it no longer has that many draws, or was deleted."""
-    model = session.get(Model, model_id, with_for_update=True, populate_existing=True)
+    lock = {
+        "key_share": True
+    }  # as `watches.lock`: a stronger one would wait for rows that refer to the model
+    model = session.get(Model, model_id, with_for_update=lock, populate_existing=True)
     if model is None or model.state != SUCCEEDED or int(model.settings.get("num_draws", draws)) != draws:
         return False
     model.header, model.calibration = header, summary

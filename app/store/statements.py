@@ -3,7 +3,7 @@
 from datetime import datetime
 from typing import Any, TypeVar
 
-from sqlalchemy import Select, tuple_
+from sqlalchemy import ColumnElement, Select, select, tuple_
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import UpdateBase
 
@@ -15,6 +15,14 @@ def rows_changed(session: Session, statement: UpdateBase) -> int:
     """Run an UPDATE or DELETE and return the number of rows it matched."""
     result: Any = session.execute(statement, execution_options={"synchronize_session": False})
     return int(result.rowcount)
+
+
+def lock_rows(session: Session, table: Any, which: ColumnElement[bool]) -> None:
+    """Lock the rows of a table that meet a condition, by id, until the transaction ends.
+
+    Statements lock rows as they find them: two that change some of the same rows could wait for each other.
+    """
+    session.execute(select(table.id).where(which).order_by(table.id).with_for_update(key_share=True))
 
 
 def page(statement: S, table: Any, limit: int, after: After | None) -> S:

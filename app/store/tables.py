@@ -1,8 +1,6 @@
 """The database tables. Portable types only: one chain of migrations serves SQLite and Postgres.
 
-Lock order, which prevents deadlocks: first rows of `units` (several: ordered by id), then the row of
-`predictions` or `studies`, then the row of `models`. A claim locks one unit (skipping locked ones), a slice
-locks its own.
+`LOCK_ORDER` is the order in which every transaction takes its locks, which prevents deadlocks.
 """
 
 import secrets
@@ -21,6 +19,12 @@ LONG_KINDS = (CHAIN, STUDY)  # take a slot of a worker; the others are short
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
+
+QUOTA = "quota"  # an owner's counts (`app.store.access.quotas.hold`), locked like a row
+# A transaction takes its first lock of each kind in this order, and several rows of a table by id
+# (`app.store.statements.lock_rows`). Rows of other tables are written by whoever has locked their parent.
+# A claim locks one unit (skipping locked ones), a slice its own.
+LOCK_ORDER = (QUOTA, "datasets", "units", "predictions", "studies", "models", "idempotent_answers")
 NOBODY = ""  # the owner of deleted objects until their rows are removed (`app.store.deletion`)
 
 # Large values are loaded only where a query says `undefer`; access without it is an error, not a query.

@@ -8,6 +8,7 @@ import pytest
 from app.services.readers.process.confined import readers
 from app.settings import Settings
 from tests.support.databases import Database
+from tests.support.lock_order import LockOrder, lock_order  # noqa: F401  a fixture
 from tests.support.processes.api_server import Servers
 from tests.support.processes.plain_http import Client
 
@@ -53,3 +54,8 @@ def team(settings: Settings, _servers) -> Iterator[httpx.Client]:
     beyond = settings.model_copy(update={"host": "0.0.0.0"})
     with Client(base_url=_servers.address(beyond), timeout=30) as client:
         yield client
+
+
+@pytest.fixture(autouse=True)
+def _locks_in_order(lock_order: LockOrder) -> None:  # noqa: F811
+    """Fail a test during which a transaction locks in another order than all others."""

@@ -26,6 +26,16 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     return (BYTES_PER_TREE * trees + groups) * chains * int(draws)
 
 
+def hold(session: Session, owner: str) -> None:
+    """Lock the owner's counts, if there are quotas, until the transaction ends.
+
+    A transaction that locks rows before it checks a quota calls this first (`app.store.tables.LOCK_ORDER`).
+    """
+    limits = actor().limits
+    if limits.stored_bytes is not None or limits.queued is not None:
+        store.hold(session, owner)
+
+
 def check_stored(session: Session, owner: str, more: int) -> None:
     """Refuse `more` bytes that exceed the quota; call this in the transaction that stores them.
 

@@ -236,6 +236,7 @@ def _needed(model: Model) -> int:
 
 
 def _locked(session: Session, owner: str, model_id: str) -> Model:
+    quotas.hold(session, owner)
     model = queue.locked(session, owner, models.get(session, owner, model_id).id)
     if model is None:
         raise NotFoundError("The model was deleted.")

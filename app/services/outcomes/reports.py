@@ -138,6 +138,7 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     QuotaError
         The owner's quota of stored bytes is exhausted.
     """
+    quotas.hold(session, owner)
     begun = _locked(session, owner, report.model_id)
     old = {} if report.keys is None else store.keyed(session, report.model_id, report.keys)
     is_stored = _rows_to_store(report, old)

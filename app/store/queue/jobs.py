@@ -12,7 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.store import deletion
 from app.store.clock import utc_now
-from app.store.statements import After, page, rows_changed
+from app.store.statements import After, lock_rows, page, rows_changed
 from app.store.tables import (
     CANCELLED,
     FAILED,
@@ -113,8 +113,7 @@ class Jobs(Generic[T]):
 
     def lock_all(self, session: Session, job_id: str) -> None:
         """Lock every unit of a job, in order, before changing several units or the final state."""
-        mine = select(Unit.id).where(self.column == job_id).order_by(Unit.id)
-        session.execute(mine.with_for_update())
+        lock_rows(session, Unit, self.column == job_id)
 
     def settle(self, session: Session, job_id: str) -> None:
         """End a job that has no open units as succeeded or cancelled.

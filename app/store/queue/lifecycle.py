@@ -1,7 +1,7 @@
 """End of units, and of the models, predictions and studies that they belong to.
 
-Lock order: rows of units (several: by id), then the row of the prediction or study, then the model's
-(`app.store.tables`).
+Rows of units are locked first, then the row of the prediction or study, then the model's
+(`app.store.tables.LOCK_ORDER`).
 """
 
 from collections.abc import Collection
@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.store import events
 from app.store.clock import db_now, utc_now
 from app.store.queue.jobs import JOBS, job_of
-from app.store.statements import S, rows_changed
+from app.store.statements import S, lock_rows, rows_changed
 from app.store.tables import (
     CANCELLED,
     CHAIN,
@@ -52,7 +52,7 @@ def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0, **job:
 
 def lock_all(session: Session, model_id: str) -> None:
     """Lock every unit of a model, in order, before changing several units or the model's final state."""
-    session.execute(select(Unit.id).where(Unit.model_id == model_id).order_by(Unit.id).with_for_update())
+    lock_rows(session, Unit, Unit.model_id == model_id)
 
 
 def set_deadline(session: Session, model_id: str) -> None:
@@ -119,8 +119,8 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     table, parent_id = parent(ended)
     its: Model | Job = session.get_one(table, parent_id)
     if its.cancel_requested or its.state not in OPEN_STATES:
-        changed = rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1))
-        settle_parent(session, ended)
+        if changed := rows_changed(session, stale.values(state=CANCELLED, token=Unit.token + 1)):
+            settle_parent(session, ended)
         return changed
     error = ended.error or WORKER_LOST
     if changed := rows_changed(session, stale.values(state=FAILED, error=error, token=Unit.token + 1)):

@@ -2,7 +2,7 @@
 
 Chains continue from their last checkpoints, so their draws equal those of an uninterrupted fit.
 
-Lock order: rows of units (by id), then the model's row. See `app.store.tables`.
+Rows of units are locked first, then the model's row (`app.store.tables.LOCK_ORDER`).
 """
 
 from typing import Any

@@ -3,8 +3,8 @@
 A claim (`app.store.queue.claims`) raises the unit's token, and every later write is conditional on it
 (`_fenced`). So a worker that wakes up after another one has claimed its unit writes nothing.
 
-Lock order: rows of units (several: by id), then the row of the prediction or study, then the model's
-(`app.store.tables`).
+Rows of units are locked first, then the row of the prediction or study, then the model's
+(`app.store.tables.LOCK_ORDER`).
 """
 
 import enum

@@ -130,6 +130,7 @@ def test_a_dataset_in_use_stays(database):
         datasets.delete(session, OWNER, dataset.id)
     with session_scope(database.engine) as session:
         assert models.delete(session, OWNER, model.id)
+    with session_scope(database.engine) as session:
         assert datasets.delete(session, OWNER, dataset.id)
     remove_all(database.engine)
     with session_scope(database.engine, read_only=True) as session:

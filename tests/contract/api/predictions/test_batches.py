@@ -15,7 +15,7 @@ from app.store import predictions as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.workers import register
-from app.store.tables import Dataset, PredictionBlock, Worker
+from app.store.tables import BatchPrediction, Dataset, PredictionBlock, Worker
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
@@ -271,7 +271,8 @@ def test_predictions_of_other_owners_are_404(client, database, model, dataset_id
         dataset = session.get_one(Dataset, dataset_id)
         mine = {"owner": dataset.owner, "model_id": model["id"], "dataset": dataset}
         others = store.create(session, **mine, request={})
-        others.owner = "somebody else"
+    with session_scope(database.engine) as session:
+        session.get_one(BatchPrediction, others.id).owner = "somebody else"
         theirs = datasets.save(
             session,
             datasets.encode(pa.table({"size": [1.0], "colour": ["red"]})),

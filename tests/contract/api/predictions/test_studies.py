@@ -12,6 +12,7 @@ from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
 from app.store.queue.claims import Claim
+from app.store.tables import Study
 from sampler import holdout_rows, select_features
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
@@ -197,7 +198,8 @@ def test_studies_of_other_owners_are_404(client, database, model):
         theirs = store.create(
             session, owner="local", model_id=model["id"], kind="selection", request={}, fits=[1]
         )
-        theirs.owner = "somebody else"
+    with session_scope(database.engine) as session:
+        session.get_one(Study, theirs.id).owner = "somebody else"
     for method, path in [("GET", ""), ("POST", "/cancel"), ("DELETE", "")]:
         problem(client.request(method, f"/studies/{theirs.id}{path}"), 404, "not-found")
     assert client.get("/studies").json()["items"] == []
