@@ -8,18 +8,17 @@ from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
 import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import Engine
 
 from app.services import datasets
 from app.services.datasets import Parsed
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.readers.options import Options
+from app.services.readers.values.missing import MissingValues
 from app.store import datasets as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
-from sampler.data.columns import is_number
 
 
 @dataclass(frozen=True)
@@ -81,7 +80,7 @@ def amended(
 
 
 def _may_have(kind: str, value: str) -> bool:
-    return kind in {"text", "category"} or (kind == "number" and is_number(value))
+    return kind in {"text", "category"} or (kind == "number" and bool(MissingValues((), [value]).numbers))
 
 
 def _changes(change: ColumnChange, column: Mapping[str, Any] | None) -> bool:
@@ -111,18 +110,15 @@ def _write(engine: Engine, dataset: Dataset, changes: Mapping[str, ColumnChange]
 
 def _without(column: pa.ChunkedArray, name: str, missing: Sequence[str]) -> pa.ChunkedArray:
     """Return a column with null for the given values."""
-    values: Any = [value.strip() for value in missing]
+    values = MissingValues((), [value.strip() for value in missing])
     if pa.types.is_floating(column.type):
-        try:
-            values = [float(value) for value in values]
-        except ValueError:
+        if len(values.numbers) < len(values.codes):
             message = f"{', '.join(missing)[:100]}: the column has numbers, so give numbers"
-            raise InvalidRequestError(errors=[Fault(name, None, message)]) from None
+            raise InvalidRequestError(errors=[Fault(name, None, message)])
     elif not pa.types.is_string(column.type):
         message = "only text and numbers can have values that mean missing"
         raise InvalidRequestError(errors=[Fault(name, None, message)])
-    gone = pc.is_in(column, value_set=pa.array(values, column.type))
-    return pc.if_else(gone, pa.scalar(None, column.type), column)
+    return values.removed(column)[0]
 
 
 def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parsed) -> Parsed:

@@ -26,7 +26,7 @@ OptionText = Annotated[str, Field(max_length=100)]
 
 
 class ReadingQuery(BaseModel):
-    """Options for a delimited file that override automatic detection."""
+    """Options for reading a file that override automatic detection."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -46,7 +46,8 @@ class ReadingQuery(BaseModel):
     dates: DateOrder | None = Field(None, description="Whether 1/2/2026 begins with the day or the month.")
     missing: Annotated[list[OptionText], Field(max_length=100)] | None = Field(
         None,
-        description="Spellings of missing values besides empty cells, instead of the usual ones; repeatable.",
+        description="Spellings of missing values besides empty cells, instead of the usual ones; repeatable. "
+        "Numbers match by value, -999 also -999.0. For every format of file.",
     )
 
     def options(self, promised: Format | None, kinds: dict[str, str] | None = None) -> Options:

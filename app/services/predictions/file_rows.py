@@ -39,7 +39,6 @@ def read_rows(file: BinaryIO, reading: RowReading, max_rows: int) -> FileRows:
     report, sink = readers.run("rows", file, replace(LIMITS, rows=max_rows), task)
     with sink:
         table = pa.ipc.open_stream(sink).read_all()
-    of_text = report["read_as"]["format"] == "csv"
-    rows = reading.with_levels(table) if of_text else reading.without_codes(table)
+    rows = reading.as_trained(table)
     read_as = {name: report["read_as"].get(name) for name in TOLD}
     return FileRows(rows, table, report["warnings"], read_as)

@@ -1,6 +1,6 @@
 """Reading of new rows for a model: by kinds and levels of its columns, and as its own file was read."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
@@ -8,8 +8,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.readers.options import Options
+from app.services.readers.values.missing import MissingValues
 from app.services.readers.values.numbers import PLAIN
-from app.services.readers.values.typing_text import RAW, without_codes
+from app.services.readers.values.typing_text import RAW
 from sampler import Posterior
 from sampler.data.scalars import as_text
 from sampler.data.schema import Column
@@ -54,33 +55,29 @@ class RowReading:
         known = (*columns, *schema.ignored)
         return cls(columns, replace(given, kinds=kinds, otherwise=RAW, known=known))
 
-    def with_levels(self, table: pa.Table) -> pa.Table:
-        """Convert text to the levels of the model's categories; unknown texts stay unchanged."""
-        typed = {}
-        for name in table.column_names:
-            column, values = self.columns.get(name), table.column(name).combine_chunks()
-            is_category = column is not None and column.kind == "category"
-            typed[name] = self._levels(values, column) if column is not None and is_category else values
-        return pa.table(typed)
+    def as_trained(self, table: pa.Table) -> pa.Table:
+        """Return the columns with null for values that mean missing, and text as levels of the categories.
 
-    def without_codes(self, table: pa.Table) -> pa.Table:
-        """Return typed columns with null for the values that mean missing in the model's file."""
-        codes = self.options.codes
-        columns = [without_codes(table.column(name), codes.get(name, ())) for name in table.column_names]
-        return pa.table(columns, names=table.column_names)
+        Texts that are neither stay unchanged.
+        """
+        return pa.table({name: self._read(name, table.column(name)) for name in table.column_names})
+
+    def _read(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        column = self.columns.get(name)
+        if column is not None and column.kind == "category" and pa.types.is_string(values.type):
+            return self._levels(values.combine_chunks(), column)
+        is_used = self.options.kinds.get(name, RAW) != RAW
+        return MissingValues.of(self.options, name).removed(values)[0] if is_used else values
 
     def _levels(self, text: pa.Array, column: Column) -> pa.Array:
         """Convert text to levels: literally, or as the number or boolean that it spells, as in training."""
-        present = self._without_missing(text, column)
-        coded = present.dictionary_encode()
+        coded = self._without_missing(text, column).dictionary_encode()
         known = set(column.levels)
         spelled = [_spelled(level, known) for level in coded.dictionary.to_pylist()]
         return pa.array(spelled, pa.string()).take(coded.indices)
 
     def _without_missing(self, text: pa.Array, column: Column) -> pa.Array:
-        missing = pc.is_in(pc.utf8_lower(text), value_set=pa.array(sorted(self.options.spellings)))
-        codes: Sequence[str] = self.options.codes.get(column.name, ())
-        missing = pc.or_(missing, pc.is_in(text, value_set=pa.array(codes, pa.string())))
+        missing = MissingValues.of(self.options, column.name).among(text)
         missing = pc.and_not(missing, pc.is_in(text, value_set=pa.array(column.levels, pa.string())))
         return pc.if_else(missing, pa.scalar(None, pa.string()), text)
 

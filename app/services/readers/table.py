@@ -21,6 +21,8 @@ from app.services.readers.values.typing_text import RAW, Typing
 from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
+# Options, with their names in requests, that other formats than text don't have.
+OF_TEXT = {"separator": "separator", "quote": "quoting", "encoding": "encoding", "header": "header"}
 OF_MODEL = {"decimal": "decimal sign", "dates": "order of dates", "missing": "missing values"}
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
 
@@ -71,14 +73,15 @@ class ReadTable:
                 break
         if typing.faults:
             raise UnusableDataError(errors=typing.faults)
-        if self.dialect is not None:
+        if self.dialect is not None or self.options.missing:
             missing = sorted(typing.missing.items(), key=lambda item: -item[1])
+            self.read_as["missing"] = [{"text": text, "count": count} for text, count in missing[:20]]
+            self.read_as["spellings"] = list(self.options.missing or ()) or None
+        if self.dialect is not None:
             (order,) = typing.orders if len(typing.orders) == 1 else (None,)
             self.read_as["decimal"] = typing.decimal or ("point" if typing.guessed else None)
             self.read_as["decimal_guessed"] = typing.decimal is None and typing.guessed
             self.read_as["dates"] = self.options.dates or order
-            self.read_as["missing"] = [{"text": text, "count": count} for text, count in missing[:20]]
-            self.read_as["spellings"] = list(self.options.missing or ()) or None
 
     def _typed(
         self, typing: Typing, name: str, column: pa.ChunkedArray, *, last: bool
@@ -86,7 +89,11 @@ class ReadTable:
         kind = self.options.kinds.get(name)
         if self.dialect is not None:
             return typing.read(name, column, last=last)
-        if kind is None or self.options.known or _is_already(kind, column.type):
+        if self.options.known:
+            return column, ""  # as it is, since an answer may repeat it
+        if self.options.missing:
+            column = typing.without_missing(name, column)
+        if kind is None or _is_already(kind, column.type):
             return column, ""
         if pa.types.is_string(column.type):
             return typing.read(name, column, last=True)
@@ -138,7 +145,7 @@ class ReadTable:
         if (model := self.options.model) is None:
             return []
         of_text = {"decimal": model.decimal, "dates": model.dates} if self.dialect is not None else {}
-        told = of_text | {"missing": model.codes or (self.dialect is not None and model.missing)}
+        told = of_text | {"missing": model.codes or model.missing}
         return [name for name, value in told.items() if value]
 
     def summary(self, kinds: list[str]) -> str:
@@ -181,7 +188,10 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
         levels = [name for name, override in options.kinds.items() if override in {"category", "text", RAW}]
-        return ReadTable(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
+        table = ReadTable(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
+        if useless := [word for name, word in OF_TEXT.items() if getattr(options, name) is not None]:
+            table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")
+        return table
     text, start, encoding = as_utf8(plain, options.encoding, limits.bytes, scratch)
     dialect, spool, empty = read_delimited(text, start, options, limits, scratch)
     read_as |= {"encoding": encoding.title, "encoding_guessed": encoding.guessed, **dialect.to_read_as()}

@@ -1,7 +1,6 @@
 """Typing of text columns: numbers, booleans, dates, or text; missing values become null."""
 
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,9 +10,9 @@ import pyarrow.compute as pc
 from app.services.errors import ENOUGH, Fault
 from app.services.readers.options import Options
 from app.services.readers.values import dates, numbers
+from app.services.readers.values.missing import MissingValues
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.scalars import all_match, any_contains, first_match, quote_cell, strangers
-from sampler.data.columns import is_number
 
 RAW = "raw"  # a kind: unchanged text, including spellings of missing values
 NAMED = 10  # infinite cells of a column reported individually
@@ -47,17 +46,29 @@ class Typing:
         kind = self.options.kinds.get(name, self.options.otherwise)
         if kind == RAW:
             return pc.utf8_trim_whitespace(text), ""
-        codes = self.options.codes.get(name, ())
+        missing = MissingValues.of(self.options, name)
         if (quick := self._quick(kind, text)) is not None:
-            return without_codes(quick, codes), ""
-        present, spelled = self._present(text, codes, count=not last)
+            return self._without(quick, missing), ""
+        present, spelled = missing.removed(pc.utf8_trim_whitespace(text))
         typed = self._as_kind(kind, name, present, last=last)
         if typed is None:
+            self.missing.update(spelled)
             return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
         if typed is LATER:
             return None
+        self.missing.update(spelled)
         values, note = typed
-        return without_codes(values, codes), note
+        return self._without(values, missing), note
+
+    def without_missing(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
+        """Return a column that has a type of its own with null for values that mean missing."""
+        return self._without(values, MissingValues.of(self.options, name))
+
+    def _without(self, values: pa.ChunkedArray, missing: MissingValues) -> pa.ChunkedArray:
+        """Return typed values with null for those that mean missing, and count these."""
+        values, spelled = missing.removed(values)
+        self.missing.update(spelled)
+        return values
 
     def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         """Convert a column of plain numbers, the usual case, else return None."""
@@ -87,23 +98,6 @@ class Typing:
         """Decimal sign of the file, None while unknown."""
         styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
         return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
-
-    def _present(
-        self, text: pa.ChunkedArray, codes: Sequence[str], *, count: bool
-    ) -> tuple[pa.ChunkedArray, dict[str, int]]:
-        """Return the stripped cells with null for missing, and counts of the spellings of missing values."""
-        text = pc.utf8_trim_whitespace(text)
-        known = pa.array(sorted(self.options.spellings))
-        gone = pc.is_in(pc.utf8_lower(text), value_set=known)
-        gone = pc.or_(gone, pc.is_in(text, value_set=pa.array(codes, pa.string())))
-        spelled: dict[str, int] = {}
-        if pc.any(gone, min_count=0).as_py():
-            counted = pc.value_counts(pc.filter(text, gone)).to_pylist()
-            spelled = {entry["values"]: entry["counts"] for entry in counted if entry["values"] is not None}
-            if count:
-                self.missing.update(spelled)
-            text = pc.if_else(gone, pa.scalar(None, pa.string()), text)
-        return text, spelled
 
     def _may_be_thousands(self, text: pa.ChunkedArray) -> bool:
         """Return whether points in plain numbers may separate thousands ("1.234"); else note the style."""
@@ -279,22 +273,11 @@ class Typing:
         return odd or [Fault(name, None, message)]
 
 
-def without_codes(column: pa.ChunkedArray, codes: Sequence[str]) -> pa.ChunkedArray:
-    """Return a column of numbers or text with null for the values that mean missing, given as text."""
-    values: list[Any] = list(codes)
-    if pa.types.is_floating(column.type):
-        values = [float(code) for code in codes if is_number(code)]
-    if not values or not (pa.types.is_floating(column.type) or pa.types.is_string(column.type)):
-        return column
-    gone = pc.is_in(column, value_set=pa.array(values, column.type))
-    return pc.if_else(gone, pa.scalar(None, column.type), column)
-
-
 def _is_boolean(text: pa.ChunkedArray) -> bool:
     return all_match(text, "^(?i:true|false)$")
 
 
-def _note(spelled: dict[str, int]) -> str:
+def _note(spelled: Counter[str]) -> str:
     parts = [f"{count} cells {word!r}" for word, count in spelled.items() if word.lower() in MAYBE_LEVELS]
     if not parts:
         return ""

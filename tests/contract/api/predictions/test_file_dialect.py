@@ -177,3 +177,9 @@ def test_values_amended_to_missing_are_missing_in_later_files(client, settings):
     answer = send(client, "codes", table, kind=PARQUET).json()
     assert answer["mean"] == expected
     assert answer["read_as"]["as_in_model"] == ["missing"]
+    # Named by the request, for a format with types of its own.
+    table = parquet(size=[1000.0, None, 3], year=[-99, 2001, None])
+    assert send(client, "codes", table, kind=PARQUET, missing="1e3").json()["mean"] == expected
+    late = parquet(size=[1.0, 2], year=[2001, 2002], y=[-7.0, 1])
+    refused = problem(send(client, "codes", late, "outcomes", kind=PARQUET, missing="-7"), 422)
+    assert places(refused) == [("y", 1)]
