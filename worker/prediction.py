@@ -5,12 +5,14 @@ gives the same bytes.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
 
+from app.services.predictions.row_reading import RowReading
 from app.store import draws, models, predictions
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
@@ -56,11 +58,13 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         request = stored.request
         posterior = _posterior(context, claim.model_id, request["draws"])
         names = [column.name for column in posterior.schema.inputs]
-        there = session.get_one(Dataset, stored.dataset_id).columns
-        names += [column["name"] for column in there if column["name"] == posterior.exposure]
-        table, before = predictions.read_rows(session, stored, names, claim.ordinal)
+        dataset = session.get_one(Dataset, stored.dataset_id)
+        names += [column["name"] for column in dataset.columns if column["name"] == posterior.exposure]
+        as_text = request.get(predictions.AS_TEXT, ())
+        table, before = predictions.read_rows(session, stored, names, claim.ordinal, as_text)
+        reading = RowReading.of_dataset(posterior, dataset)
     _beat(watch, 0, table.num_rows)
-    coded = _encoded(posterior, table, before)
+    coded = _encoded(posterior, partial(reading.from_dataset, table, as_text), before)
     del table
     parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))
@@ -87,10 +91,10 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
     return _last_loaded[0].posterior
 
 
-def _encoded(posterior: Posterior, table: pa.Table, first: int) -> Coded:
-    """Encode the rows; errors name rows of the whole dataset, `first` of which come before."""
+def _encoded(posterior: Posterior, read: Callable[[], pa.Table], first: int) -> Coded:
+    """Read and encode the rows; errors name rows of the whole dataset, `first` of which come before."""
     try:
-        return posterior.encode(table)
+        return posterior.encode(read())
     except DataError as error:
         raise DataError(
             [replace(p, row=None if p.row is None else p.row + first) for p in error.problems]

@@ -9,11 +9,13 @@ from app.api.datasets import ProfiledDatasetView
 from app.services import amendments, datasets
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
+from app.services.readers.options import Options
 from app.web.dependencies import Owner, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
+from sampler.storage.file_dialect import DateOrder, Decimal
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRoute)
 Value = Annotated[str, Field(max_length=1000)] | float
@@ -40,6 +42,12 @@ class AmendRequest(BaseModel):
     columns: dict[str, ColumnChangeRequest] = Field(default={}, description="Changes by column.")
     missing: Annotated[list[Value], Field(max_length=100)] = Field(
         default=[], description="Values that mean missing in every column of text or numbers."
+    )
+    decimal: Decimal | None = Field(
+        None, description="The decimal sign of texts that become numbers, where the file shows none."
+    )
+    dates: DateOrder | None = Field(
+        None, description="The order of texts that become dates, where the file shows none."
     )
     name: str | None = Field(None, description="The name of the new dataset; defaults to that of the old.")
 
@@ -79,6 +87,7 @@ def amend_dataset(
                 dataset_id,
                 changes,
                 [str(value) for value in body.missing],
+                Options(decimal=body.decimal, dates=body.dates),
                 max_bytes=settings.max_body_bytes,
             ) as (old, parsed),
             transactions() as session,

@@ -39,13 +39,15 @@ def amended(
     dataset_id: str,
     changes: Mapping[str, ColumnChange],
     missing: Sequence[str] = (),
+    given: Options | None = None,
     *,
     max_bytes: int,
 ) -> Iterator[tuple[Dataset, Parsed]]:
     """Read a stored dataset again with changed columns; yield it, and the result to be saved as a new one.
 
     Text becomes numbers, booleans or dates by the rules of an upload. The other columns stay as they are.
-    `missing` are values that mean missing in every column of text or numbers.
+    `missing` are values that mean missing in every column of text or numbers; `given` may have a decimal sign
+    and an order of dates, for a file that shows none.
 
     Raises
     ------
@@ -66,17 +68,43 @@ def amended(
     faults = [Fault(name, None, "the dataset has no such column") for name in changes if name not in known]
     if not changes and not faults:
         faults = [Fault("columns", None, "nothing changes: give another kind, or values that mean missing")]
+    faults = faults or [
+        fault for name, change in changes.items() if (fault := _unfit(name, change, known[name]))
+    ]
     if faults:
         raise InvalidRequestError(errors=faults)
-    kinds = {name: change.kind for name, change in changes.items() if change.kind is not None}
-    read_as = dataset.read_as or {}
-    decimal: Any = None if read_as.get("decimal_guessed") else read_as.get("decimal")
     with TemporaryFile() as file:
-        _write(engine, dataset, changes, file)
+        options = _reading(dataset, changes, given or Options())
+        _write(engine, dataset, changes, options.as_text, file)
         file.seek(0)
-        options = Options(format="arrow", kinds=kinds, decimal=decimal)
         with datasets.parse_upload(file, options, max_bytes) as parsed:
             yield dataset, _merged(dataset, changes, parsed)
+
+
+def _reading(dataset: Dataset, changes: Mapping[str, ColumnChange], given: Options) -> Options:
+    """Return how the columns are read: as their file was, with the changes.
+
+    The text of the file is read where it was kept and a column changes, or its values don't give it back.
+    """
+    report, spellings = dataset.read_as or {}, dataset.spellings
+    old = {each["name"]: each["kind"] for each in dataset.columns}
+    changed = {name: change.kind for name, change in changes.items() if change.kind is not None}
+    as_text = set[str]()
+    if spellings is not None and report.get("format") == "csv":
+        # True and false are numbers as values, not as text.
+        as_numbers = {name for name, kind in changed.items() if (old[name], kind) == ("boolean", "number")}
+        as_text = {*changes, *spellings} - as_numbers
+    kinds = {name: kind for name, kind in old.items() if name in as_text} | changed
+    codes = {name: tuple(codes) for name, codes in _codes(changes, report.get("codes") or {}).items()}
+    return Options(
+        format="arrow",
+        kinds=kinds,
+        decimal=given.decimal or (None if report.get("decimal_guessed") else report.get("decimal")),
+        dates=given.dates or report.get("dates"),
+        missing=tuple(report.get("spellings") or ()) or None,
+        codes={name: codes[name] for name in codes if name in as_text},
+        as_text=tuple(as_text),
+    )
 
 
 def _may_have(kind: str, value: str) -> bool:
@@ -87,20 +115,26 @@ def _changes(change: ColumnChange, column: Mapping[str, Any] | None) -> bool:
     return column is None or bool(change.missing) or change.kind not in {None, column["kind"]}
 
 
-def _write(engine: Engine, dataset: Dataset, changes: Mapping[str, ColumnChange], file: BinaryIO) -> None:
+def _write(
+    engine: Engine,
+    dataset: Dataset,
+    changes: Mapping[str, ColumnChange],
+    as_text: Sequence[str],
+    file: BinaryIO,
+) -> None:
     """Write the table as an Arrow stream block by block, without the values that mean missing."""
     names = [column["name"] for column in dataset.columns]
     writer = None
     for seq in range(max(ceil(dataset.num_rows / store.BLOCK_ROWS), 1)):
         try:
             with session_scope(engine, read_only=True) as session:
-                table = store.read_block(session, dataset.id, names, seq)
+                table = store.read_block(session, dataset.id, names, seq, as_text)
         except (KeyError, DatasetGoneError) as error:
             raise NotFoundError(str(error)) from None
         for name, change in changes.items():
-            if change.missing:
-                at = names.index(name)
-                table = table.set_column(at, name, _without(table.column(name), name, change.missing))
+            if change.missing and name not in as_text:
+                values = MissingValues((), [value.strip() for value in change.missing])
+                table = table.set_column(names.index(name), name, values.removed(table.column(name))[0])
         if writer is None:
             writer = pa.ipc.new_stream(file, table.schema)
         writer.write_table(table)
@@ -108,17 +142,15 @@ def _write(engine: Engine, dataset: Dataset, changes: Mapping[str, ColumnChange]
         writer.close()
 
 
-def _without(column: pa.ChunkedArray, name: str, missing: Sequence[str]) -> pa.ChunkedArray:
-    """Return a column with null for the given values."""
-    values = MissingValues((), [value.strip() for value in missing])
-    if pa.types.is_floating(column.type):
-        if len(values.numbers) < len(values.codes):
-            message = f"{', '.join(missing)[:100]}: the column has numbers, so give numbers"
-            raise InvalidRequestError(errors=[Fault(name, None, message)])
-    elif not pa.types.is_string(column.type):
-        message = "only text and numbers can have values that mean missing"
-        raise InvalidRequestError(errors=[Fault(name, None, message)])
-    return values.removed(column)[0]
+def _unfit(name: str, change: ColumnChange, column: Mapping[str, Any]) -> Fault | None:
+    """Return why values can't mean missing in a column of this kind; None where they can."""
+    if not change.missing or column["kind"] in {"text", "category"}:
+        return None
+    if column["kind"] != "number":
+        return Fault(name, None, "only text and numbers can have values that mean missing")
+    if len(MissingValues((), change.missing).numbers) == len(change.missing):
+        return None
+    return Fault(name, None, f"{', '.join(change.missing)[:100]}: the column has numbers, so give numbers")
 
 
 def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parsed) -> Parsed:
@@ -130,8 +162,11 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parse
     read_as = datasets.reported_as(dataset, parsed).read_as
     if codes := _codes(changes, read_as.get("codes") or {}):
         read_as = read_as | {"codes": codes}
+    # Where the text of the file was not kept, it is still unknown.
+    spellings = None if dataset.spellings is None else parsed.encoded.spellings
     return replace(
         parsed,
+        encoded=replace(parsed.encoded, spellings=spellings),
         columns=columns,
         warnings=[*warnings, *datasets.notes_on(columns)],
         read_as=read_as,

@@ -59,6 +59,7 @@ def parse_upload(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits
             blocks=_blocks(blocks, report["blocks"]),
             num_bytes=sum(length for _, _, length, _ in report["blocks"]),
             sha256=report["sha256"],
+            spellings=report["spellings"],
         )
         warnings = [*report["warnings"], *notes_on(columns)]
         yield Parsed(encoded, columns, report["profiles"], warnings, report["read_as"])

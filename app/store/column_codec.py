@@ -6,11 +6,15 @@ the nearest to the same decimal; minus zero becomes zero), the block holds the w
 integer type. Times are stored likewise, divided by a unit. Bytes of equal significance are similar, so each
 gets a column of its own. Text is stored as a dictionary per block where values repeat, otherwise as lengths
 and characters.
+
+Values have one usual spelling each, which needs no storage. Cells of a file that were written otherwise
+("007", "12.50", "13.04.2025", "n/a") are kept in a column of text beside, which is null elsewhere.
 """
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +27,35 @@ UNITS = (86_400_000_000, 60_000_000, 1_000_000, 1_000, 1)  # microseconds: days,
 # On this thread: to wait for others takes longer than to compress a block.
 _OPTIONS = pa.ipc.IpcWriteOptions(compression=pa.Codec("zstd", 3), use_threads=False)
 _WIDTHS = ("<i1", "<i2", "<i4", "<i8")
+POINT, COMMA = ".", ","
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """Spelling of a column.
+
+    Attributes
+    ----------
+    sign
+        Decimal sign of its usual spelling: a comma where a cell has one.
+    place
+        Place of the kept cells among a dataset's blocks, after its columns; None where no cell is kept.
+    exact
+        Type that keeps all digits of numbers: "text" (leading zeros), "integer" (beyond 15 digits) or None.
+    decimal
+        Decimal sign that the column alone shows, or that the upload named; None where it may be either.
+
+    """
+
+    sign: str = POINT
+    place: int | None = None
+    exact: Literal["text", "integer"] | None = None
+    decimal: Literal["point", "comma"] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return what is not the usual as JSON values."""
+        usual = Spelling()
+        return {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
 
 
 def checksum(data: bytes) -> str:
@@ -200,3 +233,54 @@ def _whole(column: pa.ChunkedArray | pa.Array) -> pa.Array:
     if isinstance(values, pa.ChunkedArray):
         values = values.chunk(0) if values.num_chunks else pa.array([], column.type)
     return values
+
+
+def unusual(values: pa.ChunkedArray, text: pa.ChunkedArray) -> tuple[Spelling, pa.ChunkedArray | None]:
+    """Return how a column is spelled, and the cells that its values don't give back; None if there are none.
+
+    Parameters
+    ----------
+    values
+        A storable column.
+    text
+        The cells as they were written, without surrounding white space; empty where there was nothing.
+    """
+    numeric = pa.types.is_floating(values.type)
+    sign = COMMA if numeric and _any(pc.match_substring(text, COMMA)) else POINT
+    kept = pc.if_else(pc.equal(text, usual(values, sign)), pa.scalar(None, pa.string()), text)
+    if kept.null_count == len(kept):
+        return Spelling(sign), None
+    exact: Literal["text", "integer"] | None = None
+    if numeric and _any(pc.match_substring_regex(kept, r"^[+-]?0\d")):
+        exact = "text"
+    elif numeric and _any(pc.match_substring_regex(kept, r"^-?\d{16,18}$")):
+        others = pc.invert(pc.match_substring_regex(kept, r"^(-?\d{1,18})?$"))
+        exact = None if _any(others) else "integer"
+    return Spelling(sign, exact=exact), kept
+
+
+def usual(values: pa.ChunkedArray, sign: str = POINT) -> pa.ChunkedArray:
+    """Spell values as text: numbers by the fewest digits, true or false, ISO 8601; missing ones are empty."""
+    if pa.types.is_floating(values.type):
+        text = pc.cast(pc.add(values, 0.0), pa.string())  # minus zero is stored as zero
+        text = pc.replace_substring(text, POINT, sign) if sign != POINT else text
+    elif pa.types.is_boolean(values.type):
+        text = pc.if_else(values, "true", "false")
+    elif pa.types.is_timestamp(values.type):
+        days = pc.cast(values, pa.date32(), safe=False)
+        seconds = pc.cast(pc.cast(values, pa.timestamp("s", values.type.tz), safe=False), pa.string())
+        at_midnight = pc.equal(pc.cast(days, values.type), values)
+        text = pc.if_else(at_midnight, pc.cast(days, pa.string()), seconds)
+    else:
+        text = values
+    return pc.fill_null(text, "")
+
+
+def restored(values: pa.ChunkedArray, kept: pa.ChunkedArray | None, spelling: Spelling) -> pa.ChunkedArray:
+    """Return a column's cells as they were written."""
+    text = usual(values, spelling.sign)
+    return text if kept is None else pc.coalesce(kept, text)
+
+
+def _any(found: pa.ChunkedArray) -> bool:
+    return bool(pc.any(found, min_count=0).as_py())

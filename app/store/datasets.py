@@ -1,6 +1,6 @@
 """Datasets: tables stored as checksummed blocks of single columns, so that a fit reads only what it uses."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, undefer
 
 from app.store import column_codec as blocks
 from app.store import deletion
+from app.store.column_codec import Spelling, restored
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
 from app.store.statements import After, page
@@ -38,6 +39,7 @@ class Encoded:
     blocks: Iterable[ColumnBlock]
     num_bytes: int
     sha256: str
+    spellings: Json | None = None  # of columns whose blocks of kept cells come after those of the columns
 
 
 def encode(table: pa.Table) -> Encoded:
@@ -95,6 +97,7 @@ def save(
         warnings=warnings,
         num_bytes=encoded.num_bytes,
         sha256=encoded.sha256,
+        spellings=encoded.spellings,
     )
     session.add(dataset)
     session.flush()  # the blocks refer to the row
@@ -103,8 +106,13 @@ def save(
     return dataset
 
 
-def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None) -> pa.Table:
-    """Return the table, or only the given columns in the given order.
+def read(
+    session: Session,
+    dataset_id: str,
+    columns: Sequence[str] | None = None,
+    exact: Collection[str] = (),
+) -> pa.Table:
+    """Return the table, or only the given columns in the given order; those in `exact` as `read_block` does.
 
     Raises
     ------
@@ -115,15 +123,18 @@ def read(session: Session, dataset_id: str, columns: Sequence[str] | None = None
     DatasetGoneError
         The dataset was deleted during the read.
     """
-    return _read(session, dataset_id, columns)
+    return _read(session, dataset_id, columns, exact=exact)
 
 
-def read_block(session: Session, dataset_id: str, columns: Sequence[str], seq: int) -> pa.Table:
-    """Return one block of the given columns:
+def read_block(
+    session: Session, dataset_id: str, columns: Sequence[str], seq: int, exact: Collection[str] = ()
+) -> pa.Table:
+    """Return one block of the given columns, up to `BLOCK_ROWS` rows from `seq * BLOCK_ROWS`.
 
-    up to `BLOCK_ROWS` rows from `seq * BLOCK_ROWS`; raises as `read`.
+    Those in `exact` are text, as it was in the file, empty for missing values without a spelling; where the
+    dataset has no spellings, as their values are usually spelled. Raises as `read`.
     """
-    return _read(session, dataset_id, columns, only=seq)
+    return _read(session, dataset_id, columns, only=seq, exact=exact)
 
 
 def head(session: Session, dataset_id: str, num_rows: int) -> pa.Table:
@@ -208,7 +219,11 @@ def _row(dataset_id: str, block: ColumnBlock) -> Json:
 
 
 def _read(
-    session: Session, dataset_id: str, columns: Sequence[str] | None, only: int | None = None
+    session: Session,
+    dataset_id: str,
+    columns: Sequence[str] | None,
+    only: int | None = None,
+    exact: Collection[str] = (),
 ) -> pa.Table:
     dataset = session.get(Dataset, dataset_id)
     if dataset is None:
@@ -217,7 +232,11 @@ def _read(
     names = list(index) if columns is None else list(columns)
     if unknown := [name for name in names if name not in index]:
         raise KeyError(f"dataset {dataset_id} has no column {unknown[0]!r}")
-    parts: dict[int, list[pa.Array]] = {index[name]: [] for name in names}
+    spellings = {name: Spelling(**(dataset.spellings or {}).get(name, {})) for name in names if name in exact}
+    kept = {name: each.place for name, each in spellings.items() if each.place is not None}
+    parts: dict[int, list[pa.Array]] = {
+        place: [] for place in (*(index[name] for name in names), *kept.values())
+    }
     block = DatasetBlock
     query = (
         select(block.column_index, block.seq, block.data, block.checksum)
@@ -234,4 +253,8 @@ def _read(
     whole = only is not None or {sum(map(len, lengths)) for lengths in parts.values()} <= {dataset.num_rows}
     if not (whole and all(parts.values())):
         raise DatasetGoneError(f"Dataset {dataset_id} was deleted while it was being read.")
-    return pa.table({name: pa.chunked_array(parts[index[name]]) for name in names})
+    read = {name: pa.chunked_array(parts[index[name]]) for name in names}
+    for name, spelling in spellings.items():
+        cells = None if spelling.place is None else pa.chunked_array(parts[spelling.place])
+        read[name] = restored(read[name], cells, spelling)
+    return pa.table(read)

@@ -3,7 +3,7 @@
 Their state changes through `app.store.queue`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import pyarrow as pa
 from sqlalchemy import func, select
@@ -21,6 +21,7 @@ from app.store.tables import PREDICTION, QUEUED, BatchPrediction, Dataset, Json,
 get, list_page, rows_done = PREDICTIONS.get, PREDICTIONS.list_page, PREDICTIONS.done
 cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
 
+AS_TEXT = "as_text"  # in a prediction's request: columns of the dataset of which the text of its file is read
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 
@@ -67,16 +68,21 @@ def create(
 
 
 def read_rows(
-    session: Session, prediction: BatchPrediction, columns: Sequence[str], number: int
+    session: Session,
+    prediction: BatchPrediction,
+    columns: Sequence[str],
+    number: int,
+    exact: Collection[str] = (),
 ) -> tuple[pa.Table, int]:
     """Read the rows of a unit, and count those of the dataset before them; raises as `datasets.read`.
 
-    They are part of one block, or all of it where the prediction doesn't give the size of its units.
+    They are part of one block, or all of it where the prediction doesn't give the size of its units. Columns
+    in `exact` are text, as `datasets.read_block` reads them.
     """
     assert prediction.dataset_id is not None
     rows, of_block = prediction.request.get(UNITS, (BLOCK_ROWS, 1))
     block, part = divmod(number, of_block)
-    table = datasets.read_block(session, prediction.dataset_id, columns, block)
+    table = datasets.read_block(session, prediction.dataset_id, columns, block, exact)
     return table.slice(part * rows, rows), number * rows
 
 

@@ -76,6 +76,7 @@ class Dataset(Base):
     columns: Mapped[list[Json]]  # the inferred schema, a dict per column, in order
     profiles: Mapped[list[Json] | None] = mapped_column(**_LARGE)  # summaries of each column, in order
     read_as: Mapped[Json | None]  # the format and dialect the file was read with
+    spellings: Mapped[Json | None]  # by column, where not the usual (`app.store.column_codec`); None: unknown
     warnings: Mapped[list[str]]
     num_bytes: Mapped[int]  # stored size
     sha256: Mapped[str]  # hash of the blocks' checksums in order: equal tables have equal ones

@@ -1,6 +1,6 @@
 """Rows of a background prediction, found again by their numbers or by a column of keys."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 
 import numpy as np
@@ -10,10 +10,13 @@ from sqlalchemy import Engine
 
 from app.services.errors import ConflictError, Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.predictions import stored
+from app.services.predictions.row_reading import RowReading
 from app.store import datasets
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
+from app.store.predictions import AS_TEXT
+from sampler import Posterior
 from sampler.data.convert import to_labels
 from sampler.data.table import read_column
 
@@ -48,6 +51,7 @@ class PredictedRows:
         if dataset is None:
             raise _gone()
         self._dataset = dataset
+        self._as_text: list[str] = prediction.request.get(AS_TEXT, [])
 
     @cached_property
     def _names(self) -> list[str]:
@@ -75,9 +79,26 @@ class PredictedRows:
         if column not in self._names:
             message = f"the predicted dataset has no column {column[:100]!r} to find its rows by"
             raise InvalidRequestError(errors=[Fault("key", None, message)])
+        # A key is what the file has ("007"), else what the value is.
+        kept = [[column]] if column in (self._dataset.spellings or {}) else []
+        rows_of = [self._rows_by_key(column, exact) for exact in (*kept, [])]
+        faults, index = [], []
+        for i, key in enumerate(keys):
+            rows, row = next((found for each in rows_of if (found := each(key))[0]), (0, -1))
+            if rows != 1:
+                has = f"{rows} rows" if rows else "no row"
+                faults.append(Fault(column, i + 1, f"{has} of the prediction have this key"))
+            else:
+                index.append(row)
+        if faults:
+            raise UnusableDataError(errors=enough(faults))
+        return np.array(index, np.int64)
+
+    def _rows_by_key(self, column: str, exact: Sequence[str]) -> Callable[[str], tuple[int, int]]:
+        """Return a function that counts the rows with a key, and names one of them."""
         with session_scope(self._engine, read_only=True) as session:
             try:
-                values = datasets.read(session, self._dataset.id, [column]).column(column)
+                values = datasets.read(session, self._dataset.id, [column], exact).column(column)
             except DatasetGoneError:
                 raise _gone() from None
         labels = to_labels(read_column(values, column), [])
@@ -86,20 +107,13 @@ class PredictedRows:
         counts = np.bincount(labels.index[rows], minlength=len(labels.names))
         place = np.zeros(len(labels.names), np.int64)
         place[labels.index[rows]] = rows
-        faults, index = [], []
-        for i, key in enumerate(keys):
-            number = places.get(key, -1)
-            if number < 0 or counts[number] > 1:
-                has = "no row" if number < 0 else f"{counts[number]} rows"
-                faults.append(Fault(column, i + 1, f"{has} of the prediction have this key"))
-            else:
-                index.append(int(place[number]))
-        if faults:
-            raise UnusableDataError(errors=enough(faults))
-        return np.array(index, np.int64)
+        return lambda key: (int(counts[places[key]]), int(place[places[key]])) if key in places else (0, -1)
 
-    def read(self, index: Index, names: Collection[str]) -> pa.Table:
-        """Return the rows at these places, in their order, of those of the columns that the dataset has."""
+    def read(self, index: Index, names: Collection[str], posterior: Posterior) -> pa.Table:
+        """Return the rows at these places, in their order, of those of the columns that the dataset has.
+
+        The model reads them as for the prediction; raises DataError for cells that it can't read.
+        """
         chosen = [name for name in self._names if name in names]
         if not chosen:
             return pa.table({})
@@ -108,12 +122,13 @@ class PredictedRows:
             mine = np.flatnonzero(index // BLOCK_ROWS == block)
             with session_scope(self._engine, read_only=True) as session:
                 try:
-                    table = datasets.read_block(session, self._dataset.id, chosen, block)
+                    table = datasets.read_block(session, self._dataset.id, chosen, block, self._as_text)
                 except (KeyError, DatasetGoneError):
                     raise _gone() from None
             parts.append(table.take(index[mine] - block * BLOCK_ROWS))
             order.append(mine)
-        return pa.concat_tables(parts).take(np.argsort(np.concatenate(order)))
+        rows = pa.concat_tables(parts).take(np.argsort(np.concatenate(order)))
+        return RowReading.of_dataset(posterior, self._dataset).from_dataset(rows, self._as_text)
 
 
 def _gone() -> ConflictError:

@@ -118,8 +118,10 @@ def _saved(
 
 def _save(engine: Engine, owner: str, dataset: Dataset, parsed: Parsed) -> Dataset:
     name = f"{dataset.name[:LONGEST_NAME]} with outcomes"
+    grown = datasets.reported_as(dataset, parsed)
+    grown = replace(grown, encoded=replace(parsed.encoded, spellings=None))  # outcomes have no text of a file
     with session_scope(engine) as session:
-        return datasets.save(session, owner, datasets.reported_as(dataset, parsed), name)
+        return datasets.save(session, owner, grown, name)
 
 
 def _reading_of_ignored(dataset: Dataset, request: FitRequest) -> Options | None:

@@ -13,6 +13,7 @@ from sqlalchemy import Engine
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.outcomes.predicted_rows import PredictedRows
 from app.services.predictions.file_rows import read_rows
+from app.services.predictions.predict_rows import understood
 from app.services.predictions.row_reading import RowReading
 from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
@@ -115,7 +116,8 @@ def read(
             assert request.key is not None, "as _check_names has seen"
             assert keys is not None
             index = predicted.index_of_keys(request.key, keys)
-        features = predicted.read(index, known - {target, *X})
+        with understood():
+            features = predicted.read(index, known - {target, *X}, posterior)
         X |= {name: features.column(name) for name in features.column_names}
         keys = [f"{request.prediction_id}:{i + 1}" for i in index] if keys is None else keys
     if keys is not None:

@@ -17,13 +17,15 @@ from app.services.predictions import kept_columns, stored
 from app.services.predictions.answers import arrow_parts, labels_of, to_csv, with_facts
 from app.services.predictions.posteriors import DamagedError
 from app.store import predictions as store
+from app.store.column_codec import Spelling
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
-from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction
+from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction, Dataset
 from sampler.data.row_flags import Flag, as_text
 from sampler.posterior.answer_columns import percent
 from sampler.storage.conformal_table import CalibratedLevel
 
+_TYPES = {"integer": pa.int64()}
 CSV_ROWS = 8192  # rows per written piece
 PIECE_BYTES = 1 << 20  # size of the pieces in which a file is sent from disk
 
@@ -46,6 +48,7 @@ class Result:
             later = ": ask again when it has succeeded" if prediction.state in OPEN_STATES else ""
             raise PredictionNotFinishedError(f"Prediction {prediction.id} is {prediction.state}{later}.")
         self.prediction = prediction
+        self._spellings = self._spellings_of_kept()
         self.facts = _facts(prediction)
         self._read(0)  # raises for a damaged or deleted result before the response begins
 
@@ -56,6 +59,16 @@ class Result:
                 "The dataset was deleted, so its columns can't be repeated: ask for JSON, which has the "
                 "figures alone."
             )
+
+    def _spellings_of_kept(self) -> dict[str, Spelling]:
+        """Return the spellings of columns to repeat whose values alone don't give the file's cells back."""
+        keep, dataset_id = self.prediction.request.get("keep", ()), self.prediction.dataset_id
+        if not keep or dataset_id is None:
+            return {}
+        with session_scope(self.engine, read_only=True) as session:
+            dataset = session.get(Dataset, dataset_id)
+            spellings = {} if dataset is None else dataset.spellings or {}
+        return {name: Spelling(**spellings[name]) for name in keep if name in spellings}
 
     def as_arrow(self) -> Iterator[bytes]:
         """Return the result as an Arrow stream, one batch per block."""
@@ -77,7 +90,7 @@ class Result:
     def as_csv(self) -> Iterator[bytes]:
         """Return the result as CSV."""
         for seq in range(self._blocks):
-            table = self._table(seq)
+            table = self._table(seq, as_text=True)
             for start in range(0, table.num_rows, CSV_ROWS):
                 yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
 
@@ -137,16 +150,25 @@ class Result:
             yield to_json(self._read(seq).column(name).to_pylist())[1:-1]
         yield b"]"
 
-    def _table(self, seq: int) -> pa.Table:
-        """Read a block as a table for users: the kept columns of the dataset, then the figures."""
+    def _table(self, seq: int, *, as_text: bool = False) -> pa.Table:
+        """Read a block as a table for users: the kept columns of the dataset, then the figures.
+
+        Kept columns are as in the file: their text with `as_text`, else where numbers would lose digits.
+        """
         figures = _flat(self._read(seq), self.facts)
         if not (keep := self.prediction.request.get("keep")):
             return figures
+        exact = {name: each for name, each in self._spellings.items() if as_text or each.exact is not None}
         try:
             with session_scope(self.engine, read_only=True) as session:
-                kept, _ = store.read_rows(session, self.prediction, keep, seq)
+                kept, _ = store.read_rows(session, self.prediction, keep, seq, exact)
         except (KeyError, DatasetGoneError):
             raise NotFoundError("The dataset was deleted.") from None
+        for at, name in enumerate(keep):
+            if name in exact:
+                cells = kept.column(name)
+                cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
+                kept = kept.set_column(at, name, cells.cast(_TYPES.get(exact[name].exact or "", pa.string())))
         # Whether times are dates must not differ by block.
         return kept_columns.beside(kept_columns.with_dates(kept) if self._blocks == 1 else kept, figures)
 

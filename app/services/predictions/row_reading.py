@@ -1,19 +1,25 @@
 """Reading of new rows for a model: by kinds and levels of its columns, and as its own file was read."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from app.services.errors import Fault, UnusableDataError
 from app.services.readers.options import Options
 from app.services.readers.values.missing import MissingValues
 from app.services.readers.values.numbers import PLAIN
-from app.services.readers.values.typing_text import RAW
-from sampler import Posterior
-from sampler.data.scalars import as_text
+from app.services.readers.values.typing_text import RAW, Typing
+from app.store.column_codec import Spelling
+from app.store.tables import Dataset
+from sampler import DataError, Posterior
+from sampler.data.scalars import as_text, days_to_text, shortened, text_to_days
 from sampler.data.schema import Column
+from sampler.errors import DataProblem
+
+TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
 
 
 @dataclass(frozen=True)
@@ -21,11 +27,13 @@ class RowReading:
     """Columns of a model by name, and the options by which text becomes their values.
 
     CSV holds only text: each cell is read as the kind of the model's column with that name, so the text of a
-    number becomes a number there. Other formats have types of their own.
+    number becomes a number there. Other formats have types of their own. A stored dataset has types that its
+    file alone suggested; where the model's differ, its text is read again.
     """
 
     columns: Mapping[str, Column]
     options: Options
+    separator: str | None = None  # of the rows' file, where it is a stored dataset's
 
     @classmethod
     def of(
@@ -55,6 +63,68 @@ class RowReading:
         known = (*columns, *schema.ignored)
         return cls(columns, replace(given, kinds=kinds, otherwise=RAW, known=known))
 
+    @classmethod
+    def of_dataset(cls, posterior: Posterior, dataset: Dataset) -> "RowReading":
+        """Make the reading of a stored dataset's rows: what its file shows comes before the model's.
+
+        The decimal sign is that of columns that are numbers in the model too: codes may look like numbers.
+        """
+        report, spellings = dataset.read_as or {}, _spellings_of(dataset)
+        kinds = cls.of(posterior).options.kinds
+        shown = {each.decimal for name, each in spellings.items() if kinds.get(name) == "number"} - {None}
+        if dataset.spellings is None and not report.get("decimal_guessed"):
+            shown = {report.get("decimal")}
+        (decimal,) = shown if len(shown) == 1 else (None,)
+        reading = cls.of(posterior, Options(decimal=decimal, dates=report.get("dates")))
+        return replace(reading, separator=report.get("separator"))
+
+    def as_text(self, dataset: Dataset) -> list[str]:
+        """Return the columns of a stored dataset that are read as the text of its file, not by their types.
+
+        Raises
+        ------
+        UnusableDataError
+            The text is needed and was not kept.
+        """
+        report, spellings = dataset.read_as or {"format": "csv"}, _spellings_of(dataset)
+        if report["format"] != "csv":
+            return []
+        was_kept, used = dataset.spellings is not None, report.get("decimal")
+        is_doubtful = was_kept and used is not None and self.options.decimal not in {None, used}
+        names, faults = [], []
+        for each in dataset.columns:
+            name, has, wants = each["name"], each["kind"], self.options.kinds.get(each["name"])
+            if wants == RAW and has not in TEXTS and not was_kept:
+                levels = self.columns[name].levels
+                known = all(_is_usual(level, has) for level in levels)
+                faults += [] if known else [Fault(name, None, _unspelled(levels, has))]
+            is_level = wants == RAW and was_kept
+            is_text = wants not in {RAW, None} and has in TEXTS
+            shows_nothing = wants == has == "number" and spellings.get(name, Spelling()).decimal is None
+            if is_level or is_text or (shows_nothing and is_doubtful):
+                names.append(name)
+        if faults:
+            raise UnusableDataError(errors=faults)
+        return names
+
+    def from_dataset(self, table: pa.Table, as_text: Collection[str]) -> pa.Table:
+        """Convert columns of a stored dataset, those in `as_text` from the text of its file.
+
+        Raises
+        ------
+        DataError
+            A cell doesn't fit its column's kind; names column and row.
+        """
+        typing = Typing(self.options, self.separator)
+        read = {}
+        for name in table.column_names:
+            values, is_text = table.column(name), name in as_text and self.options.kinds[name] != RAW
+            typed = typing.read(name, values, last=True) if is_text else None
+            read[name] = self._read(name, values) if typed is None else typed[0]
+        if typing.faults:
+            raise DataError([DataProblem(each.column, each.row, each.detail) for each in typing.faults])
+        return pa.table(read)
+
     def as_trained(self, table: pa.Table) -> pa.Table:
         """Return the columns with null for values that mean missing, and text as levels of the categories.
 
@@ -80,6 +150,30 @@ class RowReading:
         missing = MissingValues.of(self.options, column.name).among(text)
         missing = pc.and_not(missing, pc.is_in(text, value_set=pa.array(column.levels, pa.string())))
         return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+
+
+def _spellings_of(dataset: Dataset) -> dict[str, Spelling]:
+    return {name: Spelling(**each) for name, each in (dataset.spellings or {}).items()}
+
+
+def _is_usual(level: str, kind: str) -> bool:
+    """Return whether a level is spelled as the values of a typed column are when they become levels."""
+    if kind == "number":
+        return PLAIN.fullmatch(level) is not None and as_text(Decimal(level)) == level
+    if kind == "boolean":
+        return level in {"true", "false"}
+    try:
+        return days_to_text(text_to_days(level)) == level
+    except ValueError:
+        return False
+
+
+def _unspelled(levels: Sequence[str], kind: str) -> str:
+    named = ", ".join(map(shortened, levels[:3]))
+    return (
+        f"the model has text here, such as {named}, and the dataset {kind}s whose text was not kept: upload "
+        "the file again"
+    )
 
 
 def _kind_of(column: Column) -> str:

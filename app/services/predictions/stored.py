@@ -13,6 +13,7 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
 from app.services.predictions.predict_rows import Predictor, PredictRequest, understood, work_of_row
+from app.services.predictions.row_reading import RowReading
 from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
@@ -101,7 +102,9 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     """
     stored_model, posterior, draws = predictor.lookup(owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
-        names = [column["name"] for column in datasets.get(session, owner, request.dataset_id).columns]
+        dataset = datasets.get(session, owner, request.dataset_id)
+    names = [column["name"] for column in dataset.columns]
+    as_text = RowReading.of_dataset(posterior, dataset).as_text(dataset)
     keep = kept_columns.names_of(request.keep, names)
     schema = posterior.schema
     known = {column.name for column in schema.inputs} | {*schema.ignored, posterior.exposure}
@@ -134,6 +137,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         resolved["groups"] = checked.groups
     if checked.claims:
         resolved["calibrated"] = [each.to_json() for each in checked.claims]
+    if as_text:
+        resolved[store.AS_TEXT] = as_text
     if keep:
         kept_columns.check_free(keep, _names(resolved))
         resolved["keep"] = keep

@@ -24,7 +24,8 @@ class Options:
     `format` is the format that the content type promises. `kinds` are given by column, `otherwise` applies to
     all others. `missing` replaces the usual spellings, `codes` are further values that mean missing, by
     column. `known` are a model's columns when rows for it are read, and `model` is the dialect of its file,
-    without what the caller overrides.
+    without what the caller overrides. `as_text` names columns of an Arrow stream that are text as it was in a
+    delimited file.
     """
 
     format: Format | None = None
@@ -40,6 +41,7 @@ class Options:
     codes: dict[str, tuple[str, ...]] = field(default_factory=dict)
     known: tuple[str, ...] = ()
     model: FileDialect | None = None
+    as_text: tuple[str, ...] = ()
 
     def for_rows_of(self, dialect: FileDialect | None) -> "Options":
         """Return the options for new rows of a model: what the caller leaves open is as in its own file."""
@@ -79,6 +81,7 @@ class Options:
                 "missing": None if missing is None else tuple(missing),
                 "codes": {name: tuple(codes) for name, codes in data["codes"].items()},
                 "known": tuple(data["known"]),
+                "as_text": tuple(data["as_text"]),
                 "model": None if model is None else FileDialect.from_json(model),
             }
         )

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +17,7 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
+from app.services.readers.values.numbers import Style
 from app.services.readers.values.typing_text import RAW, Typing
 from sampler.data.scalars import as_text
 
@@ -25,6 +26,21 @@ FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 OF_TEXT = {"separator": "separator", "quote": "quoting", "encoding": "encoding", "header": "header"}
 OF_MODEL = {"decimal": "decimal sign", "dates": "order of dates", "missing": "missing values"}
 WORDS = {"semicolon": "semicolons", "comma": "commas", "tab": "tabs", "bar": "bars", "space": "spaces"}
+
+
+class ReadColumn(NamedTuple):
+    """A column of a file, typed.
+
+    `text` holds its cells as they were written, None in formats with types; `decimal` is the decimal sign
+    that they show or the caller gives.
+    """
+
+    position: int
+    name: str
+    values: pa.ChunkedArray
+    note: str
+    text: pa.ChunkedArray | None
+    decimal: Style | None
 
 
 @dataclass
@@ -45,8 +61,8 @@ class ReadTable:
         """Number of rows without the header."""
         return self.spool.num_rows
 
-    def columns(self) -> Iterator[tuple[int, str, pa.ChunkedArray, str]]:
-        """Yield position, name, values and note of each column, not always in order; row labels are left out.
+    def columns(self) -> Iterator[ReadColumn]:
+        """Yield the columns, not always in order; row labels are left out.
 
         Raises
         ------
@@ -68,7 +84,7 @@ class ReadTable:
                 if typed is None:
                     later.append(index)
                 elif not self._is_left_out(typing, index, name, typed[0]):
-                    yield index, name, *typed
+                    yield self._described(typing, index, name, typed, text)
             if not later:
                 break
         if typing.faults:
@@ -83,11 +99,26 @@ class ReadTable:
             self.read_as["decimal_guessed"] = typing.decimal is None and typing.guessed
             self.read_as["dates"] = self.options.dates or order
 
+    def _described(
+        self,
+        typing: Typing,
+        index: int,
+        name: str,
+        typed: tuple[pa.ChunkedArray, str],
+        text: pa.ChunkedArray,
+    ) -> ReadColumn:
+        values, note = typed
+        if self.dialect is None and name not in self.options.as_text:
+            return ReadColumn(index, name, values, note, None, None)
+        of_numbers = pa.types.is_floating(values.type)
+        decimal = (self.options.decimal or typing.shown.get(name)) if of_numbers else None
+        return ReadColumn(index, name, values, note, pc.utf8_trim_whitespace(text), decimal)
+
     def _typed(
         self, typing: Typing, name: str, column: pa.ChunkedArray, *, last: bool
     ) -> tuple[pa.ChunkedArray, str] | None:
         kind = self.options.kinds.get(name)
-        if self.dialect is not None:
+        if self.dialect is not None or name in self.options.as_text:
             return typing.read(name, column, last=last)
         if self.options.known:
             return column, ""  # as it is, since an answer may repeat it

@@ -2,10 +2,13 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.services.readers.options import Options
+from app.services.readers.values.typing_text import Typing
 from app.store import column_codec
 
 FEW_DIGITS = st.decimals(-(10**6), 10**6, places=3).map(float)
@@ -75,3 +78,57 @@ def test_blocks_written_before_are_still_read():
             writer.write_batch(batch)
 
         assert column_codec.read(sink.getvalue().to_pybytes()).to_pylist() == values.to_pylist()
+
+
+WRITTEN = st.one_of(
+    st.integers(-(10**18), 10**18).map(str),
+    st.integers(0, 999).map("{:04}".format),
+    st.decimals(-(10**6), 10**6, places=2).map("{:.2f}".format),
+    st.floats(allow_nan=False, allow_infinity=False).map(repr),
+    st.sampled_from(["", "NA", "-0", "1.", ".5", "+7", "1e3", "n/a"]),
+)
+DAYS = st.datetimes().map(lambda day: day.replace(microsecond=0))
+FORMS = st.sampled_from(["{:%Y-%m-%d}", "{:%Y-%m-%d %H:%M:%S}", "{:%Y-%m-%dT%H:%M:%S}", "{:%d.%m.%Y}"])
+COLUMNS = st.one_of(
+    st.lists(WRITTEN, min_size=1),
+    st.lists(WRITTEN.map(lambda cell: cell.replace(".", ",")), min_size=1),
+    st.lists(st.sampled_from(["true", "True", "FALSE", "", "null"]), min_size=1),
+    st.tuples(FORMS, st.lists(DAYS, min_size=1)).map(lambda both: [both[0].format(day) for day in both[1]]),
+    st.lists(st.text(st.characters(codec="ascii", categories=["L", "P"]), max_size=4), min_size=1),
+)
+
+
+@given(COLUMNS)
+@settings(deadline=None, max_examples=300)
+def test_every_cell_comes_back_as_it_was_written(cells):
+    """Typed values and the cells kept beside them, both stored, give every cell back: zeros, signs, forms."""
+    text = pc.utf8_trim_whitespace(pa.chunked_array([pa.array(cells, pa.string())]))
+    typing = Typing(Options())
+    values, _ = typing.read("x", text, last=True)
+    spelling, kept = column_codec.unusual(values, text)
+    stored = [
+        None if each is None else column_codec.read(column_codec.write(each)) for each in (values, kept)
+    ]
+    column, beside = (None if each is None else pa.chunked_array([each]) for each in stored)
+    assert column_codec.restored(column, beside, spelling).to_pylist() == text.to_pylist()
+
+
+def test_usual_cells_are_not_kept():
+    """Numbers in the fewest digits, with a point or commas, ISO days and gaps take no storage."""
+    for cells, sign in [
+        (["1", "2.5", ""], "."),
+        (["2,5", "7", ""], ","),
+        (["2026-01-31", ""], "."),
+        (["a", ""], "."),
+    ]:
+        text = pa.chunked_array([cells])
+        values, _ = Typing(Options()).read("x", text, last=True)
+        assert column_codec.unusual(values, text) == (column_codec.Spelling(sign), None)
+    for cells, exact in [
+        (["007", "8"], "text"),
+        (["9007199254740993", "8"], "integer"),
+        (["1.50", "8"], None),
+    ]:
+        text = pa.chunked_array([cells])
+        values, _ = Typing(Options()).read("x", text, last=True)
+        assert column_codec.unusual(values, text)[0].exact == exact

@@ -22,7 +22,7 @@ def read(content: bytes, fewest: int = 2, **options):
     """Return the table and the raw cells of its columns."""
     read_options = Options(otherwise=RAW, **options)
     with open_table(io.BytesIO(content), read_options, ReaderLimits(fewest_columns=fewest)) as table:
-        columns = {index: (name, values) for index, name, values, _ in table.columns()}
+        columns = {each.position: (each.name, each.values) for each in table.columns()}
     return table, {columns[index][0]: columns[index][1].to_pylist() for index in sorted(columns)}
 
 

@@ -28,7 +28,7 @@ def written(table: pa.Table, kind: str, **options) -> bytes:
 def read(content: bytes, **options):
     """Return the columns by name, what is told of the reading, and the notes by column."""
     with open_table(io.BytesIO(content), Options(**options), ReaderLimits()) as table:
-        found = {name: (values, note) for _, name, values, note in table.columns()}
+        found = {each.name: (each.values, each.note) for each in table.columns()}
     columns = {name: values for name, (values, _) in found.items()}
     return columns, table, {name: note for name, (_, note) in found.items()}
 

@@ -1,5 +1,6 @@
 """Tasks of the confined process: a dataset's blocks, the rows of a prediction, the parts of a model."""
 
+from dataclasses import replace
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -9,6 +10,7 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.profile import summarise
 from app.services.readers.table import kind_of, open_table
 from app.store import column_codec
+from app.store.column_codec import Spelling, unusual
 
 Json = dict[str, Any]
 MAX_SAID = 500  # characters of an error on a model file, which may quote the file
@@ -17,34 +19,49 @@ MAX_SAID = 500  # characters of an error on a model file, which may quote the fi
 def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     """Read a file, summarise its columns, and write their blocks to `out`, one after the other.
 
-    Returns the columns in order, their profiles, the warnings, the report, and for each block, in the order
-    of `out`, its column, position in the column, length and checksum.
+    Returns the columns in order, their profiles, the warnings, the report, their spellings, and for each
+    block, in the order of `out`, its column, position in the column, length and checksum. Blocks of cells
+    that their values don't give back follow as further columns.
     """
     described: dict[int, tuple[Json, Json]] = {}
-    index: list[tuple[int, int, int, str]] = []
+    spellings: dict[int, Spelling] = {}
+    index: list[tuple[bool, int, int, int, str]] = []
+
+    def write(column: pa.ChunkedArray, position: int, *, is_kept: bool) -> None:
+        for seq, data in enumerate(column_codec.cut(column, task["block_rows"])):
+            out.write(data)
+            index.append((is_kept, position, seq, len(data), column_codec.checksum(data)))
+
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
-        for position, name, values, note in table.columns():
+        for position, name, values, note, text, decimal in table.columns():
             summary, profile = summarise(name, values, note)
             described[position] = summary.to_json(), profile
-            for seq, data in enumerate(
-                column_codec.cut(column_codec.storable(name, values), task["block_rows"])
-            ):
-                out.write(data)
-                index.append((position, seq, len(data), column_codec.checksum(data)))
+            write(stored := column_codec.storable(name, values), position, is_kept=False)
+            if text is not None:
+                spelling, kept = unusual(stored, text)
+                spellings[position] = replace(spelling, decimal=decimal)
+                if kept is not None:
+                    write(kept, position, is_kept=True)
     out.flush()
-    order = {position: number for number, position in enumerate(sorted(described))}
-    columns = [described[position][0] for position in order]
-    index = [(order[position], seq, length, known) for position, seq, length, known in index]
-    checksums = [known for _, _, _, known in sorted(index)]
+    places = sorted({(is_kept, position) for is_kept, position, *_ in index})
+    order = {place: number for number, place in enumerate(places)}
+    columns = [described[position][0] for is_kept, position in places if not is_kept]
+    checksums = [known for is_kept, *_, known in sorted(index) if not is_kept]
+    spelled = {
+        described[position][0]["name"]: replace(spelling, place=order.get((True, position))).to_json()
+        for position, spelling in sorted(spellings.items())
+        if spelling != Spelling() or (True, position) in order
+    }
     return {
         "num_rows": table.num_rows,
         "columns": columns,
-        "profiles": [described[position][1] for position in order],
+        "profiles": [described[position][1] for is_kept, position in places if not is_kept],
         "warnings": table.warnings,
         "read_as": table.read_as | {"summary": table.summary([column["kind"] for column in columns])},
-        "blocks": index,
+        "spellings": spelled,
+        "blocks": [(order[is_kept, position], *block) for is_kept, position, *block in index],
         "sha256": column_codec.digest([column["name"] for column in columns], checksums),
     }
 
@@ -54,15 +71,17 @@ def rows(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     with open_table(
         file, Options.from_json(task["options"]), ReaderLimits.from_json(task["limits"])
     ) as table:
-        columns = {position: (name, values, note) for position, name, values, note in table.columns()}
-        ordered = [columns[position] for position in sorted(columns)]
-        read = pa.table({name: values for name, values, _ in ordered})
+        columns = sorted(table.columns(), key=lambda column: column.position)
+        read = pa.table({column.name: column.values for column in columns})
     with pa.ipc.new_stream(out, read.schema) as writer:
         writer.write_table(read)
     out.flush()
     summary = table.summary([kind_of(type_) for type_ in read.schema.types])
     return {
-        "warnings": [*table.warnings, *(f"{name}: {note}" for name, _, note in ordered if note)],
+        "warnings": [
+            *table.warnings,
+            *(f"{column.name}: {column.note}" for column in columns if column.note),
+        ],
         "read_as": table.read_as | {"summary": summary, "as_in_model": table.as_in_model},
     }
 

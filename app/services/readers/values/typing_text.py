@@ -34,7 +34,7 @@ class Typing:
 
     options: Options
     separator: str | None = None
-    styles: set[Style] = field(default_factory=set)  # styles that are certain in some column
+    shown: dict[str, Style] = field(default_factory=dict)  # styles that are certain, by column
     guessed: bool = False  # some column has "1.234" alone, read with a decimal point for want of evidence
     grouped: bool = False  # some column has points as thousands separators ("1.234.567")
     orders: set[dates.Order] = field(default_factory=set)
@@ -47,7 +47,7 @@ class Typing:
         if kind == RAW:
             return pc.utf8_trim_whitespace(text), ""
         missing = MissingValues.of(self.options, name)
-        if (quick := self._quick(kind, text)) is not None:
+        if (quick := self._quick(kind, name, text)) is not None:
             return self._without(quick, missing), ""
         present, spelled = missing.removed(pc.utf8_trim_whitespace(text))
         typed = self._as_kind(kind, name, present, last=last)
@@ -70,12 +70,12 @@ class Typing:
         self.missing.update(spelled)
         return values
 
-    def _quick(self, kind: str | None, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    def _quick(self, kind: str | None, name: str, text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         """Convert a column of plain numbers, the usual case, else return None."""
         if kind not in {None, "number"} or self.options.decimal is not None:
             return None
         quick = numbers.plain(text)
-        return None if quick is None or self._may_be_thousands(text) else quick
+        return None if quick is None or self._may_be_thousands(name, text) else quick
 
     def _as_kind(self, kind: str | None, name: str, text: pa.ChunkedArray, *, last: bool) -> Any:
         """Convert the column to a kind, or to the detected one; None means text, LATER undecided."""
@@ -94,17 +94,22 @@ class Typing:
         return self._dates(name, text, last=last, required=kind == "date") if values is None else values
 
     @property
+    def styles(self) -> set[Style]:
+        """Styles that are certain in some column."""
+        return set(self.shown.values())
+
+    @property
     def decimal(self) -> Style | None:
         """Decimal sign of the file, None while unknown."""
         styles: set[Style] = {"comma"} if self.grouped and not self.styles else self.styles
         return self.options.decimal or (next(iter(styles)) if len(styles) == 1 else None)
 
-    def _may_be_thousands(self, text: pa.ChunkedArray) -> bool:
+    def _may_be_thousands(self, name: str, text: pa.ChunkedArray) -> bool:
         """Return whether points in plain numbers may separate thousands ("1.234"); else note the style."""
         if not any_contains(text, "."):
             return False
         if numbers.fitting(text) == {"point"}:
-            self.styles.add("point")
+            self.shown[name] = "point"
             return False
         return True
 
@@ -122,7 +127,7 @@ class Typing:
         if fitting:
             style: Style = "point" if "point" in fitting else "comma"
             if len(fitting) == 1 and numbers.is_doubtful(text):
-                self.styles.add(style)
+                self.shown[name] = style
             values = numbers.to_numbers(text, style)
         elif required or numbers.all_fit(text, self.decimal or "point"):
             values = self._forced(name, text)
