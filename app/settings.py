@@ -223,6 +223,7 @@ class Settings(BaseSettings):
     lease_seconds: float = Field(
         default=0.0,
         ge=0,
+        le=3600,
         description="How long a worker keeps a unit without a heartbeat; 0: 12 s embedded, else 60 s.",
     )
     dispatch_seconds: float = Field(

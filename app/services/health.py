@@ -89,7 +89,7 @@ def workers_seen(session: Session, settings: Settings) -> list[SeenWorker]:
             worker.phase,
             since,
             worker.started_at,
-            "gone" if since > fresh else "draining" if worker.draining else "ok",
+            "gone" if abs(since) > fresh else "draining" if worker.draining else "ok",
         )
         for worker, since in workers.last_beats(session)
     ]

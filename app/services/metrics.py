@@ -144,7 +144,9 @@ def _of_queue(snapshot: Snapshot) -> Iterator[Metric]:
 
 
 def _of_workers(snapshot: Snapshot, fresh_seconds: float) -> Iterator[Metric]:
-    newest = max((worker.beat_at for worker in snapshot.workers), default=0.0)
+    fresh = [w for w in snapshot.workers if abs(snapshot.now - w.beat_at) < fresh_seconds]
+    latest = snapshot.now + fresh_seconds  # a later one is of a clock that was ahead
+    newest = max((w.beat_at for w in snapshot.workers if w.beat_at < latest), default=0.0)
     about = "Time of the latest heartbeat of any dispatcher; 0 if there was none."
     yield GaugeMetricFamily("bart_dispatcher_last_beat_timestamp_seconds", about, value=newest)
     beats = GaugeMetricFamily(
@@ -155,8 +157,7 @@ def _of_workers(snapshot: Snapshot, fresh_seconds: float) -> Iterator[Metric]:
     slots = GaugeMetricFamily("bart_worker_slots", "Units that the live workers can run at once.")
     for worker in snapshot.workers:
         beats.add_metric([worker.id], worker.beat_at)
-    alive = [w for w in snapshot.workers if w.beat_at > snapshot.now - fresh_seconds and not w.draining]
-    slots.add_metric([], sum(worker.slots for worker in alive))
+    slots.add_metric([], sum(worker.slots for worker in fresh if not worker.draining))
     yield beats
     yield slots
 

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import DateTime, Dialect, Double
+from sqlalchemy import ColumnElement, DateTime, Dialect, Double, SQLColumnExpression
 from sqlalchemy.ext.compiler import compiles
 from sqlalchemy.sql.functions import FunctionElement
 from sqlalchemy.types import TypeDecorator
@@ -26,6 +26,14 @@ def _sqlite(_element: Any, _compiler: Any, **_kw: Any) -> str:
 def _postgres(_element: Any, _compiler: Any, **_kw: Any) -> str:
     # clock_timestamp(), since now() stands still at the start of the transaction.
     return "CAST(extract(epoch FROM clock_timestamp()) AS double precision)"
+
+
+def is_near(moment: SQLColumnExpression[Any], behind: float, ahead: float) -> ColumnElement[bool]:
+    """Return the condition that a moment by this clock is at most so many seconds behind it or ahead of it.
+
+    A moment further ahead than it was set was written before the clock was set back, and means nothing.
+    """
+    return moment.between(db_now() - behind, db_now() + ahead)
 
 
 class UtcDateTime(TypeDecorator[datetime]):

@@ -35,8 +35,8 @@ def team(tmp_path_factory) -> Iterator[tuple[str, dict[str, str]]]:
             )
             workers.register(session, worker)
             worker.draining = state == "drains"
-            worker.beat_at = time.time() + (-3600 if state == "is gone" else 3600)
-    with serving(Settings(database_url=url, host="0.0.0.0")) as address:
+            worker.beat_at = time.time() - (36_000 if state == "is gone" else 0)
+    with serving(Settings(database_url=url, host="0.0.0.0", dispatch_seconds=1000.0)) as address:
         yield address, secrets
     engine.dispose()
 

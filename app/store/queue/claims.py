@@ -167,9 +167,7 @@ def _next_unit(long: bool, beside: tuple[str, ...]) -> Select[Unit]:
 
 
 def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
-    lost = and_(
-        Unit.state == RUNNING, Unit.lease_until < db_now(), Unit.stalled_attempts < lifecycle.MAX_STALLED
-    )
+    lost = and_(lifecycle.is_lost(), Unit.stalled_attempts < lifecycle.MAX_STALLED)
     free = Unit.id.not_in(busy) if busy else true()
     return and_(or_(Unit.state == QUEUED, lost), lifecycle.parent_is_open(), free)
 
@@ -181,7 +179,7 @@ def _shares() -> Subquery:
     """
     unit, model, open_unit = aliased(Unit), aliased(Model), aliased(Unit)
     concerned = select(open_unit.model_id).where(open_unit.state.in_(OPEN_STATES))
-    runs = and_(unit.state == RUNNING, unit.lease_until >= db_now())
+    runs = lifecycle.is_leased(unit)
     served = case((unit.token > 0, unit.updated_at))
     return (
         select(
@@ -206,7 +204,7 @@ def somebody_waits(session: Session, claim: Claim) -> bool:
     wait = session.scalar(_waiting(), {MINE: mine}) or 0
     if not wait:
         return False
-    running = and_(Unit.kind == CHAIN, Unit.state == RUNNING, Unit.lease_until >= db_now())
+    running = and_(Unit.kind == CHAIN, lifecycle.is_leased())
     before = select(func.count()).select_from(Unit).join(Model).where(running, Model.owner == mine)
     return (session.scalar(before.where(Unit.id < claim.unit_id)) or 0) < wait
 

@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, case, not_, or_, select, true, updat
 from sqlalchemy.orm import Session
 
 from app.store import events
-from app.store.clock import db_now, utc_now
+from app.store.clock import db_now, is_near, utc_now
 from app.store.queue.jobs import JOBS, job_of
 from app.store.statements import S, lock_rows, rows_changed
 from app.store.tables import (
@@ -30,6 +30,7 @@ from app.store.tables import (
     new_id,
 )
 
+LONGEST_LEASE = 3600.0  # seconds; more than BARTSERVE_LEASE_SECONDS may not be
 MAX_STALLED = 3  # claims without progress; a unit that killed this many workers would kill the next one
 WORKER_LOST: Json = {
     "type": "worker_lost",
@@ -55,12 +56,26 @@ def lock_all(session: Session, model_id: str) -> None:
     lock_rows(session, Unit, Unit.model_id == model_id)
 
 
+def is_leased(unit: type[Unit] = Unit) -> ColumnElement[bool]:
+    """Return the condition that a worker holds a unit."""
+    return and_(unit.state == RUNNING, is_near(unit.lease_until, 0.0, LONGEST_LEASE))
+
+
+def is_lost() -> ColumnElement[bool]:
+    """Return the condition that the worker of a running unit lets its lease end."""
+    return and_(Unit.state == RUNNING, not_(is_near(Unit.lease_until, 0.0, LONGEST_LEASE)))
+
+
 def set_deadline(session: Session, model_id: str) -> None:
-    """Set the deadline of a model whose stop rules limit the time; called when its first unit is claimed."""
+    """Set the deadline of a model whose stop rules limit the time, unless it has one within that time.
+
+    Called when its first unit is claimed, and with each check of the deadline.
+    """
     model = session.get_one(Model, model_id)
     seconds = (model.settings.get("stop") or {}).get("max_seconds")
     if seconds is not None and model.stopped is None:
-        timed = update(Model).where(Model.id == model_id, Model.deadline.is_(None))
+        wrong = or_(Model.deadline.is_(None), Model.deadline > db_now() + seconds)
+        timed = update(Model).where(Model.id == model_id, wrong)
         rows_changed(session, timed.values(deadline=db_now() + seconds))
 
 
@@ -106,7 +121,7 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     A unit whose workers vanished too often without progress fails, and its model or job with it; a unit
     whose worker vanished after its model was cancelled or failed ends as cancelled.
     """
-    lost = and_(Unit.state == RUNNING, Unit.lease_until < db_now())
+    lost = is_lost()
     hopeless = Unit.stalled_attempts >= MAX_STALLED
     columns: tuple[Any, ...] = (Unit.id, Unit.model_id, Unit.error, *(jobs.column for jobs in JOBS))
     query = with_parents(select(*columns))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import and_, case, delete, false, select, update
+from sqlalchemy import and_, case, delete, null, select, update
 from sqlalchemy.orm import Session
 
 from app.store import draws, events
@@ -330,11 +330,14 @@ def _counts(progress: Progress) -> dict[str, Any]:
 
 def _directive(session: Session, claim: Claim) -> Directive:
     table, parent_id = lifecycle.parent(claim)
-    late = Model.deadline < db_now() if table is Model else false()
-    wish = select(table.state, table.cancel_requested, late).where(table.id == parent_id)
-    state, cancel_requested, time_up = session.execute(wish).one()
+    left = Model.deadline - db_now() if table is Model else null()
+    wish = select(table.state, table.cancel_requested, left).where(table.id == parent_id)
+    state, cancel_requested, seconds_left = session.execute(wish).one()
     if cancel_requested or state not in OPEN_STATES:
         return Directive.CANCEL
     if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):
         return Directive.DRAIN
-    return Directive.TIME_UP if time_up else Directive.CONTINUE
+    if seconds_left is None:
+        return Directive.CONTINUE
+    lifecycle.set_deadline(session, parent_id)
+    return Directive.TIME_UP if seconds_left < 0 else Directive.CONTINUE

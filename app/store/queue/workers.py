@@ -2,10 +2,10 @@
 
 from datetime import datetime
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, not_, select, update
 from sqlalchemy.orm import Session
 
-from app.store.clock import db_now
+from app.store.clock import db_now, is_near
 from app.store.statements import rows_changed
 from app.store.tables import OPEN_STATES, QUEUED, Json, Unit, Worker
 
@@ -21,7 +21,8 @@ def register(session: Session, worker: Worker) -> None:
 
 def beat(session: Session, worker_id: str, phase: str, counts: Json | None = None) -> bool:
     """Record a heartbeat with the counters; return False when the row is gone (call `register` again)."""
-    session.execute(delete(Worker).where(Worker.beat_at < db_now() - FORGET_SECONDS, Worker.id != worker_id))
+    old = not_(is_near(Worker.beat_at, FORGET_SECONDS, FORGET_SECONDS))
+    session.execute(delete(Worker).where(old, Worker.id != worker_id))
     statement = update(Worker).where(Worker.id == worker_id)
     statement = statement.values(beat_at=db_now(), phase=phase, counts=counts)
     return rows_changed(session, statement) == 1
@@ -44,7 +45,7 @@ def forget(session: Session, worker_id: str) -> None:
 
 def fresh_beat(session: Session, within_seconds: float, host: str | None = None) -> bool:
     """Return whether a worker (on `host`) that isn't draining sent a heartbeat within `within_seconds`."""
-    fresh = select(Worker.id).where(Worker.beat_at > db_now() - within_seconds, Worker.draining.is_(False))
+    fresh = select(Worker.id).where(_serves(within_seconds))
     if host is not None:
         fresh = fresh.where(Worker.host == host)
     return session.scalar(fresh.limit(1)) is not None
@@ -56,8 +57,12 @@ def least_fit_memory(session: Session, within_seconds: float) -> int | None:
     Any worker may claim any unit, so a fit must have room in each.
     """
     query = select(func.min(Worker.fit_memory))
-    query = query.where(Worker.beat_at > db_now() - within_seconds, Worker.draining.is_(False))
-    return session.scalar(query)
+    return session.scalar(query.where(_serves(within_seconds)))
+
+
+def _serves(within_seconds: float) -> ColumnElement[bool]:
+    """Return the condition that a worker isn't draining and has sent a heartbeat lately."""
+    return and_(is_near(Worker.beat_at, within_seconds, within_seconds), Worker.draining.is_(False))
 
 
 def last_beats(session: Session) -> list[tuple[Worker, float]]:

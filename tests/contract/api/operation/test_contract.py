@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import time
 from collections.abc import Callable
 
 import pytest
@@ -20,6 +19,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from app.settings import Settings
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
@@ -49,13 +49,18 @@ QUIET = settings(
 )
 
 
+@pytest.fixture(name="settings")
+def _settings_of_rare_beats(settings: Settings) -> Settings:
+    """One heartbeat of a worker is enough for the whole test."""
+    return settings.model_copy(update={"dispatch_seconds": 1000.0})
+
+
 @pytest.fixture
 def object_ids(client, settings, database) -> dict[str, str]:
     """Start a service with a fitted model, and return the ids of its objects."""
     worker = Worker(id="w", host="h", pid=1, slots=1, beat_at=0.0, phase="ready")
     with session_scope(database.engine) as session:
         workers.register(session, worker)
-        worker.beat_at = time.time() + 3600
     model = fitted(client, settings)
     other = post_csv(client, table()).json()
     prediction = client.post(
