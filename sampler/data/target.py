@@ -100,6 +100,12 @@ def finite_numbers(raw: RawColumn) -> NDArray[np.float64]:
     return raw.numbers
 
 
+def reject_beyond(name: str, numbers: NDArray[np.float64]) -> None:
+    """Raise DataError with the rows of a target whose numbers are finite, but too large to be squared."""
+    beyond = (np.abs(numbers) > MOST) & np.isfinite(numbers)
+    reject_rows(name, beyond, f"values up to {MOST:g} are accepted: rescale the target")
+
+
 def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.float64]]:
     names, index = _labelled(raw)
     classes = sort_levels(names)
@@ -140,13 +146,16 @@ def read_outcomes(
     Raises
     ------
     DataError
-        For missing, infinite or non-numeric values, by row, and for a wrong number of rows.
+        For missing, infinite or non-numeric values and for numbers beyond 1e100, by row, and for a wrong
+        number of rows.
 
     """
     raw = read_column(y, target.name)
     check_length(raw, num_rows)
     if not target.levels:
-        return None, finite_numbers(raw)
+        numbers = finite_numbers(raw)
+        reject_beyond(raw.name, numbers)
+        return None, numbers
     names, index = _labelled(raw)
     more = (name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
     classes = (*target.levels, *more)

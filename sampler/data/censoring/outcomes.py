@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column, read_rows
-from sampler.data.target import check_length, finite_numbers, reject_rows
+from sampler.data.target import check_length, finite_numbers, reject_beyond, reject_rows
 from sampler.data.transform import Transform
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError
@@ -158,7 +158,7 @@ def read_censored_target(
     Raises
     ------
     DataError
-        As `read_censored`, and for rows that are all censored, constant outcomes, and outcomes beyond 1e100.
+        As `read_censored`, and for rows that are all censored, constant outcomes, and ranges below 1e-100.
 
     """
     outcomes = read_censored(y, name, columns, num_rows)
@@ -170,8 +170,8 @@ def read_censored_target(
     if low == high:
         message = f"constant target: every value is {low:g}, so there is nothing to learn"
         raise DataError([DataProblem(name, None, message)])
-    if max(-low, high) > MOST or high - low < 1 / MOST:
-        message = f"values up to {MOST:g} and ranges from {1 / MOST:g} are accepted: rescale the target"
+    if high - low < 1 / MOST:
+        message = f"ranges from {1 / MOST:g} are accepted: rescale the target"
         raise DataError([DataProblem(name, None, message)])
     return Column(name, "number", (), 0, low, high), outcomes
 
@@ -186,14 +186,17 @@ def read_censored(y: Any, name: str, columns: Mapping[str, RawColumn], num_rows:
     ------
     DataError
         By column and row: for events other than 0 and 1, times that are not positive, limits in the wrong
-        order, rows without outcome and limits, and outcomes that equal a limit.
+        order, rows without outcome and limits, outcomes that equal a limit, and outcomes beyond 1e100.
 
     """
     for column in columns.values():
         check_length(column, num_rows)
     raw = read_column(y, name)
     check_length(raw, num_rows)
-    return _with_events(raw, columns["event"]) if "event" in columns else _with_limits(raw, columns)
+    outcomes = _with_events(raw, columns["event"]) if "event" in columns else _with_limits(raw, columns)
+    for numbers in (outcomes.y, *outcomes.limits):
+        reject_beyond(name, numbers)
+    return outcomes
 
 
 def _with_events(raw: RawColumn, column: RawColumn) -> CensoredOutcomes:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 LEVELS = (0.5, 0.9)  # levels of the intervals that are monitored
 BATCH_ROWS = 500
-FLOOR = -1e4  # smallest log score of a row, so that sums stay finite
+FLOOR, CEILING = -1e4, 1e300  # smallest log score and largest error of a row, so that sums stay finite
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class OutcomeScores:
     log_score
         Log density or log probability of the outcome, at least `FLOOR`.
     error
-        Squared error of the mean, in squared units of the outcome, NaN for a censored one; of classes the
-        Brier score (of the second of two, of more the sum).
+        Squared error of the mean, in squared units of the outcome, at most `CEILING`, NaN for a censored
+        one; of classes the Brier score (of the second of two, of more the sum).
     inside_50, inside_90
         Whether the outcome is in the interval or prediction set that the model answers: the calibrated one
         where it has such, else the predictive one.
@@ -109,7 +109,8 @@ def score_outcomes(
     half, most = (_inside(posterior, level, pit, score) | best for level in LEVELS)
     of_classes = posterior.classes is not None
     above = np.zeros(count, bool) if of_classes else pit > _middle(posterior)
-    return OutcomeScores(pit, score, np.maximum(density, FLOOR), error, half, most, above)
+    density, error = np.maximum(density, FLOOR), np.minimum(error, CEILING)
+    return OutcomeScores(pit, score, density, error, half, most, above)
 
 
 def _of_numbers(posterior: PosteriorDraws, rows: LabelledRows, shares: Floats) -> tuple[Floats, ...]:

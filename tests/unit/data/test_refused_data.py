@@ -7,6 +7,10 @@ import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, prepare
+from sampler.data.censoring.outcomes import read_censored
+from sampler.data.schema import Column
+from sampler.data.table import read_column
+from sampler.data.target import read_outcomes
 from tests.support.prepared_fits import RNG, N, mixed_columns, outcomes, problem_of, refusal_of
 
 
@@ -160,3 +164,20 @@ def test_single_trees_refuse_weights_too_small_to_be_told_from_zero():
     )
     with pytest.raises(DataError, match="is negligible"):
         prepare(mixed_columns(), outcomes(), weights=w**2, method="bcart")
+
+
+@pytest.mark.parametrize("numbers", [[1.0, 1e101], [1.0, -1.7e308]])
+def test_outcomes_of_new_rows_are_refused_by_row_beyond_the_largest(numbers):
+    """Scores square outcomes: numbers, times and limits of new rows beyond 1e100 are refused by row."""
+    column = Column("y", "number", (), 0, 0.0, 9.0)
+    late = {"event": read_column([True, False], "event")}
+    beside = {"lower": read_column([1.0, np.nan], "lower"), "upper": read_column([2.0, numbers[1]], "upper")}
+    for read in (
+        lambda: read_outcomes(numbers, column, 2),
+        lambda: read_censored(np.abs(numbers), "y", late, 2),
+        lambda: read_censored([np.nan, np.nan], "y", beside, 2),
+    ):
+        with pytest.raises(DataError) as caught:
+            read()
+        assert [(problem.column, problem.row) for problem in caught.value.problems] == [("y", 2)]
+        assert "up to 1e+100" in str(caught.value)
