@@ -1,19 +1,25 @@
 """The database engine, and the one place that commits.
 
+Both databases refuse the same values: text that Postgres doesn't store, and JSON with NaN or infinity.
+
 SQLite: write-ahead log, synchronous=FULL (a 202 is durable), and BEGIN IMMEDIATE for every write transaction.
 A transaction that reads first and writes later fails at once when another writer committed in between,
 whatever the busy timeout (measured: 189 of 300 lost).
 """
 
+import json
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 from sqlalchemy import Connection, Engine, PoolProxiedConnection, create_engine, event
 from sqlalchemy.engine import make_url
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import NullPool
+
+from app.store.errors import UnstorableTextError, is_storable
 
 BUSY_SECONDS = 20.0  # how long a writer waits for another one
 CONNECT_SECONDS = 5
@@ -47,8 +53,9 @@ def make_engine(
     pool: dict[str, Any] = {"pool_size": pool_size, "max_overflow": max_overflow, "pool_timeout": 5.0}
     if forks and parsed.get_backend_name() == "sqlite":
         pool = {"poolclass": NullPool}
+    common = pool | {"hide_parameters": True, "json_serializer": partial(json.dumps, allow_nan=False)}
     if parsed.get_backend_name() == "sqlite":
-        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, hide_parameters=True, **pool)
+        engine = create_engine(parsed, connect_args={"timeout": BUSY_SECONDS}, **common)
         _set_up_sqlite(engine)
     else:
         arguments = {
@@ -58,10 +65,9 @@ def make_engine(
             "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a lost network is an error, not an endless wait
             "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",
         }
-        engine = create_engine(
-            parsed, pool_pre_ping=True, connect_args=arguments, hide_parameters=True, **pool
-        )
+        engine = create_engine(parsed, pool_pre_ping=True, connect_args=arguments, **common)
         event.listen(engine, "before_cursor_execute", _binary_results)
+    event.listen(engine, "before_cursor_execute", _refuse_unstorable_text)
     return engine
 
 
@@ -160,3 +166,12 @@ def _binary_results(
 ) -> None:
     if context is not None and context.execution_options.get(_BINARY):
         cursor.format = 1  # psycopg's Format.BINARY
+
+
+def _refuse_unstorable_text(
+    _connection: Connection, _cursor: Any, _statement: str, parameters: Any, _context: Any, many: bool
+) -> None:
+    for row in parameters if many else (parameters,):
+        for value in row.values() if isinstance(row, dict) else row:
+            if isinstance(value, str) and not is_storable(value):
+                raise UnstorableTextError

@@ -14,6 +14,11 @@ def is_disk_full(error: BaseException) -> bool:
     return name in SQLITE_FULL or state == POSTGRES_FULL
 
 
+def is_storable(text: str) -> bool:
+    """Return whether both databases store a text: it has no NUL and no half of a surrogate pair."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= each <= "\udfff" for each in text))
+
+
 class StoreError(Exception):
     """Base class of the store's errors; the message is one sentence."""
 
@@ -40,3 +45,10 @@ class CorruptBlockError(StoreError):
 
 class LeaseLostError(StoreError):
     """The unit no longer belongs to this worker; nothing of the write was stored."""
+
+
+class UnstorableTextError(StoreError):
+    """A text has a NUL or half a surrogate pair, so that it can be neither stored nor found."""
+
+    def __init__(self) -> None:
+        super().__init__("Text must not contain a NUL or half a surrogate pair.")

@@ -2,7 +2,7 @@
 
 import json
 import logging
-from collections.abc import Callable, Collection, Mapping, MutableMapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping, Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -16,12 +16,13 @@ from starlette.routing import compile_path
 
 from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
-from app.store.errors import is_disk_full
+from app.store.errors import UnstorableTextError, is_disk_full, is_storable
 from app.web.known_fields import known_fields, no_such_field
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
 FULL_RETRY_SECONDS = 60
+UNSTORABLE_TEXT = "text must not contain a NUL or half a surrogate pair"
 PROBLEM = "bartserve.problem"  # key in the scope for the problem type of a refused request
 UNREACHABLE = (OperationalError, InterfaceError, PoolTimeoutError)  # errors of an unreachable database
 OUTER = frozenset({"body", "query", "path", "header"})  # first steps of a path into a request
@@ -104,6 +105,13 @@ def titles() -> dict[str, str]:
         by_slug[kind.slug] = kind.title
         left += kind.__subclasses__()
     return by_slug
+
+
+def check_storable(fields: Iterable[tuple[str, str]]) -> None:
+    """Raise InvalidRequestError for fields whose name or text no database stores, by name."""
+    names = [name for name, text in fields if not is_storable(name + text)]
+    if names:
+        raise errors.InvalidRequestError(errors=[Fault(name, None, UNSTORABLE_TEXT) for name in names])
 
 
 def request_id_of(scope: Mapping[str, Any]) -> str:
@@ -192,7 +200,11 @@ def install(app: FastAPI, page: ProblemPage | None = None) -> None:
     async def database_error(request: Request, error: Exception) -> Response:
         return render_unreachable(request.scope, error)
 
+    async def unstorable(request: Request, error: Exception) -> Response:
+        return render_error(request.scope, errors.InvalidRequestError(str(error)))
+
     app.add_exception_handler(ServiceError, service_error)
+    app.add_exception_handler(UnstorableTextError, unstorable)
     app.add_exception_handler(HTTPException, http_error)
     app.add_exception_handler(RequestValidationError, invalid)
     for kind in UNREACHABLE:

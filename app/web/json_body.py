@@ -24,7 +24,8 @@ from app.services.errors import (
     UnsupportedMediaError,
     enough,
 )
-from app.web.errors import place, render_error
+from app.store.errors import is_storable
+from app.web.errors import UNSTORABLE_TEXT, place, render_error
 from app.web.scopes import GuardedRoute
 
 UNSTORABLE = re.compile(
@@ -114,12 +115,8 @@ def _marked(value: Any) -> Iterator[Fault]:
     for path, item in _walk(value):
         if isinstance(item, _Refused):
             yield Fault(*place(path if item.key is None else (*path, item.key)), item.detail)
-        elif isinstance(item, str) and not _storable(item):
-            yield Fault(*place(path), "text must not contain a NUL or half a surrogate pair")
-
-
-def _storable(text: str) -> bool:
-    return "\0" not in text and not any("\ud800" <= character <= "\udfff" for character in text)
+        elif isinstance(item, str) and not is_storable(item):
+            yield Fault(*place(path), UNSTORABLE_TEXT)
 
 
 def _walk(value: Any) -> Iterator[tuple[Path, Any]]:

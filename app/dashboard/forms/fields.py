@@ -7,6 +7,7 @@ from fastapi import Depends, Request
 from starlette.datastructures import FormData
 
 from app.services.errors import ForbiddenError
+from app.web.errors import check_storable
 
 MAX_FIELDS = 20_000  # a checkbox for each column of a wide table
 OURS = {"same-origin", "none"}  # Sec-Fetch-Site of requests that no other site initiated
@@ -19,6 +20,8 @@ async def _checked(request: Request) -> FormData:
     ------
     ForbiddenError
         The form comes from another site's page, or lacks this session's token.
+    InvalidRequestError
+        A field has a character that can't be stored.
     """
     if request.headers.get("sec-fetch-site", "none") not in OURS:
         raise ForbiddenError("This form comes from a page of another site.")
@@ -27,6 +30,7 @@ async def _checked(request: Request) -> FormData:
     token = form.get("csrf")
     if not hmac.compare_digest(expected.encode(), token.encode() if isinstance(token, str) else b""):
         raise ForbiddenError("This form belongs to another session: reload its page, then send it.")
+    check_storable((name, value) for name, value in form.multi_items() if isinstance(value, str))
     return form
 
 

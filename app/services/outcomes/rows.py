@@ -19,6 +19,7 @@ from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
 from app.services.readers.values.typing_text import RAW
 from app.store.clock import utc_now
+from app.store.errors import is_storable
 from app.store.models import ModelHead
 from sampler import Posterior
 from sampler.data.convert import to_floats, to_labels
@@ -184,10 +185,12 @@ def _keys(values: Any, name: str) -> list[str]:
     if not faults:
         lacking = np.flatnonzero(labels.index < 0)
         faults = enough(Fault(name, int(i) + 1, "the key is missing") for i in lacking)
-        too_long = [n for n, text in enumerate(labels.names) if not 0 < len(text) <= MAX_KEY]
-        longer = np.flatnonzero(np.isin(labels.index, too_long))
-        message = f"a key has 1 to {MAX_KEY} characters"
-        faults += enough(Fault(name, int(i) + 1, message) for i in longer)
+        refused = [
+            n for n, text in enumerate(labels.names) if not (0 < len(text) <= MAX_KEY and is_storable(text))
+        ]
+        message = f"a key has 1 to {MAX_KEY} characters, and none of them is a NUL"
+        rows = np.flatnonzero(np.isin(labels.index, refused))
+        faults += enough(Fault(name, int(i) + 1, message) for i in rows)
     if faults:
         raise UnusableDataError(errors=faults)
     return [labels.names[i] for i in labels.index]

@@ -6,6 +6,7 @@ import re
 import secrets
 import time
 from collections.abc import Iterable
+from urllib.parse import parse_qsl
 
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
@@ -13,7 +14,8 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.logging import bind
-from app.web.errors import render_plain, request_id_of
+from app.services.errors import InvalidRequestError
+from app.web.errors import check_storable, render_error, render_plain, request_id_of
 from app.web.scopes import BODY_LIMIT, MAX_JSON_BYTES
 
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a client's X-Request-ID that is safe to log and to return
@@ -99,11 +101,14 @@ class Edge:
 
         try:
             self._check(scope["path"], _declared(headers))
+            _refuse_unstorable(scope["query_string"])
             await self.app(scope, self._counted(scope, receive, _declared(headers)), send_with_headers)
         except (NoSuchPathError, BodyTooLargeError, BodyTooSlowError) as error:
             if started:
                 raise
             await render_plain(scope, error.status_code, error.headers)(scope, receive, send_with_headers)
+        except InvalidRequestError as error:
+            await render_error(scope, error)(scope, receive, send_with_headers)
         except ClientDisconnect:
             return  # the client is gone
         except Exception:
@@ -143,6 +148,12 @@ class Edge:
             return message
 
         return counted
+
+
+def _refuse_unstorable(query: bytes) -> None:
+    """Raise InvalidRequestError for a query with a NUL; no decoded query has half a surrogate pair."""
+    if b"%00" in query or b"\0" in query:
+        check_storable(parse_qsl(query.decode("latin-1"), keep_blank_values=True))
 
 
 def _name(scope: Scope, headers: Headers) -> None:

@@ -51,6 +51,13 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
         assert knob.hint in page.words, knob.name
 
 
+def test_text_that_no_database_stores_is_refused_by_its_field(browser, form):
+    """A NUL in a field of a form gets a page with the field's name, before the form is used."""
+    page = browser.post("/ui/models", data=form | {"weights": "a\0b"})
+    assert page.status_code == 422
+    assert "weights: text must not contain a NUL" in page.text
+
+
 def test_what_is_filled_in_is_what_is_fitted(browser, client, form):
     """Prior, stop rules, moves and column kinds of the form reach the model as from the API."""
     filled = {
