@@ -64,7 +64,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         table, before = predictions.read_rows(session, stored, names, claim.ordinal, as_text)
         reading = RowReading.of_dataset(posterior, dataset)
     _beat(watch, 0, table.num_rows)
-    coded = _encoded(posterior, partial(reading.from_dataset, table, as_text), before)
+    coded = _encoded(posterior, partial(reading.from_text, table, as_text), before)
     del table
     parts = _parts(watch, posterior, coded, request)
     data = predictions.encode(pa.concat_tables(list(parts)))

@@ -36,6 +36,7 @@ from app.services.fits import models
 from app.services.outcomes import summary
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.row_form import row_form
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -343,8 +344,8 @@ async def density(
     """Return the posterior density for a row: `f0`, `f1`, ... are its values, in the model's order."""
 
     def find() -> tuple[densities.Density, str]:
-        columns = densities.features(predictor, owner, model_id)
-        row = densities.row_of(columns, row_values(request, len(columns)))
+        form = row_form(predictor, owner, model_id)
+        row = form.row_of(form.columns, row_values(request, len(form.columns)))
         target = diagnostics.target_of(predictor, owner, model_id)
         return densities.density(predictor, owner, model_id, row), target
 
@@ -367,8 +368,8 @@ async def survival_curve(
     """Return the survival curve of a row: `f0`, `f1`, ... are its values, in the model's order."""
 
     def find() -> tuple[survival.Survival, str]:
-        columns = densities.features(predictor, owner, model_id)
-        row = densities.row_of(columns, row_values(request, len(columns)))
+        form = row_form(predictor, owner, model_id)
+        row = form.row_of(form.columns, row_values(request, len(form.columns)))
         target = diagnostics.target_of(predictor, owner, model_id)
         return survival.survival(predictor, owner, model_id, SurvivalRequest([row])), target
 

@@ -49,7 +49,7 @@ DICTS = {
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
-    "app.services.explanations.densities.row_of": "a row",
+    "app.services.predictions.row_form.RowForm.row_of": "a row",
     "app.services.explanations.diagnostics.topologies": "as stored",
 }
 

@@ -1,13 +1,16 @@
 """Submitted forms, verified to come from one of our own pages."""
 
 import hmac
-from typing import Annotated
+from typing import Annotated, Any
 
 from fastapi import Depends, Request
+from pydantic import ValidationError
 from starlette.datastructures import FormData
 
-from app.services.errors import ForbiddenError
-from app.web.errors import check_storable
+from app.services.errors import ForbiddenError, InvalidRequestError
+from app.services.readers.options import Options
+from app.web.errors import check_storable, faults_of
+from app.web.read_options import ReadingQuery, UploadQuery
 
 MAX_FIELDS = 20_000  # a checkbox for each column of a wide table
 OURS = {"same-origin", "none"}  # Sec-Fetch-Site of requests that no other site initiated
@@ -42,3 +45,19 @@ def text(form: FormData, name: str) -> str | None:
     """Return a field without surrounding white space; None when it is absent or empty."""
     value = form.get(name)
     return (value.strip() or None) if isinstance(value, str) else None
+
+
+def reading_options(form: FormData) -> Options:
+    """Return the reading options of a form with a file; raises InvalidRequestError."""
+    texts: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
+    # Repeatable parameters of the API are one form field each.
+    texts |= {"missing": parts(texts["missing"], ","), "kind": parts(text(form, "kind"), "\n") or []}
+    try:
+        return UploadQuery.model_validate(texts).options(None)
+    except ValidationError as error:
+        raise InvalidRequestError(errors=faults_of(error.errors())) from None
+
+
+def parts(text: str | None, between: str) -> list[str] | None:
+    """Split the text of a field at a character; None where it is empty."""
+    return [part.strip() for part in text.split(between) if part.strip()] if text else None

@@ -4,22 +4,18 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from pydantic import ValidationError
-from starlette.datastructures import FormData
 from starlette.responses import Response
 
 from app.dashboard import render, snippets, sparkline
-from app.dashboard.forms.fields import SentForm, text
+from app.dashboard.forms.fields import SentForm, parts, reading_options, text
 from app.sample_data import NAME, sample_path
 from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.amendments import ColumnChange
-from app.services.errors import InUseError, InvalidRequestError
+from app.services.errors import InUseError
 from app.services.readers.options import KINDS, Options
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions, Writing
-from app.web.errors import faults_of
 from app.web.paging import Cursor
-from app.web.read_options import ReadingQuery, UploadQuery
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.web.uploads import Upload
 
@@ -62,7 +58,7 @@ def upload(
 ) -> Response:
     """Store an uploaded file, then redirect to its page."""
     called = datasets.name_for(received.name or None, received.filename)
-    with datasets.parse_upload(received.file, _options(form), settings.max_body_bytes) as parsed:
+    with datasets.parse_upload(received.file, reading_options(form), settings.max_body_bytes) as parsed:
         dataset = datasets.save(session, owner, parsed, called)
     return render.see_other(f"/ui/datasets/{dataset.id}")
 
@@ -125,10 +121,13 @@ def amend(
         # Texts among numbers are read as missing so that the column becomes one of numbers.
         new_kind = "number" if codes and kind in {"text", "category"} else kind
         changes[name] = ColumnChange(new_kind, codes)
-    missing = _parts(text(form, "missing"), ",") or []
-    most = settings.max_body_bytes
+    missing = parts(text(form, "missing"), ",") or []
+    given, most = reading_options(form), settings.max_body_bytes
     with (
-        amendments.amended(engine, owner, dataset_id, changes, missing, max_bytes=most) as (old, parsed),
+        amendments.amended(engine, owner, dataset_id, changes, missing, given, max_bytes=most) as (
+            old,
+            parsed,
+        ),
         transactions() as session,
     ):
         dataset = datasets.save(session, owner, parsed, old.name)
@@ -144,21 +143,6 @@ def delete(_form: SentForm, session: Deleting, owner: Owner, dataset_id: str) ->
     """Delete a dataset, then redirect to the list."""
     datasets.delete(session, owner, dataset_id)
     return render.see_other("/ui/datasets")
-
-
-def _options(form: FormData) -> Options:
-    """Return the reading options of the form; raises InvalidRequestError."""
-    texts: dict[str, Any] = {name: text(form, name) for name in ReadingQuery.model_fields}
-    # Repeatable parameters of the API are one form field each.
-    texts |= {"missing": _parts(texts["missing"], ","), "kind": _parts(text(form, "kind"), "\n") or []}
-    try:
-        return UploadQuery.model_validate(texts).options(None)
-    except ValidationError as error:
-        raise InvalidRequestError(errors=faults_of(error.errors())) from None
-
-
-def _parts(text: str | None, between: str) -> list[str] | None:
-    return [part.strip() for part in text.split(between) if part.strip()] if text else None
 
 
 def _dialect(read_as: dict[str, Any]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from app.dashboard import snippets
-from app.dashboard.forms.fields import SentForm, text
+from app.dashboard.forms.fields import SentForm, reading_options, text
 from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.pages.predict_row import predict_page
 from app.dashboard.sparkline import WIDTH
@@ -20,7 +20,6 @@ from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv,
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.predict_rows import PredictRequest
-from app.services.readers.options import Options
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.negotiation import ARROW, CSV, PARQUET
 from app.web.scopes import GuardedRoute, needs
@@ -51,6 +50,7 @@ class FilePreview:
     spread: bool  # whether rows have a standard deviation of a new outcome
     rows: list[dict[str, Any]]
     warnings: list[str]
+    read_as: str
 
 
 @router.post("/{model_id}/predict")
@@ -73,7 +73,8 @@ async def predict_file(
         if not received.filename:
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
         level = _level(text(form, "level"))
-        wish = PredictRequest(file=(received.file, Options()), levels=[level], keep=[EVERY])
+        reading = reading_options(form)
+        wish = PredictRequest(file=(received.file, reading), levels=[level], keep=[EVERY])
         answer = predictor.predict(owner, model_id, wish)
         if form_of_answer in DOWNLOADS:
             return _download(answer, received.filename, form_of_answer)
@@ -121,7 +122,8 @@ def preview_of(answer: PredictionAnswer, filename: str, level: float) -> FilePre
     names = kept.column_names[:PREVIEW_COLUMNS]
     several = answer.classes is not None and len(answer.classes) > 2
     warnings = [*answer.notes, *prediction.warnings]
-    return FilePreview(filename, len(prediction.mean), level, names, several, spread, rows, warnings)
+    summary = str((answer.read_as or {}).get("summary", ""))
+    return FilePreview(filename, len(prediction.mean), level, names, several, spread, rows, warnings, summary)
 
 
 def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tuple[float, float, float]]:

@@ -17,14 +17,11 @@ from app.services.errors import (
     ServiceError,
     TooLargeError,
 )
-from app.services.explanations import (
-    densities,
-    shap_values,
-    survival,
-)
+from app.services.explanations import shap_values, survival
 from app.services.explanations.shap_values import ShapRequest
 from app.services.explanations.survival import SurvivalRequest
 from app.services.predictions.predict_rows import Predictor, PredictRequest, usual_interval
+from app.services.predictions.row_form import row_form
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -98,6 +95,7 @@ def _predicted(
     nothing: dict[str, Any] = {
         "columns": [],
         "given": [],
+        "sign": ".",
         "row": None,
         "answer": None,
         "error": None,
@@ -112,12 +110,13 @@ def _predicted(
     profiles = {}
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
-    columns = densities.features(predictor, owner, model_id, profiles)
-    usual = [typed(column.typical) for column in columns]
+    form = row_form(predictor, owner, model_id, profiles)
+    columns = form.columns
+    usual = [form.text_of(column.typical) for column in columns]
     cells = row_values(request, len(columns)) if submitted else usual
-    values = nothing | {"columns": columns, "given": cells}
+    values = nothing | {"columns": columns, "given": cells, "sign": form.sign}
     try:
-        values["row"] = densities.row_of(columns, cells)
+        values["row"] = form.row_of(columns, cells)
         if submitted:
             wish = PredictRequest(
                 rows=[values["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
@@ -195,12 +194,3 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     ]
     reasons.sort(key=lambda reason: -abs(reason.mean))
     return Reasons(explained.scale, explained.base, explained.f[0], reasons[:MOST_REASONS], place(0.0))
-
-
-def typed(value: Any) -> str:
-    """Return a value as the text of a form's field; empty for a missing one."""
-    if value is None:
-        return ""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return f"{value:g}" if isinstance(value, float) else str(value)

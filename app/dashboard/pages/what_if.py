@@ -9,13 +9,12 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.pages.models import Frame, framed_as
-from app.dashboard.pages.predict_row import typed
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
-from app.services.explanations import contrasts, densities, importance
+from app.services.explanations import contrasts, importance
 from app.services.explanations.contrasts import AverageContrast, ContrastOfRows, ContrastRequest
-from app.services.explanations.densities import FormColumn
 from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.row_form import FormColumn, RowForm, row_form
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
 
@@ -66,12 +65,20 @@ async def what_if(
     `of` names the features that the values were typed for; another feature gets values of its own.
     """
     model_id = frame["model"].id
-    nothing: Frame = {"names": [], "chosen": [], "difference": None, "averages": [], "error": None, "by": by}
-    shown = nothing
+    nothing: Frame = {
+        "form": None,
+        "names": [],
+        "chosen": [],
+        "difference": None,
+        "averages": [],
+        "error": None,
+        "by": by,
+    }
+    shown = nothing | {"form": None}
     if frame["model"].state == "succeeded":
         lines = list(zip(*(_padded(each) for each in (feature, of, first, second)), strict=True))
         shown |= await gate.run(lambda: _contrast(predictor, owner, model_id, frame, lines, by))
-    values = [{each.column.name: _value(each, end) for each in shown["chosen"] if each.column}
+    values = [{each.column.name: _value(shown["form"], each, end) for each in shown["chosen"] if each.column}
               for end in ("first", "second")]  # fmt: skip
     named = {"by": by} if by else {}
     return render.render(
@@ -109,16 +116,18 @@ def _contrast(
     profiles: Profiles = {}
     if dataset is not None and dataset.profiles:
         profiles = dict(zip((c["name"] for c in dataset.columns), dataset.profiles, strict=True))
-    columns = {each.name: each for each in densities.features(predictor, owner, model_id, profiles)}
+    form = row_form(predictor, owner, model_id, profiles)
+    columns = {each.name: each for each in form.columns}
     named = [name for name, *_ in lines if name]
     if not named:
         lines = [(names[0], "", "", ""), *lines[1:]]
     chosen = [
-        _set_feature(columns[name], name == of, (first, second), profiles.get(name) or {})
+        _set_feature(form, columns[name], name == of, (first, second), profiles.get(name) or {})
         for place, (name, of, first, second) in enumerate(lines)
         if name in names and name not in [earlier for earlier, *_ in lines[:place]]
     ]
     shown: Frame = {
+        "form": form,
         "names": names,
         "chosen": [*chosen, *[SetFeature(None, "", "")] * (len(chosen) < MOST_FEATURES)],
     }
@@ -127,7 +136,7 @@ def _contrast(
         faults += [Fault(name, None, "it is set twice") for name in names if named.count(name) > 1]
         if faults:
             raise InvalidRequestError(errors=faults)
-        wish = ContrastRequest(_row(chosen, "first"), _row(chosen, "second"), by=by or None)
+        wish = ContrastRequest(_row(form, chosen, "first"), _row(form, chosen, "second"), by=by or None)
         difference = contrasts.contrast(predictor, owner, model_id, wish)
     except ServiceError as error:
         if error.status not in (413, 422):
@@ -137,7 +146,7 @@ def _contrast(
 
 
 def _set_feature(
-    column: FormColumn, mine: bool, settings: tuple[str, str], profile: Mapping[str, Any]
+    form: RowForm, column: FormColumn, mine: bool, settings: tuple[str, str], profile: Mapping[str, Any]
 ) -> SetFeature:
     """Take the values typed for this column, or usual ones: its quartiles, or its two commonest levels."""
     if mine:
@@ -151,18 +160,18 @@ def _set_feature(
     elif column.kind == "category":
         commonest = [entry["value"] for entry in profile.get("top", ()) if entry["value"] in column.levels]
         ends = [*dict.fromkeys([*commonest, *column.levels]), None, None][:2]
-    return SetFeature(column, *(typed(end) for end in ends))
+    return SetFeature(column, *(form.text_of(end) for end in ends))
 
 
-def _row(chosen: Sequence[SetFeature], end: str) -> dict[str, Any]:
+def _row(form: RowForm, chosen: Sequence[SetFeature], end: str) -> dict[str, Any]:
     columns = [each.column for each in chosen if each.column]
-    return densities.row_of(columns, [getattr(each, end) for each in chosen if each.column])
+    return form.row_of(columns, [getattr(each, end) for each in chosen if each.column])
 
 
-def _value(chosen: SetFeature, end: str) -> Any:
+def _value(form: RowForm | None, chosen: SetFeature, end: str) -> Any:
     """Return a value as JSON, or the text where it isn't one."""
     try:
-        return next(iter(_row([chosen], end).values()))
+        return getattr(chosen, end) if form is None else next(iter(_row(form, [chosen], end).values()))
     except ServiceError:
         return getattr(chosen, end)
 

@@ -128,7 +128,7 @@ class PredictedRows:
             parts.append(table.take(index[mine] - block * BLOCK_ROWS))
             order.append(mine)
         rows = pa.concat_tables(parts).take(np.argsort(np.concatenate(order)))
-        return RowReading.of_dataset(posterior, self._dataset).from_dataset(rows, self._as_text)
+        return RowReading.of_dataset(posterior, self._dataset).from_text(rows, self._as_text)
 
 
 def _gone() -> ConflictError:

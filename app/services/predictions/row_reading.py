@@ -107,8 +107,8 @@ class RowReading:
             raise UnusableDataError(errors=faults)
         return names
 
-    def from_dataset(self, table: pa.Table, as_text: Collection[str]) -> pa.Table:
-        """Convert columns of a stored dataset, those in `as_text` from the text of its file.
+    def from_text(self, table: pa.Table, as_text: Collection[str]) -> pa.Table:
+        """Convert columns of which those in `as_text` are cells of a file, and the others have types.
 
         Raises
         ------

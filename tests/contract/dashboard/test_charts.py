@@ -15,6 +15,7 @@ import pytest
 from app.client import Client
 from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
+from app.web.read_options import ReadingQuery
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.html_page import checked_svg as checked
@@ -78,7 +79,8 @@ def test_a_prediction_shows_its_interval_and_its_density(browser, client, settin
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}/predict"
     form = page_of(browser.get(at))
-    assert {control["id"] for control in form.controls} == {"f0", "f1", "file", "level"}
+    of_file = {"file", "level", *ReadingQuery.model_fields}
+    assert {control["id"] for control in form.controls} == {"f0", "f1", *of_file}
 
     page = page_of(browser.get(at, params={"f0": "7", "f1": "red"}))
 

@@ -122,3 +122,69 @@ def test_reasons_of_a_transformed_outcome_name_their_scale(browser, client, sett
         model = fitted(client, settings, text=text, transform=transform)
         page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3"))
         assert f"moves {scale}, which the trees learn, from" in page.words
+
+
+GERMAN = "preis;flaeche;seit;lage\n" + "".join(
+    f"{i % 9},5;{f'{i},25' if i % 8 else 'k.A.'};{i % 12 + 1}/{i % 28 + 1}/2024;{'AB'[i % 2]}\n"
+    for i in range(60)
+)
+
+
+def german(browser, client, settings):
+    """Fit a model to a file with decimal commas, months first and `k.A.`."""
+    dataset = post_csv(client, GERMAN, missing="k.A.").json()
+    body = {"dataset_id": dataset["id"], "target": "preis", "transform": "none"} | SMALL
+    model = client.post("/models", json=body).json()
+    run_units(settings)
+    return f"/ui/models/{model['id']}", f"/models/{model['id']}/predict"
+
+
+def test_one_row_is_typed_as_in_the_models_file(browser, client, settings):
+    """The form begins with, takes and refuses what that file has; charts and contrasts read it alike."""
+    page, path = german(browser, client, settings)
+    first = page_of(browser.get(f"{page}/predict"))
+    values = {control["name"]: control.get("value") for control in first.controls if control.get("name")}
+    assert values["f0"] == "29,25"
+    assert "1,25 to 59,25" in first.words
+    typed = {"f0": "1.234,5", "f1": "2/13/2024", "f2": "B"}
+    answered = page_of(browser.get(f"{page}/predict", params=typed))
+    row = {"flaeche": 1234.5, "seit": "2024-02-13", "lage": "B"}
+    mean = client.post(path, json={"rows": [row]}).json()["mean"][0]
+    assert f"<dd>{formatting.number(mean)}" in answered.text or formatting.number(mean) in answered.words
+    assert "1234.5" in answered.words, "the call to copy"
+    for image in answered.images:
+        assert browser.get(image["src"]).status_code == 200
+    missing = page_of(browser.get(f"{page}/predict", params=typed | {"f0": "k.A.", "f2": "k.A."}))
+    assert '"flaeche": null' in missing.words
+    wrong = page_of(browser.get(f"{page}/predict", params=typed | {"f0": "500.5", "f1": "13/2/2024"}), 422)
+    assert "'500.5' is not a number: write a decimal comma as in the model's file, such as 1,5" in wrong.words
+    assert "'13/2/2024' is not a date: write 2026-01-31, or month-first as in the model's file" in wrong.words
+    what_if = {"feature": "flaeche", "of": "flaeche", "first": "50,5", "second": "1.000"}
+    contrast = page_of(browser.get(f"{page}/what-if", params=what_if))
+    assert "50.5" in contrast.words
+    assert '"flaeche": 1000' in contrast.words
+
+
+def test_a_files_format_is_set_beside_it(browser, client, settings):
+    """A file is read as the model's own, and said to be; the form's fields come first."""
+    page, path = german(browser, client, settings)
+
+    def send(text, **more):
+        return browser.post(
+            f"{page}/predict", data={"as": "preview"} | more, files={"file": ("new.csv", text)}
+        )
+
+    own = "flaeche;seit;lage\nk.A.;2/13/2024;A\n50,5;02/13/2024;B\n"
+    preview = page_of(send(own))
+    rows = [
+        {"flaeche": None, "seit": "2024-02-13", "lage": "A"},
+        {"flaeche": 50.5, "seit": "2024-02-13", "lage": "B"},
+    ]
+    for mean in client.post(path, json={"rows": rows}).json()["mean"]:
+        assert f'<td class="num">{formatting.number(mean)}</td>' in preview.text
+    assert "decimal sign and order of dates and missing values as in the model's file" in preview.words
+    english = own.replace("50,5", "50.5").replace("k.A.", "none")
+    assert "'50.5' is a number with a decimal point" in page_of(send(english), 422).words
+    set_here = page_of(send(english, decimal="point", missing="none, k.A."))
+    assert "Read as: semicolons, UTF-8, 3 columns" in set_here.words
+    page_of(send(own, decimal="dot"), 422)
