@@ -13,7 +13,8 @@ from app.api.models import ClaimView
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.metrics import predict_seconds
-from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
+from app.services.predictions.csv_tables import CsvDialect, Digits, style_of, to_csv
 from app.services.predictions.predict_rows import MAX_SAMPLES, Predictor, PredictRequest
 from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
@@ -83,7 +84,33 @@ IntervalKind = Annotated[
 ]
 
 
-class PredictionOptions(BaseModel):
+class TableOptions(BaseModel):
+    """Form of a table of predictions."""
+
+    dialect: CsvDialect = Field(
+        "plain",
+        description="Of CSV: plain has commas between values and decimal points; model has the separator and "
+        "decimal sign of the file that the model was fitted to, for the same spreadsheet.",
+    )
+    digits: Digits = Field(
+        "full",
+        description="Of a table: rounded leaves figures as many decimal places as give the median standard "
+        "deviation three digits.",
+    )
+
+    def check_form(self, form: MediaType) -> None:
+        """Refuse options that the form of the answer doesn't have; raises InvalidRequestError."""
+        faults = []
+        if self.dialect != "plain" and form != CSV:
+            faults.append(Fault("dialect", None, f"only CSV has a dialect: Accept {CSV}"))
+        if self.digits != "full" and form == JSON:
+            message = f"only tables are rounded: Accept {CSV}, {ARROW} or {PARQUET}"
+            faults.append(Fault("digits", None, message))
+        if faults:
+            raise InvalidRequestError(errors=faults)
+
+
+class PredictionOptions(TableOptions):
     """Requested figures for each row."""
 
     level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
@@ -111,7 +138,8 @@ class PredictionOptions(BaseModel):
 
     def predict_request(self, **data: Any) -> PredictRequest:
         """Convert to the service's request."""
-        options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name != "level"}
+        others = {"level", *TableOptions.model_fields}
+        options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name not in others}
         levels = self.level if isinstance(self.level, list) else [self.level]
         return PredictRequest(**data, levels=levels, **options)
 
@@ -258,6 +286,7 @@ async def predict_file(
     options = query.options(FILES[content_type(request.scope)])
     body = await request.body()
 
+    query.check_form(form)
     if query.keep and form == JSON:
         message = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
         raise InvalidRequestError(errors=[Fault("keep", None, message)])
@@ -266,7 +295,7 @@ async def predict_file(
         with TemporaryFile() as file:
             file.write(body)
             prediction = query.predict_request(file=(file, options), keep=query.keep)
-            return _rendered(predictor.predict(owner, model_id, prediction), form)
+            return _rendered(predictor.predict(owner, model_id, prediction), form, query)
 
     return await gate.run(work)
 
@@ -308,21 +337,21 @@ async def predict(
 async def _predicted(
     model_id: str, body: PredictBody, predictor: Predictor, gate: GateOf, owner: str, form: MediaType
 ) -> Response:
+    body.check_form(form)
     prediction = body.predict_request(rows=body.rows, columns=body.columns)
-
     loaded = predictor.at_hand(owner, model_id, prediction)
 
     def work() -> Response:
-        return _rendered(predictor.predict(owner, model_id, prediction, loaded), form)
+        return _rendered(predictor.predict(owner, model_id, prediction, loaded), form, body)
 
     return await gate.run(work) if loaded is None else gate.run_here(work)
 
 
 @predict_seconds.labels("encode").time()
-def _rendered(answer: PredictionAnswer, form: MediaType) -> Response:
+def _rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) -> Response:
     if form == JSON:
         return Response(to_json(answer.to_json()), media_type=JSON)
-    table = answer.to_table()
+    table = answer.to_table(digits=options.digits)
     headers = {
         "Bartserve-Model-Id": answer.model_id,
         "Bartserve-Draws": str(answer.prediction.draws),
@@ -335,4 +364,5 @@ def _rendered(answer: PredictionAnswer, form: MediaType) -> Response:
     if form == PARQUET:
         return Response(to_parquet(table), media_type=PARQUET, headers=headers)
     disposition = {"Content-Disposition": 'attachment; filename="predictions.csv"'}
-    return Response(to_csv(table), media_type=CSV, headers=headers | disposition)
+    style = style_of(options.dialect, answer.dialect)
+    return Response(to_csv(table, style), media_type=CSV, headers=headers | disposition)

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Depends, Response
+from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from app.api.models import ErrorView, State, View
-from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share
+from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share, TableOptions
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import results, stored
@@ -182,7 +182,6 @@ def delete_prediction(prediction_id: str, session: Deleting, owner: Owner) -> No
 
 _WRITE: dict[MediaType, Callable[[results.Result], Iterator[bytes]]] = {
     JSON: results.Result.as_json,
-    CSV: results.Result.as_csv,
     ARROW: results.Result.as_arrow,
     PARQUET: results.Result.as_parquet,
 }
@@ -205,13 +204,20 @@ _CONTENT: dict[int | str, dict[str, Any]] = {
 )
 @needs(READ, PREDICT)
 def get_prediction_result(
-    prediction_id: str, engine: TheEngine, owner: Owner, form: Annotated[MediaType, Depends(chosen_form)]
+    prediction_id: str,
+    engine: TheEngine,
+    owner: Owner,
+    form: Annotated[MediaType, Depends(chosen_form)],
+    query: Annotated[TableOptions, Query()],
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
-    result = results.Result(engine, owner, prediction_id)
+    query.check_form(form)
+    result = results.Result(engine, owner, prediction_id, query.digits)
+    style = result.style(query.dialect)
     if form != JSON:
         result.check_tables()
     headers = {} if form == JSON else {"Bartserve-Model-Id": result.prediction.model_id}
     if form == CSV:
         headers["Content-Disposition"] = f'attachment; filename="{result.prediction.id}.csv"'
-    return StreamingResponse(_WRITE[form](result), media_type=form, headers=headers)
+    content = result.as_csv(style) if form == CSV else _WRITE[form](result)
+    return StreamingResponse(content, media_type=form, headers=headers)

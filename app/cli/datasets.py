@@ -2,7 +2,7 @@
 
 from http import HTTPStatus
 from itertools import islice
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -87,6 +87,14 @@ def amend_dataset(
         list[str] | None,
         typer.Option(metavar="COLUMN=VALUE", help="A value that means missing in a column; repeatable."),
     ] = None,
+    decimal: Annotated[
+        Literal["point", "comma"] | None,
+        typer.Option(help="The decimal sign of texts that become numbers, where the file shows none."),
+    ] = None,
+    dates: Annotated[
+        Literal["day-first", "month-first"] | None,
+        typer.Option(help="The order of texts that become dates, where the file shows none."),
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the copy; default: that of the dataset.")] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -97,7 +105,9 @@ def amend_dataset(
     for column, value in texts(missing_in):
         changes.setdefault(column, {}).setdefault("missing", []).append(value)
     with asking(url, data_dir, err.print) as client:
-        amended = client.amend(_dataset(client, dataset), changes, missing=missing or (), name=name)
+        amended = client.amend(
+            _dataset(client, dataset), changes, missing=missing or (), decimal=decimal, dates=dates, name=name
+        )
     _show_dataset(amended, as_json=as_json)
 
 

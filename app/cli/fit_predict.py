@@ -42,6 +42,7 @@ Kinds = Annotated[
         help="The kind of a column: number, boolean, date, category or text; repeatable.",
     ),
 ]
+SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}  # separators
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
@@ -76,6 +77,7 @@ Examples
   bartserve predict cars new.csv
   bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv
   bartserve predict cars new.csv --keep name --output predicted.csv
+  bartserve predict cars new.csv --digits rounded --dialect model --output predicted.csv
   bartserve predict small weight=2171 year=75 --interval credible
 
 `predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
@@ -176,6 +178,14 @@ def predict(
         typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),
     ] = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    dialect: Annotated[
+        Literal["plain", "model"],
+        typer.Option(help="CSV with commas and decimal points, or as the file that the model was fitted to."),
+    ] = "plain",
+    digits: Annotated[
+        Literal["full", "rounded"],
+        typer.Option(help="All digits of the figures, or those that the standard deviation makes sensible."),
+    ] = "full",
     read: How = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -187,10 +197,13 @@ def predict(
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         source = [pairs(rows)]
     as_csv = not as_json and (output is not None or not sys.stdout.isatty())
+    if (dialect, digits) != ("plain", "full") and not (as_csv and isinstance(source, str)):
+        raise typer.BadParameter("--dialect and --digits are for CSV of a file's rows.")
     with asking(url, data_dir, errors.print) as client:
         options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
         if as_csv and isinstance(source, str):
             names = [EVERY] if keep is None else [name for name in keep if name]
+            options |= {"digits": digits}
             table = client.predict_table(model, source, keep=names, interval=interval, **options)
             facts = json.loads(table.schema.metadata[b"bartserve"])
             columns = {name: table.column(name).to_pylist() for name in table.column_names}
@@ -200,21 +213,20 @@ def predict(
     if as_json:
         print_json(facts)
         return
-    classes = facts["classes"]
-    if classes is not None and len(classes) == 2:
-        errors.print(f"mean      the probability of {classes[1]} (not {classes[0]})")
-    for claim in facts.get("claims") or []:
-        errors.print(f"claim     {claim['text']}")
-    for warning in facts["warnings"]:
-        errors.print(f"warning   {warning}")
+    _tell(facts, errors)
     if not as_csv:
         _show(answer)
-    elif output is None:
-        _write(columns, facts["interval"], sys.stdout)
-    else:
-        with writing(output), output.open("w", newline="") as file:
-            count = _write(columns, facts["interval"], file)
-        errors.print(f"written   {output}: {count:,} rows")
+        return
+    own = None if dialect == "plain" else facts.get("dialect")
+    if own is None and dialect == "model":
+        raise typer.BadParameter("It is not known how the model's file was written: leave --dialect out.")
+    if output is None:
+        _write(columns, facts["interval"], sys.stdout, own)
+        return
+    encoding = "utf-8" if own is None else "utf-8-sig"  # a mark by which spreadsheets know it
+    with writing(output), output.open("w", newline="", encoding=encoding) as file:
+        count = _write(columns, facts["interval"], file, own)
+    errors.print(f"written   {output}: {count:,} rows")
 
 
 def how_read(settings: list[str] | None) -> Any:
@@ -266,6 +278,17 @@ def pairs(settings: list[str]) -> dict[str, Any]:
     return values
 
 
+def _tell(facts: Mapping[str, Any], console: Console) -> None:
+    """Print what applies to all rows: of which class the probability is, claims, warnings."""
+    classes = facts["classes"]
+    if classes is not None and len(classes) == 2:
+        console.print(f"mean      the probability of {classes[1]} (not {classes[0]})")
+    for claim in facts.get("claims") or []:
+        console.print(f"claim     {claim['text']}")
+    for warning in facts["warnings"]:
+        console.print(f"warning   {warning}")
+
+
 def _show(answer: Prediction) -> None:
     table = Table(title=f"{answer.interval} intervals, model {answer.model_id}", title_justify="left")
     columns = answer.to_dict()
@@ -282,10 +305,17 @@ def _cell(value: Any) -> str:
     return f"{value:.5g}" if isinstance(value, float) else str(value).lower()
 
 
-def _write(columns: Mapping[str, Any], interval: str, file: Any) -> int:
-    """Write columns and the kind of their intervals as CSV; return the number of rows."""
+def _write(columns: Mapping[str, Any], interval: str, file: Any, own: Mapping[str, str] | None = None) -> int:
+    """Write columns and the kind of their intervals as CSV; return the number of rows.
+
+    `own` is the dialect of the model's file, None for commas and decimal points.
+    """
     cells = [values.tolist() if hasattr(values, "tolist") else values for values in columns.values()]
-    writer = csv.writer(file)
+    has_commas = own is not None and own.get("decimal") == "comma"
+    if has_commas:
+        cells = [[str(v).replace(".", ",") if isinstance(v, float) else v for v in each] for each in cells]
+    separator = SIGNS.get((own or {}).get("separator", ""), ";" if has_commas else ",")
+    writer = csv.writer(file, delimiter=separator)
     writer.writerow([*columns, "interval"])
     writer.writerows(zip(*cells, [interval] * len(cells[0]), strict=True))
     return len(cells[0])

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from app.client.base import Calls, address
 from app.client.bodies import ReadOptions, open_body
@@ -60,6 +60,8 @@ class Datasets(Calls):
         columns: Mapping[str, Mapping[str, Any]] | None = None,
         *,
         missing: Sequence[str | float] = (),
+        decimal: Literal["point", "comma"] | None = None,
+        dates: Literal["day-first", "month-first"] | None = None,
         name: str | None = None,
     ) -> Dataset:
         """Copy a dataset with other kinds of columns, or with values read as missing.
@@ -72,12 +74,15 @@ class Datasets(Calls):
             Changes by column name, such as ``{"rent": {"kind": "number", "missing": ["n.a."]}}``.
         missing
             Values that mean missing in every column of text or numbers.
+        decimal, dates
+            Decimal sign and order of days of texts that become numbers or dates, where the file shows none.
         name
             Name of the new dataset; defaults to that of the old one.
 
         """
         changes = {key: dict(each) for key, each in (columns or {}).items()}
-        body = without_none({"columns": changes, "missing": list(missing), "name": name})
+        given = {"decimal": decimal, "dates": dates, "name": name}
+        body = without_none({"columns": changes, "missing": list(missing), **given})
         path = address("datasets", dataset, "amend")
         return Dataset.of(self._json(Call("POST", path, json=body, keyed=True)))
 

@@ -72,8 +72,9 @@ class Predictions(Calls):
         """Predict the rows of a file or data frame as a pyarrow table: columns of the rows, then the figures.
 
         `keep` names the columns to repeat, "*" all of them; these may be unknown to the model. The other
-        arguments are those of `predict`. The schema's metadata has, under b"bartserve", a JSON object with
-        model_id, draws, interval, verdict, classes and warnings.
+        arguments are those of `predict`, and `digits="rounded"` rounds the figures. The schema's metadata
+        has, under b"bartserve", a JSON object with model_id, draws, interval, verdict, classes and warnings;
+        of a model fitted to a delimited file also its `dialect` (separator, decimal sign, ...).
         """
         levels = [level] if isinstance(level, (int, float)) else list(level)
         query = {"level": levels, "interval": interval, "quantiles": quantiles, "keep": list(keep), **options}

@@ -41,7 +41,7 @@ class Spelling:
     place
         Place of the kept cells among a dataset's blocks, after its columns; None where no cell is kept.
     exact
-        Type that keeps all digits of numbers: "text" (leading zeros), "integer" (beyond 15 digits) or None.
+        Type that keeps all digits of numbers: "text" (leading zeros), "integer" (long ones) or None.
     decimal
         Decimal sign that the column alone shows, or that the upload named; None where it may be either.
 
@@ -253,9 +253,10 @@ def unusual(values: pa.ChunkedArray, text: pa.ChunkedArray) -> tuple[Spelling, p
     exact: Literal["text", "integer"] | None = None
     if numeric and _any(pc.match_substring_regex(kept, r"^[+-]?0\d")):
         exact = "text"
-    elif numeric and _any(pc.match_substring_regex(kept, r"^-?\d{16,18}$")):
-        others = pc.invert(pc.match_substring_regex(kept, r"^(-?\d{1,18})?$"))
-        exact = None if _any(others) else "integer"
+    elif numeric and _all_match(pc.filter(kept, pc.is_valid(values)), r"^-?[1-9]\d{0,17}$"):
+        exact = (
+            "integer" if _all_match(pc.filter(text, pc.is_valid(values)), r"^(0|-?[1-9]\d{0,17})$") else None
+        )
     return Spelling(sign, exact=exact), kept
 
 
@@ -284,3 +285,9 @@ def restored(values: pa.ChunkedArray, kept: pa.ChunkedArray | None, spelling: Sp
 
 def _any(found: pa.ChunkedArray) -> bool:
     return bool(pc.any(found, min_count=0).as_py())
+
+
+def _all_match(text: pa.ChunkedArray, pattern: str) -> bool:
+    """Return whether some cell is present and all present cells match."""
+    found = pc.match_substring_regex(text, pattern)
+    return _any(found) and not _any(pc.invert(found))

@@ -78,6 +78,14 @@ def test_predict_writes_csv_or_a_row_of_pairs(run):
     written = run("bartserve predict cars new.csv --level 0.5 --level 0.9 --output predicted.csv")
     assert (run.folder / "predicted.csv").read_text() == piped.stdout
     assert "predicted.csv: 30 rows" in written.stderr
+    run("bartserve predict cars new.csv --digits rounded --dialect model --output own.csv")
+    own = (run.folder / "own.csv").read_bytes()
+    assert own.startswith(b"\xef\xbb\xbf")
+    rounded, full = (
+        list(csv.DictReader(io.StringIO(text))) for text in (own.decode("utf-8-sig"), bare.stdout)
+    )
+    assert [row["mean"] for row in rounded] == [f"{float(row['mean']):.2f}".rstrip("0") for row in full]
+    assert run(f"bartserve predict cars {' '.join(CAR)} --digits rounded").returncode == 2
 
     one = run(f"bartserve predict cars {' '.join(CAR)} --interval credible")
     assert one.returncode == 0, one.stderr
@@ -295,6 +303,12 @@ def test_models_and_datasets_are_listed_shown_saved_and_removed(run):
     assert columns["origin"]["kind"] == "category"
     assert (columns["horsepower"]["missing"] > 5, columns["displacement"]["missing"] > 0) == (True, True)
     assert columns["weight"]["missing"] == 0
+    (run.folder / "days.csv").write_text("day,x\n01/02/2025,1\n03/04/2025,2\n")
+    days = run("bartserve datasets upload days.csv").stdout.split()[1]
+    dated = run(f"bartserve datasets amend {days} --kind day=date --dates month-first")
+    assert re.search(r"day +date .*2025-01-02", dated.stdout), dated.stdout + dated.stderr
+    for each in (days, dated.stdout.split()[1]):
+        run(f"bartserve datasets delete {each}")
     refused = run(f"bartserve datasets amend {dataset}")
     assert (refused.returncode, "nothing changes" in refused.stderr) == (1, True)
     assert run(f"bartserve datasets delete {amended['id']}").returncode == 0

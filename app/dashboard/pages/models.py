@@ -18,7 +18,7 @@ from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.explanations import diagnostics
 from app.services.fits import creation, events, models, requests, restarts
-from app.services.predictions.answers import to_csv
+from app.services.predictions.csv_tables import to_csv
 from app.services.studies.stored import ModelStudy
 from app.web.dependencies import (
     Deleting,

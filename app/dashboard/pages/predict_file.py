@@ -16,7 +16,8 @@ from app.dashboard.pages.predict_row import predict_page
 from app.dashboard.sparkline import WIDTH
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
-from app.services.predictions.answers import PredictionAnswer, to_arrow, to_csv, to_parquet
+from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
+from app.services.predictions.csv_tables import Digits, style_of, to_csv
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.predict_rows import PredictRequest
@@ -27,8 +28,10 @@ from app.web.uploads import Upload
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 PREVIEW_ROWS, PREVIEW_COLUMNS = 20, 4  # shown; a download has all
+MODEL_CSV = "csv-model"  # a download as the model's own file was written
 DOWNLOADS = {
     "csv": (to_csv, CSV, "csv"),
+    MODEL_CSV: (to_csv, CSV, "csv"),
     "parquet": (to_parquet, PARQUET, "parquet"),
     "arrow": (to_arrow, ARROW, "arrows"),
 }
@@ -77,7 +80,8 @@ async def predict_file(
         wish = PredictRequest(file=(received.file, reading), levels=[level], keep=[EVERY])
         answer = predictor.predict(owner, model_id, wish)
         if form_of_answer in DOWNLOADS:
-            return _download(answer, received.filename, form_of_answer)
+            digits: Digits = "rounded" if text(form, "digits") == "rounded" else "full"
+            return _download(answer, received.filename, form_of_answer, digits)
         return preview_of(answer, received.filename, level)
 
     try:
@@ -137,14 +141,16 @@ def _bars(mean: Any, lower: Any, upper: Any, *, probabilities: bool) -> list[tup
     ]
 
 
-def _download(answer: PredictionAnswer, filename: str, kind: str) -> Response:
+def _download(answer: PredictionAnswer, filename: str, kind: str, digits: Digits) -> Response:
     write, media_type, ending = DOWNLOADS[kind]
     stem = re.sub(r"[^A-Za-z0-9_.-]+", "_", PurePath(filename.replace("\\", "/")).stem)[:100] or "rows"
     headers = {
         "Content-Disposition": f'attachment; filename="{stem}-predicted.{ending}"',
         "Cache-Control": "no-store",
     }
-    return Response(write(answer.to_table(rename=True)), media_type=media_type, headers=headers)
+    table = answer.to_table(rename=True, digits=digits)
+    content = to_csv(table, style_of("model", answer.dialect)) if kind == MODEL_CSV else write(table)
+    return Response(content, media_type=media_type, headers=headers)
 
 
 def _level(percent: str | None) -> float:

@@ -96,6 +96,7 @@ def _predicted(
         "columns": [],
         "given": [],
         "sign": ".",
+        "own_csv": "",
         "row": None,
         "answer": None,
         "error": None,
@@ -114,7 +115,7 @@ def _predicted(
     columns = form.columns
     usual = [form.text_of(column.typical) for column in columns]
     cells = row_values(request, len(columns)) if submitted else usual
-    values = nothing | {"columns": columns, "given": cells, "sign": form.sign}
+    values = nothing | {"columns": columns, "given": cells, "sign": form.sign, "own_csv": form.own_csv}
     try:
         values["row"] = form.row_of(columns, cells)
         if submitted:

@@ -8,20 +8,17 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from app.services.predictions.csv_tables import Digits, places_of, rounded
 from app.services.predictions.kept_columns import IN_CSV, beside, renamed
 from sampler import Prediction
 from sampler.posterior.answer_columns import by_class, columns, without_infinity
 from sampler.posterior.row_diagnostics import Errors, RowsVerdict
+from sampler.storage.file_dialect import FileDialect
 
 Floats = NDArray[np.float64]
-# First characters that make a spreadsheet run a cell as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-FORMULA = r"^[=+\-@\t\r]"
 
 
 @dataclass(frozen=True)
@@ -39,6 +36,7 @@ class PredictionAnswer:
     notes: Sequence[str] = ()  # warnings from reading the rows
     kept: pa.Table | None = None  # columns of the rows that tables repeat
     read_as: Mapping[str, Any] | None = None  # how the file of the rows was read
+    dialect: FileDialect | None = None  # of the file that the model was fitted to
     classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
@@ -71,7 +69,7 @@ class PredictionAnswer:
             "flags": [[flag._asdict() for flag in row] for row in self.prediction.flags],
         }
 
-    def to_table(self, *, rename: bool = False) -> pa.Table:
+    def to_table(self, *, rename: bool = False, digits: Digits = "full") -> pa.Table:
         """Return the response as columns, with the facts on all rows in the schema's metadata.
 
         `rename` renames repeated columns that have the name of a figure; else raises InvalidRequestError.
@@ -85,7 +83,9 @@ class PredictionAnswer:
             flags=None if self.only_mean else self.prediction.flags,
         )
         arrays = {name: _array(values) for name, values in by_class(named, self.classes).items()}
-        figures = with_facts(pa.table(arrays), self.facts())
+        dialect = {"dialect": self.dialect.to_json()} if self.dialect else {}
+        figures = with_facts(pa.table(arrays), self.facts() | dialect)
+        figures = rounded(figures, places_of(figures)) if digits == "rounded" else figures
         if self.kept is None:
             return figures
         kept = renamed(self.kept, {*figures.column_names, IN_CSV}) if rename else self.kept
@@ -124,32 +124,6 @@ def to_parquet(table: pa.Table) -> bytes:
     sink = pa.BufferOutputStream()
     pq.write_table(table, sink)
     return bytes(sink.getvalue().to_pybytes())
-
-
-def to_csv(table: pa.Table, *, header: bool = True) -> bytes:
-    """Encode a table as CSV in which no text begins like a formula; missing values are empty cells.
-
-    CSV has no metadata, so tables with intervals get a last column, `interval`, with their kind.
-    """
-    facts = json.loads((table.schema.metadata or {}).get(b"bartserve", b"{}"))
-    if table.column_names != ["mean"] and "interval" in facts:
-        table = table.append_column("interval", pa.array([facts["interval"]] * table.num_rows, pa.string()))
-    names = [f"'{name}" if name.startswith(FORMULA_STARTS) else name for name in table.column_names]
-    safe = [_without_formulas(column) for column in table.columns]
-    sink = io.BytesIO()
-    options = pacsv.WriteOptions(include_header=header, quoting_style="needed")
-    pacsv.write_csv(pa.table(safe, names=names), sink, options)
-    return sink.getvalue()
-
-
-def _without_formulas(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return column
-    column = column.cast(pa.string())
-    return pc.if_else(
-        pc.match_substring_regex(column, FORMULA), pc.binary_join_element_wise("'", column, ""), column
-    )
 
 
 def _bounds(estimates: Prediction | Errors) -> dict[str, Any]:

@@ -174,6 +174,7 @@ class Predictor(Posteriors):
             if request.samples is None
             else row_diagnostics.thinned(posterior, coded, prediction.draws, request.samples),
             classes=posterior.classes,
+            dialect=posterior.header.dialect,
         )
 
     def check_work(self, posterior: Posterior, coded: Coded, request: PredictRequest) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from itertools import chain
 from tempfile import TemporaryFile
 from typing import Any
@@ -14,8 +15,19 @@ from sqlalchemy import Engine
 
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns, stored
-from app.services.predictions.answers import arrow_parts, labels_of, to_csv, with_facts
+from app.services.predictions.answers import arrow_parts, labels_of, with_facts
+from app.services.predictions.csv_tables import (
+    PLAIN,
+    CsvDialect,
+    CsvStyle,
+    Digits,
+    places_of,
+    rounded,
+    style_of,
+    to_csv,
+)
 from app.services.predictions.posteriors import DamagedError
+from app.store import models
 from app.store import predictions as store
 from app.store.column_codec import Spelling
 from app.store.engine import session_scope
@@ -24,8 +36,8 @@ from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction, Dataset
 from sampler.data.row_flags import Flag, as_text
 from sampler.posterior.answer_columns import percent
 from sampler.storage.conformal_table import CalibratedLevel
+from sampler.storage.model_header import Header
 
-_TYPES = {"integer": pa.int64()}
 CSV_ROWS = 8192  # rows per written piece
 PIECE_BYTES = 1 << 20  # size of the pieces in which a file is sent from disk
 
@@ -39,8 +51,9 @@ class PredictionNotFinishedError(ConflictError):
 class Result:
     """The result of a succeeded prediction, read one block of rows at a time."""
 
-    def __init__(self, engine: Engine, owner: str, prediction_id: str) -> None:
+    def __init__(self, engine: Engine, owner: str, prediction_id: str, digits: Digits = "full") -> None:
         self.engine = engine
+        self._digits = digits
         with session_scope(engine, read_only=True) as session:
             prediction = stored.get(session, owner, prediction_id)
             self._blocks = store.num_blocks(session, prediction.id)
@@ -48,7 +61,6 @@ class Result:
             later = ": ask again when it has succeeded" if prediction.state in OPEN_STATES else ""
             raise PredictionNotFinishedError(f"Prediction {prediction.id} is {prediction.state}{later}.")
         self.prediction = prediction
-        self._spellings = self._spellings_of_kept()
         self.facts = _facts(prediction)
         self._read(0)  # raises for a damaged or deleted result before the response begins
 
@@ -60,15 +72,24 @@ class Result:
                 "figures alone."
             )
 
-    def _spellings_of_kept(self) -> dict[str, Spelling]:
-        """Return the spellings of columns to repeat whose values alone don't give the file's cells back."""
+    def _types_of_text(self, *, as_text: bool) -> dict[str, pa.DataType]:
+        """Return columns to repeat of which the text of the file is read, with their types in the table.
+
+        Numbers are text where their values lose digits; others with `as_text`.
+        """
         keep, dataset_id = self.prediction.request.get("keep", ()), self.prediction.dataset_id
         if not keep or dataset_id is None:
             return {}
         with session_scope(self.engine, read_only=True) as session:
             dataset = session.get(Dataset, dataset_id)
+            kinds = {} if dataset is None else {each["name"]: each["kind"] for each in dataset.columns}
             spellings = {} if dataset is None else dataset.spellings or {}
-        return {name: Spelling(**spellings[name]) for name in keep if name in spellings}
+        exact = {name: Spelling(**spellings[name]).exact for name in keep if name in spellings}
+        return {
+            name: pa.int64() if kind == "integer" else pa.string()
+            for name, kind in exact.items()
+            if kind is not None or (as_text and kinds[name] != "number")
+        }
 
     def as_arrow(self) -> Iterator[bytes]:
         """Return the result as an Arrow stream, one batch per block."""
@@ -87,12 +108,20 @@ class Result:
             while piece := file.read(PIECE_BYTES):
                 yield piece
 
-    def as_csv(self) -> Iterator[bytes]:
+    def style(self, wanted: CsvDialect) -> CsvStyle:
+        """Return the style of CSV that a request wants; raises InvalidRequestError."""
+        if wanted == "plain":
+            return PLAIN
+        with session_scope(self.engine, read_only=True) as session:
+            header = models.header(session, self.prediction.model_id)
+        return style_of(wanted, None if header is None else Header.from_bytes(header).dialect)
+
+    def as_csv(self, style: CsvStyle = PLAIN) -> Iterator[bytes]:
         """Return the result as CSV."""
         for seq in range(self._blocks):
             table = self._table(seq, as_text=True)
             for start in range(0, table.num_rows, CSV_ROWS):
-                yield to_csv(table.slice(start, CSV_ROWS), header=seq == start == 0)
+                yield to_csv(table.slice(start, CSV_ROWS), style, header=seq == start == 0)
 
     def as_json(self) -> Iterator[bytes]:
         """Return the result in the form of `POST /models/{id}/predict`, one column after the other."""
@@ -156,21 +185,24 @@ class Result:
         Kept columns are as in the file: their text with `as_text`, else where numbers would lose digits.
         """
         figures = _flat(self._read(seq), self.facts)
+        figures = figures if self._places is None else rounded(figures, self._places)
         if not (keep := self.prediction.request.get("keep")):
             return figures
-        exact = {name: each for name, each in self._spellings.items() if as_text or each.exact is not None}
+        types = self._types_of_text(as_text=as_text)
         try:
             with session_scope(self.engine, read_only=True) as session:
-                kept, _ = store.read_rows(session, self.prediction, keep, seq, exact)
+                kept, _ = store.read_rows(session, self.prediction, keep, seq, types)
         except (KeyError, DatasetGoneError):
             raise NotFoundError("The dataset was deleted.") from None
-        for at, name in enumerate(keep):
-            if name in exact:
-                cells = kept.column(name)
-                cells = pc.if_else(pc.equal(cells, ""), pa.scalar(None, pa.string()), cells)
-                kept = kept.set_column(at, name, cells.cast(_TYPES.get(exact[name].exact or "", pa.string())))
+        columns = [_kept(kept.column(name), types.get(name), as_text=as_text) for name in keep]
+        kept = pa.table(columns, names=keep)
         # Whether times are dates must not differ by block.
         return kept_columns.beside(kept_columns.with_dates(kept) if self._blocks == 1 else kept, figures)
+
+    @cached_property
+    def _places(self) -> int | None:
+        """Decimal places of the figures, chosen by the first block; None for all digits."""
+        return None if self._digits == "full" else places_of(_flat(self._read(0), self.facts))
 
     def _read(self, seq: int) -> pa.Table:
         with session_scope(self.engine, read_only=True) as session:
@@ -181,6 +213,18 @@ class Result:
         if table is None:
             raise NotFoundError("The prediction was deleted.")
         return table
+
+
+def _kept(column: pa.ChunkedArray, type_: pa.DataType | None, *, as_text: bool) -> pa.ChunkedArray:
+    """Convert a column to repeat: text of a file to its type, and for CSV whole numbers to integers."""
+    if type_ is not None:
+        pattern = r"^-?\d" if pa.types.is_integer(type_) else "."
+        present = pc.match_substring_regex(column, pattern)
+        return pc.if_else(present, column, pa.scalar(None, pa.string())).cast(type_)
+    if as_text and pa.types.is_floating(column.type):
+        whole = pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**53))
+        return column.cast(pa.int64()) if pc.all(whole, min_count=0).as_py() else column
+    return column
 
 
 def _has_sets(request: dict[str, Any]) -> bool:

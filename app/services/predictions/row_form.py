@@ -10,6 +10,7 @@ import pyarrow as pa
 from app.services.errors import Fault, UnusableDataError
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import RowReading
+from app.services.readers.table import WORDS
 from sampler import DataError
 from sampler.data.scalars import days_to_text
 
@@ -38,6 +39,15 @@ class RowForm:
     def sign(self) -> str:
         """The decimal sign."""
         return "," if self.reading.options.decimal == "comma" else "."
+
+    @property
+    def own_csv(self) -> str:
+        """The CSV of the model's own file in words, where it is not the plain one."""
+        model = self.reading.options.model
+        if model is None or (model.separator in {"comma", None} and model.decimal != "comma"):
+            return ""
+        sign = f"decimal {model.decimal or 'point'}s"
+        return f"{WORDS[model.separator]} and {sign}" if model.separator else sign
 
     def text_of(self, value: Any) -> str:
         """Write a value as text that reads back as it, to ten digits; empty for a missing one."""

@@ -188,3 +188,18 @@ def test_a_files_format_is_set_beside_it(browser, client, settings):
     set_here = page_of(send(english, decimal="point", missing="none, k.A."))
     assert "Read as: semicolons, UTF-8, 3 columns" in set_here.words
     page_of(send(own, decimal="dot"), 422)
+
+
+def test_a_download_suits_the_program_that_wrote_the_models_file(browser, client, settings):
+    """A model of a German file has a button for CSV like it, and figures can be rounded."""
+    page, _ = german(browser, client, settings)
+    shown = page_of(browser.get(f"{page}/predict"))
+    assert "CSV with semicolons and decimal commas" in shown.words
+    file = {"file": ("neu.csv", "flaeche;seit;lage\n50,5;2/13/2024;B\n")}
+    sent = browser.post(f"{page}/predict", data={"as": "csv-model", "digits": "rounded"}, files=file)
+    head, row = sent.content.decode("utf-8-sig").replace('"', "").splitlines()
+    assert head.startswith("flaeche;seit;lage;mean;sd;")
+    assert row.startswith("50,5;2024-02-13;B;")
+    assert all(len(figure) < 7 for figure in row.split(";")[3:5])
+    english = fitted(client, settings)
+    assert "CSV with" not in page_of(browser.get(f"/ui/models/{english['id']}/predict")).words

@@ -115,7 +115,7 @@ def test_kept_columns_are_exact(client, settings, model):
     assert [c["kind"] for c in dataset["columns"]][:4] == ["number", "number", "date", "number"]
     prediction = predicted(client, settings, dataset, keep=["a", "b", "c", "d"])
     rows = [line.split(",") for line in result(client, prediction, CSV).text.replace('"', "").splitlines()]
-    assert rows[1][:4] == ["007", "9007199254740993", "13.04.2025", "2"]
+    assert rows[1][:4] == ["007", "9007199254740993", "13.04.2025", "2.5"]
     assert rows[2][:3] == ["008", "12345678901234", "14.04.2025"]
     table = pq.read_table(io.BytesIO(result(client, prediction, PARQUET).content))
     assert table.column("a").to_pylist() == ["007", "008"]

@@ -183,3 +183,63 @@ def test_values_amended_to_missing_are_missing_in_later_files(client, settings):
     late = parquet(size=[1.0, 2], year=[2001, 2002], y=[-7.0, 1])
     refused = problem(send(client, "codes", late, "outcomes", kind=PARQUET, missing="-7"), 422)
     assert places(refused) == [("y", 1)]
+
+
+def test_a_table_as_the_models_own_file(client, settings, model):
+    """CSV in its dialect has the same figures, or rounded ones beside exact kept columns."""
+    text = "nr;flaeche;tag;lage\n1,25;250.000;3/4/2024;B\n2,5;900;9/11/2024;A\n"
+    query = {"keep": "nr", "level": 0.9}
+
+    def table(accept=CSV, **more):
+        headers = {"Content-Type": CSV, "Accept": accept}
+        return client.post("/models/rent/predict", content=text, headers=headers, params=query | more)
+
+    plain = [line.split(",") for line in table().text.splitlines()]
+    own = table(dialect="model")
+    assert own.content.startswith(b"\xef\xbb\xbf")
+    lines = [line.split(";") for line in own.content.decode("utf-8-sig").replace('"', "").splitlines()]
+    assert [line[0] for line in lines] == ["nr", "1,25", "2,5"]
+    assert [float(line[1].replace(",", ".")) for line in lines[1:]] == [float(line[2]) for line in plain[1:]]
+    again = post_csv(client, own.content).json()
+    assert {c["name"]: c["kind"] for c in again["columns"]} | {"mean": "number", "sd": "number"} == {
+        c["name"]: c["kind"] for c in again["columns"]
+    }
+    short = table(digits="rounded", dialect="model").content.decode("utf-8-sig").replace('"', "").splitlines()
+    mean, sd = short[1].split(";")[1:3]
+    assert len(sd.replace(",", "").lstrip("0")) <= 3 < len(lines[1][1])
+    assert float(mean.replace(",", ".")) == pytest.approx(float(lines[1][1].replace(",", ".")), abs=0.01)
+    assert short[1].startswith("1,25;")
+    arrow = pq.read_table(io.BytesIO(table(PARQUET, digits="rounded").content))
+    assert str(arrow.column("mean")[0].as_py()).replace(".", ",") == mean
+    assert b'"dialect"' in arrow.schema.metadata[b"bartserve"]
+    for accept, more, field in [
+        ("application/json", {"digits": "rounded", "keep": []}, "digits"),
+        (PARQUET, {"dialect": "model"}, "dialect"),
+        (CSV, {"dialect": "german"}, "dialect"),
+    ]:
+        assert places(problem(table(accept, **more), 422))[0][0] == field
+    body = {"rows": [{"flaeche": 900, "tag": "2024-11-09", "lage": "A"}], "dialect": "model"}
+    by_rows = client.post("/models/rent/predict", json=body, headers={"Accept": CSV})
+    assert by_rows.content.decode("utf-8-sig").splitlines()[0].startswith('"mean";"sd";')
+    # The result of a background prediction.
+    dataset = post_csv(client, text).json()
+    job = client.post("/models/rent/predictions", json={"dataset_id": dataset["id"], "keep": ["nr"]}).json()
+    run_units(settings)
+    path = f"/predictions/{job['id']}/result"
+    stored = client.get(path, headers={"Accept": CSV}, params={"dialect": "model", "digits": "rounded"})
+    assert stored.content.decode("utf-8-sig").replace('"', "").splitlines() == short
+    assert places(problem(client.get(path, params={"digits": "rounded"}), 422)) == [("digits", None)]
+
+
+def test_a_model_of_a_table_has_no_dialect(client, settings):
+    """A request for the dialect of a file that had types of its own is refused."""
+    table = parquet(x=[float(i) for i in range(40)], y=[float(i % 7) for i in range(40)])
+    dataset = client.post("/datasets", content=table, headers={"Content-Type": PARQUET}).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "name": "typed"} | SMALL
+    assert client.post("/models", json=body).status_code == 202
+    run_units(settings)
+    headers = {"Content-Type": CSV, "Accept": CSV}
+    asked = client.post(
+        "/models/typed/predict", content="x\n3\n", headers=headers, params={"dialect": "model"}
+    )
+    assert places(problem(asked, 422)) == [("dialect", None)]

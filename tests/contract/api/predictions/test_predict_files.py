@@ -289,7 +289,7 @@ def test_a_model_of_one_feature_takes_a_file_of_one_column(client, settings):
 @only("sqlite")
 def test_csv_answers_hold_no_formulas(client, settings):
     """Text that a spreadsheet would evaluate is quoted, in names and cells."""
-    from app.services.predictions.answers import to_csv
+    from app.services.predictions.csv_tables import to_csv
 
     dangerous = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "safe", None]
     text = to_csv(pa.table({"=name": dangerous, "n": [-1.5] * 8})).decode()
