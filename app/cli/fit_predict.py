@@ -17,6 +17,7 @@ from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
+from sampler.data.scalars import number_to_text
 
 Url = Annotated[
     str | None,
@@ -302,7 +303,7 @@ def _show(answer: Prediction) -> None:
 
 
 def _cell(value: Any) -> str:
-    return f"{value:.5g}" if isinstance(value, float) else str(value).lower()
+    return number_to_text(value, 5) if isinstance(value, float) else str(value).lower()
 
 
 def _write(columns: Mapping[str, Any], interval: str, file: Any, own: Mapping[str, str] | None = None) -> int:

@@ -12,6 +12,7 @@ from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import ago, err, make_table, out, print_table
 from app.client.views import Json
+from sampler.data.scalars import number_to_text, range_to_text
 
 app = typer.Typer(
     help="""List the models, newest first; or show, cancel, continue, save or delete one.
@@ -129,24 +130,25 @@ def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data
     for column in columns:
         of_all = column["standard_deviation"]
         out.print(
-            f"{column['column']}: standard deviation {of_all['mean']:.4g} ({of_all['lower']:.4g} to "
-            f"{of_all['upper']:.4g}), in units of {column['scale']}"
+            f"{column['column']}: standard deviation {number_to_text(of_all['mean'])} "
+            f"({range_to_text(of_all['lower'], of_all['upper'])}), of {column['scale']}"
         )
         table = make_table("group", "rows", "intercept", "lower_90", "upper_90")
         for group in column["groups"]:
-            figures = (f"{group[name]:.4g}" for name in ("mean", "lower", "upper"))
+            figures = (number_to_text(group[name]) for name in ("mean", "lower", "upper"))
             table.add_row(group["group"], str(group["rows"]), *figures)
         print_table(table, "")
         for slope in column["slopes"]:
             of_all, with_intercept = slope["standard_deviation"], slope["correlation"]["mean"]
             out.print(
-                f"{column['column']}: slope of {slope['feature']}, standard deviation {of_all['mean']:.4g} "
-                f"({of_all['lower']:.4g} to {of_all['upper']:.4g}), correlation with the intercept "
-                f"{with_intercept:.2f}"
+                f"{column['column']}: slope of {slope['feature']}, standard deviation "
+                f"{number_to_text(of_all['mean'])} ({range_to_text(of_all['lower'], of_all['upper'])}), "
+                f"correlation with the intercept {with_intercept:.2f}"
             )
             table = make_table("group", "slope", "lower_90", "upper_90")
             for group in slope["groups"]:
-                table.add_row(group["group"], *(f"{group[name]:.4g}" for name in ("mean", "lower", "upper")))
+                figures = (number_to_text(group[name]) for name in ("mean", "lower", "upper"))
+                table.add_row(group["group"], *figures)
             print_table(table, "")
     if not columns:
         out.print("The model has no groups: bartserve fit FILE --target COLUMN --groups COLUMN has.")

@@ -9,6 +9,7 @@ from app.cli.common import AsJson, DataDir, ModelName, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, How, Url, how_read, pairs
 from app.cli.output import err, make_table, out, print_table
+from sampler.data.scalars import number_to_text
 
 app = typer.Typer(
     help="""Report outcomes of predicted rows, and see whether a model's intervals still hold.
@@ -159,7 +160,7 @@ def _show(outcomes: dict[str, Any]) -> None:
             *(cell for share in (most, half) for cell in _share(share)),
             f"{figures['pit_mean']['observed']:.2f}",
             f"{figures['log_score']['observed']:.3f}",
-            "" if error is None else f"{error:.4g}",
+            "" if error is None else number_to_text(error),
         )
     print_table(table, "")
     out.print(f"verdict   {outcomes['text']}", soft_wrap=True)

@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 from app.client import Chain, Client, Dataset, Model, Study
+from sampler.data.scalars import number_to_text
 
 COMPILING = "compiling, once"
 SAMPLING = "sampling"
@@ -142,9 +143,9 @@ def _about_scores(model: Model) -> list[str]:
         return []
     parts = [f"held out  {held['rows']} rows it never saw"]
     if held.get("rmse") is not None:
-        parts[0] += f": RMSE {held['rmse']:.4g}"
+        parts[0] += f": RMSE {number_to_text(held['rmse'])}"
         if held.get("linear_rmse") is not None:
-            parts[0] += f", a linear model {held['linear_rmse']:.4g}"
+            parts[0] += f", a linear model {number_to_text(held['linear_rmse'])}"
     if held.get("zeros"):
         zeros = held["zeros"]
         parts[0] += f", {zeros['observed']:.0%} zeros where {zeros['predicted']:.0%} were predicted"

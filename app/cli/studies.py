@@ -9,6 +9,7 @@ from app.cli.common import AsJson, DataDir, ModelName, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import err, make_table, print_table
+from sampler.data.scalars import number_to_text
 
 
 def register(models: typer.Typer) -> None:
@@ -89,7 +90,7 @@ def tune_settings(
         figures = [
             trial[name] for name in ("log_score", "behind", "behind_error", "rmse", "coverage", "seconds")
         ]
-        cells = ["" if each is None else f"{each:.4g}" for each in figures]
+        cells = ["" if each is None else number_to_text(each) for each in figures]
         outcome = f"{settings}: {trial['refused']}" if trial["refused"] else settings
         table.add_row(mark, outcome, *cells)
     print_table(table, "There are no candidates.")

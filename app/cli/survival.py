@@ -13,6 +13,7 @@ from app.cli.common import AsJson, DataDir, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, SHOWN_ROWS, Url, pairs
 from app.cli.output import make_console, out
+from sampler.data.scalars import number_to_text, range_to_text
 
 # A help text; tests run its examples.
 SURVIVAL = """Print survival curves of rows: how probable it is that the outcome exceeds each time.
@@ -90,7 +91,7 @@ def _numbers(text: str | None) -> list[float] | None:
 
 
 def _show(answer: Mapping[str, Any]) -> None:
-    last = f"{answer['times'][-1]:.5g}"
+    last = number_to_text(answer["times"][-1], 5)
     table = Table(title=f"{answer['level']:.0%} intervals, model {answer['model_id']}", title_justify="left")
     for name in ("row", "median", "interval", f"mean up to {last}", "interval"):
         table.add_column(name, justify="right")
@@ -99,7 +100,8 @@ def _show(answer: Mapping[str, Any]) -> None:
     for k in range(min(count, SHOWN_ROWS)):
         cells = []
         for each in figures:
-            cells += [f"{each['value'][k]:.5g}", f"{each['lower'][k]:.5g} to {each['upper'][k]:.5g}"]
+            ends = range_to_text(each["lower"][k], each["upper"][k], 5)
+            cells += [number_to_text(each["value"][k], 5), ends]
         table.add_row(str(k + 1), *cells)
     out.print(table)
     if count > SHOWN_ROWS:

@@ -5,12 +5,14 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sampler.data.scalars import ABSENT, number_to_text, range_to_text
+
 STATES = {
     "not_converged": "not converged",
     "burn_in": "burn-in",
     "gone": "not heard of",
 }
-NOTHING = "\u2013"  # in place of an absent figure
+NOTHING = ABSENT
 MOST_ROWS = 5  # named of a fault that several rows have
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -21,23 +23,10 @@ def state(name: str | None) -> str:
 
 
 def number(value: Any, digits: int = 4) -> str:
-    """Format with significant digits and separated thousands; a dash for an absent figure."""
-    if value is None or isinstance(value, bool):
-        return NOTHING if value is None else str(value).lower()
-    if isinstance(value, str):
-        return value
-    if isinstance(value, int) or (abs(value) < 1e15 and float(value).is_integer()):
-        return f"{int(value):,}".replace(",", "\u2009")
-    if not math.isfinite(value):
-        return NOTHING
-    if value and not 1e-6 <= abs(value) < 1e7:
-        figures, exponent = f"{value:.{digits - 1}e}".split("e")
-        return f"{figures.rstrip('0').rstrip('.')}e{int(exponent)}"
-    places = max(0, digits - 1 - math.floor(math.log10(abs(value))))
-    text = f"{value:,.{places}f}"
-    whole, _, part = text.partition(".")
-    part = part.rstrip("0")
-    return whole.replace(",", "\u2009") + (f".{part}" if part else "")
+    """Format a figure, and a cell of a table: words as they are."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return value if isinstance(value, str) else number_to_text(value, digits)
 
 
 def plain(value: Any) -> str:
@@ -173,6 +162,14 @@ def verdict(name: str) -> tuple[str, str]:
     return VERDICTS[name]
 
 
+def noise_of(model: Any) -> str:
+    """Say of what the noise of a model is, where that isn't the outcome itself: of its transform."""
+    chosen = (model.diagnostics or {}).get("chosen") or {}
+    transform = chosen.get("transform", model.settings.get("transform"))
+    power = {"log": "logarithm", "yeo-johnson": "Yeo-Johnson power"}.get(str(transform))
+    return "" if power is None else f" of the {power} of {model.target}"
+
+
 def phase(state: str, name: str | None) -> str:
     """Return the heading of an open model's progress."""
     return "Waiting for a worker" if state == "queued" else PHASES[name]
@@ -216,6 +213,7 @@ def event(kind: str) -> str:
 FILTERS: dict[str, Callable[..., Any]] = {
     "grouped": grouped,
     "number": number,
+    "to": range_to_text,
     "plain": plain,
     "fixed": fixed,
     "percent": percent,

@@ -44,6 +44,7 @@ def environment() -> Environment:
         "state_word": formatting.state,
         "verdict_words": formatting.verdict,
         "phase_words": formatting.phase,
+        "noise_of": formatting.noise_of,
         "converged_rhat": converged_rhat,
     }
     return templates

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,7 +13,7 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
-from sampler.data.scalars import counted, days_to_text, text_to_days
+from sampler.data.scalars import counted, days_to_text, number_to_text, text_to_days
 from sampler.data.schema import Column
 from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
@@ -390,7 +391,7 @@ def _warn_missing(column: Column, count: int, warnings: list[str]) -> None:
 def _warn_outside(column: Column, count: int, warnings: list[str]) -> None:
     if not count or column.min is None or column.max is None:
         return
-    show = days_to_text if column.kind == "date" else "{:.6g}".format
+    show = days_to_text if column.kind == "date" else partial(number_to_text, digits=6)
     warnings.append(
         f"{column.name}: outside the training range ({show(column.min)} to {show(column.max)}) in "
         f"{counted(count, 'row')}: trees predict there as at the edge, and intervals don't widen with the "

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from numpy.typing import NDArray
 
 BEYOND = 2**53  # from here on float64 can't represent every integer
 MOST_SHOWN = 60  # characters of a text in a message
 LONGEST = 40  # digits of the largest integral Decimal written without an exponent
+GAP = "\u202f"  # between thousands: narrow, and no place for a line to break
+ABSENT = "\u2013"  # in place of an absent figure
+LEAST, MOST = 1e-6, 1e15  # sizes of numbers that are written without an exponent
 CellType = Literal["number", "boolean", "date", "text", "other"]
 DAY = timedelta(days=1)
 MICROSECONDS_A_DAY = 86_400_000_000
@@ -89,6 +94,76 @@ def as_text(cell: Any) -> str:
 def counted(number: int, noun: str) -> str:
     """Return a number with a noun, in the singular for one."""
     return f"{number} {noun}{'' if number == 1 else 's'}"
+
+
+def number_to_text(value: float | None, digits: int = 4) -> str:
+    """Return a number as people write it; a dash for an absent figure.
+
+    Parameters
+    ----------
+    value
+        The number. Its whole part is never rounded, and five and more digits of it are grouped by
+        thousands: years have none to group.
+    digits
+        Significant digits of a number that isn't whole.
+
+    """
+    if value is None or not math.isfinite(value):
+        return ABSENT
+    size = abs(value)
+    if isinstance(value, int | np.integer) or (size < MOST and float(value).is_integer()):
+        return _grouped(f"{int(value)}")
+    if not LEAST <= size < MOST:
+        figures, exponent = f"{value:.{digits - 1}e}".split("e")
+        return f"{figures.rstrip('0').rstrip('.')}e{int(exponent)}"
+    return _with_places(float(value), _places(size, digits))
+
+
+def estimate_to_text(value: float | None, digits: int = 2) -> str:
+    """Format a rough figure for people, its whole part rounded to that many digits too: 6235 is 6200."""
+    return number_to_text(value if value is None else float(f"{value:.{digits}g}"), digits)
+
+
+def numbers_to_text(values: Iterable[float | None], digits: int = 4) -> list[str]:
+    """Format numbers of one kind for people, such as a mean and its interval, with equal decimal places.
+
+    They are as many as the largest number needs, and as tell the numbers apart: beside 0.0321 1e-16 is 0.
+    """
+    values = [None if value is None or not math.isfinite(value) else float(value) for value in values]
+    known = [value for value in values if value is not None]
+    size, width = max(map(abs, known), default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    if not LEAST <= size < MOST:
+        return [number_to_text(value, digits) for value in values]
+    most = max(_places(size, digits), _places(width, 2) if width > LEAST * size else 0)
+    places = max(len(_with_places(value, most).partition(".")[2]) for value in known)
+    return [ABSENT if value is None else _with_places(value, places, keep=True) for value in values]
+
+
+def cells_to_text(values: Iterable[float | None], width: int, digits: int = 4) -> str:
+    """Format numbers of one kind as cells of a line of text, right-aligned."""
+    return "".join(f"{cell:>{width}}" for cell in numbers_to_text(values, digits))
+
+
+def range_to_text(low: float | None, high: float | None, digits: int = 4) -> str:
+    """Format the ends of an interval for people, with equal decimal places."""
+    return " to ".join(numbers_to_text((low, high), digits))
+
+
+def _places(size: float, digits: int) -> int:
+    return max(0, digits - 1 - math.floor(math.log10(size)))
+
+
+def _with_places(value: float, places: int, *, keep: bool = False) -> str:
+    """Round to decimal places; zeros at the end are left out unless they are to be kept."""
+    value = round(value, places) + 0.0  # never -0
+    whole, _, part = f"{value:.{places}f}".partition(".")
+    part = part if keep and value else part.rstrip("0")
+    return _grouped(whole) + (f".{part}" if part else "")
+
+
+def _grouped(whole: str) -> str:
+    """Group the digits of a whole number of more than four by thousands."""
+    return f"{int(whole):,}".replace(",", GAP) if len(whole.lstrip("-")) > 4 else whole
 
 
 def shortened(text: str) -> str:

@@ -40,6 +40,10 @@ class Transform:
     scale: float = 1.0
     power: float = 0.0
 
+    def of(self, name: str) -> str:
+        """Say in words what the transform of the outcome of that name is."""
+        return f"the {'logarithm' if self.kind == 'log' else 'Yeo-Johnson power'} of {name}"
+
     def forward(self, y: Floats) -> Floats:
         """Compute T(y); minus infinity where the logarithm has no value."""
         if self.kind == "log":

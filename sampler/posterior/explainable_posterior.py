@@ -370,7 +370,8 @@ class ExplainablePosterior(PosteriorDraws):
             return self._f_of(changed, chosen)
 
         coded = self.reference if X is None else self._coded(X)
-        return interactions(self._header, concatenate(self.chains()), f, coded, features, level)
+        scale = self._learnt_unit() if self.classes is None else f"the probability of {self.classes[1]!r}"
+        return interactions(self._header, concatenate(self.chains()), f, coded, features, level, scale)
 
 
 def check_part(of: str) -> str:

@@ -29,7 +29,7 @@ from sampler.posterior.kernels.tree_sums import BLOCK
 from sampler.posterior.kinds.intercepts import INCLUDED
 from sampler.posterior.prediction import Prediction
 from sampler.posterior.values_at_rows import ValuesAtRows
-from sampler.posterior.verdict.reasons import defined, noise_prior_reason
+from sampler.posterior.verdict.reasons import noise_prior_reason
 from sampler.posterior.weighting import noise_law
 from sampler.storage.draws import concatenate
 
@@ -293,13 +293,14 @@ class PosteriorDraws(ValuesAtRows):
         -------
         list of dict
             For each term ``feature``, ``level`` (of a category; None for other kinds), ``missing`` (whether
-            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``.
+            the term is for missing values), ``mean``, ``sd``, ``lower`` and ``upper``, and in words their
+            ``scale``: the outcome's, or that of its transform.
 
         """
         level = Request.check_level(level)
         if self._slopes is None:
             return None
-        return self._slopes.summary(self.schema, self._choose(None)[0], level)
+        return self._slopes.summary(self.schema, self._choose(None)[0], level, self._learnt_unit())
 
     def groups(self, level: float = 0.9) -> list[GroupEffects]:
         """Summarise the intercepts of groups beside the trees, for each column of groups; empty without any.
@@ -328,12 +329,7 @@ class PosteriorDraws(ValuesAtRows):
             None if drawn is None else noise_prior_reason(drawn, self._header),
             None if self._intercepts is None else self._intercepts.disagreement(self._sds_of_groups()),
         ]
-        precision = summary.precision
-        if precision is not None and self.sigma is not None:
-            noise = self.typical_sigma
-            precision = None if noise is None else replace(precision, noise=defined(noise.mean()))
-        reasons = [*summary.reasons, *(reason for reason in more if reason)]
-        return replace(summary, reasons=reasons, precision=precision)
+        return replace(summary, reasons=[*summary.reasons, *(reason for reason in more if reason)])
 
     def _sds_of_groups(self) -> Floats:
         """Return draws of standard deviations of intercepts and slopes, float64 [scalar, chain, draw]."""
@@ -341,8 +337,19 @@ class PosteriorDraws(ValuesAtRows):
         return np.concatenate([self.group_sds(), slopes.reshape(-1, *slopes.shape[2:])])
 
     def _summarise(self) -> Summary:
-        f = self.draws_by_figure(self.reference)
-        return self.draw_weights.summary(f, self.sigma, self.leaf_counts, self._statistics)
+        f, noise = self.draws_by_figure(self.reference), self._typical_noise()
+        return self.draw_weights.summary(f, self.sigma, self.leaf_counts, self._statistics, noise)
+
+    def _typical_noise(self) -> Floats | None:
+        """Compute the posterior mean of the outcome's noise sd at the reference rows, float64 [row].
+
+        Rows have a typical weight. None for classes, and where that weight is unknown.
+        """
+        sigma, reference = self.typical_sigma, self.reference
+        if sigma is None or self._transform is None:
+            return None if sigma is None else np.full(reference.num_rows, sigma.mean())
+        sd = self._transform.moments(self._f(reference), sigma[:, :, None])[1]
+        return np.asarray(sd.mean(axis=(0, 1)))
 
     @property
     def usual_loss(self) -> Loss:
@@ -363,8 +370,7 @@ class PosteriorDraws(ValuesAtRows):
     def _learnt_unit(self) -> str:
         """Say what the trees learn, in words."""
         if self._transform is not None:
-            power = "the logarithm" if self._transform.kind == "log" else "the Yeo-Johnson power"
-            return f"{power} of {self.schema.target.name}"
+            return self._transform.of(self.schema.target.name)
         if self.family != "probit":
             return f"{self.schema.target.name}, in its own unit"
         second = self.schema.target.levels[1]

@@ -11,6 +11,7 @@ from sampler.posterior.display.plots import draw_prediction
 from sampler.posterior.display.tabular import (
     prediction_card,
     prediction_columns,
+    prediction_text,
     to_pandas,
 )
 
@@ -32,7 +33,7 @@ class PredictionSet:
     members: NDArray[np.bool_]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """Predictions of rows.
 
@@ -89,6 +90,9 @@ class Prediction:
     def plot(self, ax: Any = None) -> Any:
         """Draw the first intervals by rank with matplotlib, on `ax` or a new figure; return the axes."""
         return draw_prediction(self, ax)
+
+    def __repr__(self) -> str:
+        return prediction_text(self)
 
     def _repr_html_(self) -> str:
         return prediction_card(self)

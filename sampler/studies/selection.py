@@ -21,6 +21,7 @@ from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.display.figure import ACCENT, SOFT, chart, height_of, new_axes, short
+from sampler.posterior.display.tabular import table_card
 from sampler.preparation import prepare
 from sampler.running import run
 
@@ -136,14 +137,31 @@ class Selection:
         ax.legend(frameon=False, fontsize="small", loc="lower right")
         return ax
 
+    def _ranked(self) -> list[tuple[str, list[float], str]]:
+        """Return each feature, its share and thresholds, and the rules that select it, by share."""
+        thresholds = [self.threshold(rule) for rule in RULES]
+        return [
+            (
+                self.names[j],
+                [float(part[j]) for part in (self.share, *thresholds)],
+                ", ".join(
+                    rule for rule, least in zip(RULES, thresholds, strict=True) if self.share[j] > least[j]
+                ),
+            )
+            for j in np.argsort(-self.share, kind="stable")
+        ]
+
+    def _repr_html_(self) -> str:
+        rows = [[name, *(f"{each:.1%}" for each in figures), by] for name, figures, by in self._ranked()]
+        title = "Shares of the split rules, and the thresholds that they exceed where a feature is selected"
+        return table_card(title, ["feature", "share", *RULES, "selected by"], rows)
+
     def __str__(self) -> str:
-        thresholds = {rule: self.threshold(rule) for rule in RULES}
         width = max(map(len, self.names)) + 2
         lines = [f"{'':{width}}{'share':>8}" + "".join(f"{rule:>8}" for rule in RULES) + "  selected by"]
-        for j in np.argsort(-self.share, kind="stable"):
-            by = ", ".join(rule for rule in RULES if self.share[j] > thresholds[rule][j])
-            figures = "".join(f"{thresholds[rule][j]:8.4f}" for rule in RULES)
-            lines.append(f"{self.names[j]:{width}}{self.share[j]:8.4f}{figures}  {by}".rstrip())
+        for name, figures, by in self._ranked():
+            cells = "".join(f"{figure:8.4f}" for figure in figures)
+            lines.append(f"{name:{width}}{cells}  {by}".rstrip())
         return "\n".join(lines)
 
 

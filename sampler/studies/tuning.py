@@ -16,10 +16,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
+from sampler.data.scalars import counted, number_to_text
 from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.scoring import one_hot
+from sampler.posterior.display.tabular import table_card
 from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import StudyRows, folds_of
@@ -131,6 +133,27 @@ class Tuning:
         """Return plain data."""
         return asdict(self) | {"best": self.best}
 
+    def _repr_html_(self) -> str:
+        heads = [
+            "settings",
+            "log score",
+            "behind the best",
+            "standard error",
+            "RMSE",
+            "inside 90%",
+            "seconds",
+        ]
+        rows = []
+        for trial in self.trials:
+            figures = (trial.log_score, trial.behind, trial.behind_error, trial.rmse)
+            inside = trial.refused or ("" if trial.coverage is None else f"{trial.coverage:.1%}")
+            cells = ["" if figure is None else number_to_text(figure) for figure in figures]
+            rows.append([settings_in_words(trial.settings), *cells, inside, number_to_text(trial.seconds, 2)])
+        title = (
+            f"{counted(len(self.trials), 'candidate')} on {self.folds} folds: higher log scores are better"
+        )
+        return table_card(title, heads, rows, chosen=self.chosen)
+
     def __str__(self) -> str:
         names = [settings_in_words(trial.settings) for trial in self.trials]
         width = max(map(len, names)) + 2
@@ -140,7 +163,7 @@ class Tuning:
             if trial.log_score is None:
                 lines.append(f"{mark}{name:{width}} left out: {trial.refused}")
                 continue
-            rmse = "" if trial.rmse is None else f"{trial.rmse:.4g}"
+            rmse = "" if trial.rmse is None else number_to_text(trial.rmse)
             inside = "" if trial.coverage is None else f"{trial.coverage:.3f}"
             lines.append(
                 f"{mark}{name:{width}}{trial.log_score:12.4f}{trial.behind:9.4f}{trial.behind_error:8.4f}"

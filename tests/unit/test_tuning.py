@@ -1,11 +1,13 @@
 """Choice of settings by cross-validation: folds, scores, what is chosen, and what is refused."""
 
 import json
+from html import escape
 
 import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, fit, tune
+from sampler.data.scalars import number_to_text
 from sampler.studies.candidates import candidates
 from sampler.studies.folds import folds_of
 from sampler.studies.tuning import FoldScores, compare, score_fold
@@ -58,6 +60,9 @@ def test_noise_by_row_is_chosen_where_it_is():
     assert plain.behind > 2 * plain.behind_error > 0
     assert (forest.behind, forest.behind_error) == (0, 0)
     assert "positive outcomes" in log.refused
+    card = tuning._repr_html_()
+    assert f"<b>{number_to_text(forest.log_score)}</b>" in card
+    assert escape(log.refused) in card
     assert 0.8 < forest.coverage <= 1
     assert json.loads(json.dumps(tuning.to_json()))["best"]["noise"] == "forest"
     lines = str(tuning).splitlines()

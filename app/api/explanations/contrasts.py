@@ -67,6 +67,7 @@ class ContrastView(BaseModel):
     model_id: str
     draws: int = Field(description="Number of draws per chain.")
     level: float
+    difference: str = Field(description="In words, what is subtracted from what.")
     classes: list[str] | None = Field(
         description="For two classes f is the probability of the second; for more, of each."
     )

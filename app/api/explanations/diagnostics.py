@@ -111,8 +111,13 @@ class PrecisionView(BaseModel):
     )
     ends: float = Field(description="The same of the ends of 90% credible intervals.")
     noise: float | None = Field(
-        description="Posterior mean of the noise's standard deviation, with weights that of a row of typical "
-        "weight; null for classes."
+        description="Posterior mean of the noise's standard deviation in units of the target, with weights "
+        "that of a row of typical weight, with a transform its mean over the rows; null for classes."
+    )
+    share: float | None = Field(
+        None,
+        description="Two Monte Carlo standard errors of the mean as a share of the noise's standard "
+        "deviation of the same row, which 95% of the rows don't exceed; null for classes.",
     )
     reproducibility: float | None = Field(
         description="How far another fit, with another seed, would move means, in posterior standard "

@@ -40,6 +40,7 @@ class SlopeView(BaseModel):
     sd: float
     lower: float
     upper: float
+    scale: str = Field(description="Scale of the slope, in words: the target's, or its transform's.")
 
 
 class PermutationView(BaseModel):
@@ -111,7 +112,7 @@ class PairView(BaseModel):
     features: list[str]
     strength: float = Field(
         description="Standard deviation over rows of what the joint effect has beyond the two separate ones, "
-        "in the unit of the target, or of its transform (of probabilities for classes)."
+        "in units of `scale`."
     )
     strength_lower: float
     strength_upper: float
@@ -132,6 +133,9 @@ class InteractionsView(BaseModel):
     model_id: str
     level: float
     draws: int = Field(description="Number of draws used for the strength and H, of all chains.")
+    scale: str = Field(
+        description="Scale of the strength in words: the target's, its transform's, or a probability's."
+    )
     pairs: list[PairView]
 
 

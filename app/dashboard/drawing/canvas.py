@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
+from app.dashboard.formatting import number
 from app.services.explanations.model_cards import DRAWING
 
 if TYPE_CHECKING:
@@ -117,6 +118,13 @@ def draw_arviz(make: Callable[[dict[str, Any], ChartStyle], Any], finish: Paint,
 
 
 def _written(figure: "Figure") -> bytes:
+    from matplotlib.ticker import FuncFormatter, ScalarFormatter  # noqa: PLC0415
+
+    as_on_pages = FuncFormatter(lambda value, _: number(value, 10).replace("-", "\u2212"))
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if type(axis.get_major_formatter()) is ScalarFormatter:
+                axis.set_major_formatter(as_on_pages)
     sink = io.StringIO()
     figure.savefig(sink, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     # Laid out with the widths of DejaVu, shown in the page's font.

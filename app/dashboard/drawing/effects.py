@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
+from app.dashboard.formatting import number
 from app.services.explanations.accumulated_effects import Accumulation
 from app.services.explanations.densities import Density
 from app.services.explanations.importance import FeatureShare, LossGrowth
@@ -222,7 +223,7 @@ def _named(level: Any, rows: FeatureRows, most: int) -> str:
     spelled = str(level).lower() if isinstance(level, bool) else level
     name = "missing" if level is None else short(str(spelled), most)
     count = (rows.counts or {}).get(spelled)
-    return name if rows.counts is None else f"{name} ({count or 0:,})".replace(",", "\u2009")
+    return name if rows.counts is None else f"{name} ({number(count or 0)})"
 
 
 def _dates(grid: Sequence[Any]) -> bool:

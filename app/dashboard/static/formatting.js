@@ -1,13 +1,14 @@
 "use strict";
 // Numbers, durations and shares as the pages write them.
 
-const thin = " ";
+const gap = "\u202f";
 
 function number(value, digits = 4) {
   if (value === null || value === undefined || !Number.isFinite(value)) return "–";
   const text = Number.isInteger(value) ? String(value) : String(Number(value.toPrecision(digits)));
   const [whole, part] = text.split(".");
-  return whole.replace(/\B(?=(\d{3})+$)/g, thin) + (part ? "." + part : "");
+  const grouped = whole.replace("-", "").length > 4 ? whole.replace(/\B(?=(\d{3})+$)/g, gap) : whole;
+  return grouped + (part ? "." + part : "");
 }
 
 function duration(seconds) {

@@ -43,6 +43,7 @@ class ContrastOfRows:
     model_id: str
     draws: int
     level: float
+    difference: str
     classes: list[str] | None
     average: AverageContrast
     population: AverageContrast
@@ -92,6 +93,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
         head.id,
         draws,
         answer.level,
+        answer.difference,
         classes,
         _average(answer.average),
         _average(answer.population),

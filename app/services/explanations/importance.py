@@ -135,6 +135,7 @@ class PairsOfFeatures:
     model_id: str
     level: float
     draws: int
+    scale: str
     pairs: list[Pair]
 
 
@@ -157,4 +158,4 @@ def interactions(
         answer = posterior.interactions(features, level=level)
     figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
     pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
-    return PairsOfFeatures(head.id, level, answer.draws, pairs)
+    return PairsOfFeatures(head.id, level, answer.draws, answer.scale, pairs)

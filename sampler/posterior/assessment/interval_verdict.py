@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import bdtr, chdtrc, kolmogorov
 
 from sampler.data.binning import MISSING
-from sampler.data.scalars import days_to_text
+from sampler.data.scalars import days_to_text, number_to_text
 from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def _share(level: float, inside: int, rows: int) -> dict[str, Any]:
 
 def _groupings(posterior: PosteriorDraws, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
     edges = np.unique(np.quantile(mean, [0.25, 0.5, 0.75]))
-    yield Groups(None, np.searchsorted(edges, mean), edges.tolist(), "{:.4g}".format)
+    yield Groups(None, np.searchsorted(edges, mean), edges.tolist(), number_to_text)
     schema, grid = posterior.schema, posterior.grid
     for position, (j, _) in enumerate(schema.coded):
         column = schema.columns[j]
@@ -174,7 +174,7 @@ def _groupings(posterior: PosteriorDraws, rows: LabelledRows, mean: Floats) -> I
         at = at[at < min(last, int(present.max()))]  # no group is empty
         if len(at):
             number = np.where(codes == MISSING, -1, np.searchsorted(at, codes))
-            show = days_to_text if column.kind == "date" else "{:.4g}".format
+            show = days_to_text if column.kind == "date" else number_to_text
             yield Groups(column.name, number, grid.cuts[position][at].tolist(), show)
 
 

@@ -26,7 +26,7 @@ def draw_interactions(pairs: Interactions, ax: Any = None) -> Any:
     names = [f"{a} : {b}" for a, b in pairs.pairs]
     ax = _draw_lines(names, pairs.strength, pairs.strength_lower, pairs.strength_upper, ax)
     ax.set_xlim(left=0)
-    ax.set_xlabel("strength (sd over rows)")
+    ax.set_xlabel(f"strength: sd over rows, of {pairs.scale}", parse_math=False)
     return ax
 
 
@@ -39,13 +39,11 @@ def draw_contrast(contrast: Contrast, ax: Any = None) -> Any:
             field=None,
             code="not_applicable",
         )
-    named = {"these rows": contrast.average, "the population": contrast.population}
-    named |= {} if contrast.treated is None else {"those with the first setting": contrast.treated}
-    named |= contrast.groups
+    named = contrast.named_estimates()
     mean, lower, upper = np.array([each[:3] for each in named.values()], dtype=float).T
     ax = _draw_lines(list(named), mean, lower, upper, ax)
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
-    ax.set_xlabel(f"difference of predictions, with its {100 * contrast.level:g}% interval")
+    ax.set_xlabel(f"{contrast.difference}; {100 * contrast.level:g}% intervals", parse_math=False)
     return ax
 
 

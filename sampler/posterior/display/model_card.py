@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import days_to_text
+from sampler.data.scalars import days_to_text, number_to_text, range_to_text
 from sampler.families import FAMILIES
 from sampler.posterior.display.card_document import CardTable, ModelCard, Section
 from sampler.posterior.display.figure import height_of, svg
+from sampler.posterior.display.tabular import SCORES, noise_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,20 +28,6 @@ MOST_EFFECTS = 4  # features whose effects are shown
 POINTS = 5  # points in an effect's table
 LEVEL = 0.9  # level of all intervals
 MAX_WORK = 2e9  # tree evaluations for one effect: a fifth of a second of a core
-SCORES = {
-    "rmse": "Root mean square error of the posterior mean",
-    "linear_rmse": "The same of least squares without trees",
-    "log_score": "Mean log density of the outcomes",
-    "crps": "Continuous ranked probability score",
-    "deviance": "Mean Poisson deviance",
-    "concordance": "Concordance of times and predictions (Harrell's C)",
-    "integrated_brier": "Integrated Brier score",
-    "base_integrated_brier": "The same of the Kaplan-Meier curve without features",
-    "log_loss": "Log loss",
-    "base_log_loss": "Log loss of the classes' shares alone",
-    "brier": "Brier score",
-    "accuracy": "Accuracy",
-}
 NOISE = {
     "constant": "The noise is taken as normal, with one standard deviation for all rows.",
     "forest": "The noise is taken as normal, with a standard deviation that differs by row.",
@@ -106,24 +93,27 @@ def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
         *facts.items(),
         ("Target", outcome),
         ("Method", f"{settings.get('method', 'bart')}, family {posterior.family}"),
-        ("Trees", f"{posterior.num_trees} in each draw, {_number(posterior.leaf_counts.mean())} leaves each"),
+        (
+            "Trees",
+            f"{posterior.num_trees} in each draw, {number_to_text(posterior.leaf_counts.mean())} leaves each",
+        ),
         ("Draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
     ]
-    if posterior.sigma is not None:
+    if (noise := noise_in_words(posterior)) is not None:
         whose = ", at weight 1" if posterior.header.weighted else ""
-        rows.append((f"Standard deviation of the noise{whose}", _number(posterior.sigma.mean())))
+        rows.append((f"Noise{whose}", noise))
     return Section("Model", tables=[CardTable(("", ""), rows)])
 
 
 def _data(posterior: Posterior, header: Header) -> Section:
     features = posterior.schema.columns
-    count = "an unknown number of" if header.num_rows is None else f"{header.num_rows:,}"
+    count = "an unknown number of" if header.num_rows is None else number_to_text(header.num_rows)
     weighted = ", with weights" if header.weighted else ""
     sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
     if posterior.exposure is not None:
         sentences.append(f"Counts are of the exposure in the column {posterior.exposure}.")
     sentences += [
-        f"Each of the {len(each.levels):,} groups of the column {each.name} has an intercept."
+        f"Each of the {number_to_text(len(each.levels))} groups of the column {each.name} has an intercept."
         for each in posterior.schema.groups
     ]
     if posterior.censoring:
@@ -133,7 +123,9 @@ def _data(posterior: Posterior, header: Header) -> Section:
         )
     if len(features) > MOST_ROWS:
         sentences.append(f"The first {MOST_ROWS} features:")
-    rows = [(each.name, each.kind, _range(each), f"{each.missing:,}") for each in features[:MOST_ROWS]]
+    rows = [
+        (each.name, each.kind, _range(each), number_to_text(each.missing)) for each in features[:MOST_ROWS]
+    ]
     tables = [CardTable(("Feature", "Kind", "Values", "Missing"), rows)]
     if posterior.schema.left_out:
         left_out = [(each.name, each.why) for each in posterior.schema.left_out[:MOST_ROWS]]
@@ -165,7 +157,7 @@ def _chains(posterior: Posterior) -> Section:
         "Effective draws of f, median row": summary.f["ess_bulk_median"],
         "Effective draws of its tails": summary.f["ess_tail_median"],
     }
-    rows = [(name, _number(value)) for name, value in names.items() if value is not None]
+    rows = [(name, number_to_text(value)) for name, value in names.items() if value is not None]
     table, picture = CardTable(("Figure", "Value"), rows), svg(posterior.plot.traces, 2.4)
     return Section("Do the chains agree?", list(filter(None, sentences)), [table], _present(picture))
 
@@ -174,10 +166,12 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
     title = "Scores on held-out rows"
     if scores is None:
         return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
-    rows = [(name, _number(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None]
+    rows = [
+        (name, number_to_text(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None
+    ]
     tables = [CardTable(("Score", "Value"), rows)]
-    censored = f", {scores['censored']:,} of them censored" if scores.get("censored") else ""
-    sentences = [f"Of {scores['rows']:,} rows that the model was not fitted to{censored}."]
+    censored = f", {number_to_text(scores['censored'])} of them censored" if scores.get("censored") else ""
+    sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
         sentences += [each for each in (verdict["text"], verdict.get("advice")) if each]
@@ -199,12 +193,12 @@ def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> S
     if importance is not None:
         of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
         sentences.append(
-            f"By how much the {of} on held-out rows ({_number(importance['baseline'])}) grows when a "
+            f"By how much the {of} on held-out rows ({number_to_text(importance['baseline'])}) grows when a "
             "feature is shuffled, with 90% intervals over draws and permutations. Then the share of the "
             "split rules that use each feature, with 90% intervals over draws."
         )
         ranked = [
-            (each["name"], _number(each["mean"]), _ends(each["lower"], each["upper"]))
+            (each["name"], number_to_text(each["mean"]), range_to_text(each["lower"], each["upper"]))
             for each in importance["features"][:MOST_ROWS]
         ]
         tables.append(CardTable(("Feature", "Increase", "Interval"), ranked))
@@ -212,7 +206,7 @@ def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> S
         sentences.append("Share of the split rules that use each feature, with 90% intervals over draws.")
     shares = posterior.inclusion(LEVEL)
     rows = [
-        (shares.names[j], _number(shares.mean[j]), _ends(shares.lower[j], shares.upper[j]))
+        (shares.names[j], number_to_text(shares.mean[j]), range_to_text(shares.lower[j], shares.upper[j]))
         for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
     ]
     tables.append(CardTable(("Feature", "Share", "Interval"), rows))
@@ -254,7 +248,7 @@ def _effect(posterior: Posterior, name: str) -> CardTable:
     rows = []
     for i in places:
         cells = (
-            f"{_number(mean)} ({_ends(low, high)})"
+            f"{number_to_text(mean)} ({range_to_text(low, high)})"
             for mean, low, high in zip(
                 np.atleast_1d(effect.mean[i])[: len(names)],
                 np.atleast_1d(lower[i])[: len(names)],
@@ -300,15 +294,7 @@ def _range(column: Column) -> str:
         return "none"
     if column.kind == "date":
         return f"{days_to_text(column.min)} to {days_to_text(column.max)}"
-    return _ends(column.min, column.max)
-
-
-def _ends(low: float, high: float) -> str:
-    return f"{_number(low)} to {_number(high)}"
-
-
-def _number(value: float | None) -> str:
-    return "-" if value is None else f"{value:.4g}"
+    return f"{number_to_text(column.min)} to {number_to_text(column.max)}"
 
 
 def _value(value: Any) -> str:
@@ -316,4 +302,4 @@ def _value(value: Any) -> str:
         return ", ".join(f"{name} {_value(each)}" for name, each in value.items())
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
-    return _number(value)
+    return number_to_text(value)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.convergence import independent_every, rank_curves
 from sampler.posterior.display.effect_drawing import by_effect, draw_curve, draw_surfaces, places_of
@@ -283,7 +284,7 @@ def draw_importance(importance: PermutationImportance, ax: Any = None) -> Any:
     ax = _draw_ranked(importance, importance.order, new_axes(ax, height_of(len(importance.names))))
     ax.axvline(0, color=SOFT, lw=0.9, ls=":")
     of = "RMSE" if importance.loss == "rmse" else "log loss"
-    ax.set_xlabel(f"increase of the {of} (from {importance.baseline:.3g}) when shuffled")
+    ax.set_xlabel(f"increase of the {of} (from {number_to_text(importance.baseline, 3)}) when shuffled")
     return ax
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.display.figure import ACCENT, FAIR, SOFT, chart, height_of, new_axes, short
 
@@ -48,7 +49,9 @@ def draw_waterfall(shap: ShapValues, row: int, ax: Any = None) -> Any:
     ax.axvline(float(shap.base_values), color=SOFT, lw=0.9, ls=":")
     ax.set_yticks(at, names, parse_math=False)
     ax.set_xlabel(
-        f"from the average {float(shap.base_values):.4g} to {ends[0]:.4g}; {shap.scale}", parse_math=False
+        f"from the average {number_to_text(float(shap.base_values))} to {number_to_text(float(ends[0]))}; "
+        f"{shap.scale}",
+        parse_math=False,
     )
     return ax
 

@@ -11,9 +11,10 @@ import numpy as np
 from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
+from sampler.data.scalars import as_text, cells_to_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.comparison_plots import draw_contrast
-from sampler.posterior.display.tabular import contrast_columns, to_pandas
+from sampler.posterior.display.tabular import contrast_card, contrast_columns, to_pandas
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.intervals import equal_tailed
 
@@ -71,6 +72,8 @@ class Contrast:
         with the setting.
     level
         Probability of the intervals.
+    difference
+        In words, what is subtracted from what: "mpg where origin = 3, minus mpg where origin = 1".
     warnings
         Sentences about settings and rows that the data say little about.
     classes
@@ -87,20 +90,25 @@ class Contrast:
     groups: dict[str, ContrastEstimate]
     unlike: tuple[NDArray[np.bool_], NDArray[np.bool_]]
     level: float
+    difference: str
     warnings: list[str]
     classes: tuple[str, ...] | None = None
 
-    def __str__(self) -> str:
+    def named_estimates(self) -> dict[str, ContrastEstimate]:
+        """Return the averages with names: of the rows, the population, the treated and the groups."""
         averages = {"average": self.average, "population": self.population}
         averages |= {} if self.treated is None else {"treated": self.treated}
-        averages |= self.groups
+        return averages | self.groups
+
+    def __str__(self) -> str:
+        averages = self.named_estimates()
         width = max(map(len, averages)) + 2
-        lines = [f"{'':{width}}{'rows':>8}{'mean':>12}{'lower':>12}{'upper':>12}"]
+        lines = [self.difference, f"{'':{width}}{'rows':>8}{'mean':>12}{'lower':>12}{'upper':>12}"]
         for name, estimate in averages.items():
             for k, ends in enumerate(np.stack(np.atleast_1d(*estimate[:3]), axis=-1)):
                 label = name if not k else ""
                 of = f"  {self.classes[k]}" if self.classes is not None and np.ndim(estimate.mean) else ""
-                lines.append(f"{label:{width}}{estimate.rows:8}{''.join(f'{end:12.4g}' for end in ends)}{of}")
+                lines.append(f"{label:{width}}{estimate.rows:8}{cells_to_text(ends, 12)}{of}")
         return "\n".join([*lines, *self.warnings])
 
     def to_pandas(self) -> Any:
@@ -110,6 +118,9 @@ class Contrast:
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, and those of groups, with matplotlib; return the axes."""
         return draw_contrast(self, ax)
+
+    def _repr_html_(self) -> str:
+        return contrast_card(self)
 
 
 @dataclass(frozen=True)
@@ -185,6 +196,7 @@ def contrast(
         groups={name: estimates[f"group {name}"] for name, rows in groups.items() if rows.any()},
         unlike=(unlike[0], unlike[1]),
         level=request.level,
+        difference=_in_words(header, request),
         warnings=coded.warnings
         + [
             warning
@@ -352,13 +364,27 @@ def _unlike(
     return strange
 
 
-def _warnings(setting: Mapping[str, Any], near: int, reference: int, strange: NDArray[np.bool_]) -> list[str]:
-    named = ", ".join(
-        f"{name} missing"
+def _in_words(header: Header, request: ContrastWish) -> str:
+    """Say what a contrast subtracts from what."""
+    classes, target = header.schema.target.levels, header.schema.target.name
+    figure = target if not classes else f"probability of {classes[1]}" if len(classes) == 2 else "probability"
+    first, second = (
+        f"{figure} where {_named(setting, ' and ')}" for setting in (request.first, request.second)
+    )
+    return f"{first}, minus {second}"
+
+
+def _named(setting: Mapping[str, Any], between: str = ", ") -> str:
+    return between.join(
+        f"{name} is missing"
         if value is None or (isinstance(value, float) and math.isnan(value))
-        else f"{name} = {value}"
+        else f"{name} = {as_text(value)}"
         for name, value in setting.items()
     )
+
+
+def _warnings(setting: Mapping[str, Any], near: int, reference: int, strange: NDArray[np.bool_]) -> list[str]:
+    named = _named(setting)
     if near < FEWEST_ALIKE:
         return [
             f"{named}: only {near} of {reference} training rows are near this setting, so the contrast rests "

@@ -13,9 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler import interrupt
+from sampler.data.scalars import cells_to_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.display.comparison_plots import draw_interactions
-from sampler.posterior.display.tabular import pair_columns, to_pandas
+from sampler.posterior.display.tabular import pair_columns, pairs_card, to_pandas
 from sampler.posterior.explanations.inclusion import rules_per_draw
 from sampler.posterior.explanations.partial_dependence import spaced
 from sampler.posterior.intervals import equal_tailed
@@ -44,7 +45,7 @@ class Interactions:
         Names of the two columns.
     strength, strength_lower, strength_upper
         float64 [pair]: standard deviation over rows of what the joint effect has beyond the two separate
-        ones, in the unit of the outcome, or of its transform (of probabilities for classes).
+        ones, in units of `scale`.
     h, h_lower, h_upper
         float64 [pair]: Friedman's H, that standard deviation divided by the joint effect's; 0 for no
         interaction, 1 for nothing else. It is large by chance where two columns have hardly any effect.
@@ -58,6 +59,8 @@ class Interactions:
         Number of draws used, of all chains.
     draws_without_pairs
         Number of draws left out of `inclusion`: no split of theirs is below one of another column.
+    scale
+        Scale of the strength, in words: the outcome's, its transform's, or that of a probability.
 
     """
 
@@ -75,6 +78,7 @@ class Interactions:
     level: float
     draws: int
     draws_without_pairs: int
+    scale: str
 
     def to_pandas(self) -> Any:
         """Return a data frame with one row per pair, the strongest first."""
@@ -84,16 +88,20 @@ class Interactions:
         """Draw the strengths with matplotlib, the strongest pairs on top, and return the axes."""
         return draw_interactions(self, ax)
 
+    def _repr_html_(self) -> str:
+        return pairs_card(self)
+
     def __str__(self) -> str:
         names = [f"{a} : {b}" for a, b in self.pairs]
         width = max(map(len, names), default=0) + 2
         head = f"{'':{width}}{'strength':>10}{'lower':>10}{'upper':>10}{'H':>7}{'share':>8}{'expected':>10}"
+        strengths = np.array([self.strength, self.strength_lower, self.strength_upper])
         rows = (
-            f"{name:{width}}{self.strength[i]:10.4g}{self.strength_lower[i]:10.4g}"
-            f"{self.strength_upper[i]:10.4g}{self.h[i]:7.2f}{self.inclusion[i]:8.3f}{self.expected[i]:10.3f}"
+            f"{name:{width}}{cells_to_text(strengths[:, i], 10, 3)}{self.h[i]:7.2f}{self.inclusion[i]:8.3f}"
+            f"{self.expected[i]:10.3f}"
             for i, name in enumerate(names)
         )
-        return "\n".join([head, *rows])
+        return "\n".join([f"strength: standard deviation over rows, of {self.scale}", head, *rows])
 
 
 def interactions(
@@ -103,6 +111,7 @@ def interactions(
     coded: Coded,
     features: Sequence[str] | None,
     level: float,
+    scale: str,
 ) -> Interactions:
     """Compute the interactions of each two of some columns.
 
@@ -120,6 +129,8 @@ def interactions(
         Columns; None takes the ten that most rules use.
     level
         Probability of the intervals.
+    scale
+        Scale of f, in words.
 
     Returns
     -------
@@ -166,6 +177,7 @@ def interactions(
         level=level,
         draws=h.shape[0],
         draws_without_pairs=int((~some).sum()),
+        scale=scale,
     )
 
 

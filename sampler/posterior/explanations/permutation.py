@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
+from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.display.plots import draw_importance
@@ -94,7 +95,7 @@ class PermutationImportance:
     @property
     def headline(self) -> str:
         """Description of the figures, in a phrase."""
-        return f"increase of {self.loss} (from {self.baseline:.4g}) when the feature is shuffled"
+        return f"increase of {self.loss} (from {number_to_text(self.baseline)}) when the feature is shuffled"
 
     def to_pandas(self) -> Any:
         """Return a data frame, the most important first: feature, mean, lower, upper."""
@@ -110,7 +111,7 @@ class PermutationImportance:
     def __str__(self) -> str:
         width = max(len(name) for name in self.names) + 2
         rows = (
-            f"{self.names[j]:{width}}{self.mean[j]:10.4g}{self.lower[j]:10.4g}{self.upper[j]:10.4g}"
+            f"{self.names[j]:{width}}{cells_to_text((self.mean[j], self.lower[j], self.upper[j]), 10)}"
             for j in self.order
         )
         return "\n".join([self.headline, f"{'':{width}}{'mean':>10}{'lower':>10}{'upper':>10}", *rows])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sampler import interrupt
-from sampler.data.scalars import days_to_text
+from sampler.data.scalars import days_to_text, number_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
@@ -123,7 +123,9 @@ class ShapValues:
     def __str__(self) -> str:
         size = np.abs(self.values).mean(axis=tuple(i for i in range(self.values.ndim) if i != 1))
         width = max(map(len, self.names)) + 2
-        rows = (f"{self.names[j]:{width}}{size[j]:12.4g}" for j in np.argsort(-size, kind="stable"))
+        rows = (
+            f"{self.names[j]:{width}}{number_to_text(size[j]):>12}" for j in np.argsort(-size, kind="stable")
+        )
         return "\n".join([f"{'':{width}}{'mean |SHAP|':>12}", *rows])
 
 

@@ -89,10 +89,11 @@ class ClassesPosterior(FiguresPosterior):
         if not self._lines:
             return None
         chosen, mean = self._choose(None)[0], np.mean([slopes.values for slopes in self._lines], axis=0)
+        scale = self.forests_to_explain()[0]
         return [
             {"of_class": name} | each
             for name, own in zip(self.schema.target.levels, self._lines, strict=True)
-            for each in Slopes(own.terms, (), own.values - mean).summary(self.schema, chosen, level)
+            for each in Slopes(own.terms, (), own.values - mean).summary(self.schema, chosen, level, scale)
         ]
 
     def _forests(self, draws: Draws) -> list[Draws]:

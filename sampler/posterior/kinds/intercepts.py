@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.groupings import FOREST, scalar_names
+from sampler.data.scalars import cells_to_text, number_to_text, range_to_text
 from sampler.errors import PackedError
 from sampler.posterior import rhat_ess
 from sampler.posterior.display.tabular import to_pandas
@@ -164,7 +165,7 @@ class GroupEffects:
         for name, count, *figures in zip(
             self.groups, self.rows, self.mean, self.lower, self.upper, strict=True
         ):
-            lines.append(f"{name:{width}}{count:8}" + "".join(f"{figure:10.4g}" for figure in figures))
+            lines.append(f"{name:{width}}{count:8}" + cells_to_text(figures, 10))
         for each in self.slopes:
             lines += [
                 "",
@@ -172,14 +173,14 @@ class GroupEffects:
                 f"correlation with the intercept {_with_interval(each.correlation)}",
             ]
             for name, *figures in zip(self.groups, each.mean, each.lower, each.upper, strict=True):
-                lines.append(f"{name:{width + 8}}" + "".join(f"{figure:10.4g}" for figure in figures))
+                lines.append(f"{name:{width + 8}}" + cells_to_text(figures, 10))
         return "\n".join(lines)
 
     __repr__ = __str__
 
 
 def _with_interval(figures: Mapping[str, float | None]) -> str:
-    return f"{figures['mean']:.4g} ({figures['lower']:.4g} to {figures['upper']:.4g})"
+    return f"{number_to_text(figures['mean'])} ({range_to_text(figures['lower'], figures['upper'])})"
 
 
 class InterceptDraws:

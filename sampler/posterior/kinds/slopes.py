@@ -88,8 +88,10 @@ class Slopes:
         apart = self.terms.of(coded.values) - mean[:, None]
         return LinearDistance(self.terms.column, slopes, apart, slopes @ mean)
 
-    def summary(self, schema: Schema, chosen: NDArray[np.int64], level: float) -> list[dict[str, Any]]:
-        """Summarise the slopes on the columns' own scale, in units of the outcome.
+    def summary(
+        self, schema: Schema, chosen: NDArray[np.int64], level: float, scale: str
+    ) -> list[dict[str, Any]]:
+        """Summarise the slopes on the columns' own scale; `scale` says in words what f is.
 
         Returns
         -------
@@ -112,6 +114,7 @@ class Slopes:
                     "sd": float(slopes[:, k].std(ddof=1)) if len(slopes) > 1 else 0.0,
                     "lower": float(lower[k]),
                     "upper": float(upper[k]),
+                    "scale": scale,
                 }
             )
         return terms

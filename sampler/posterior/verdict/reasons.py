@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 import numpy as np
 
+from sampler.data.scalars import number_to_text
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ SENTENCES: dict[ReasonCode, str] = {
     "one_chain": "one chain alone can't show that it agrees with others",
     "evidence_disagrees": "the runs' log evidences differ by {sd:.2f} (sd), above {limit}",
     "too_few_draws": "{draws} draws per chain are too few to tell",
-    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale:.3g}), not from the "
+    "sigma_by_prior": "sigma: {share:.0%} of sigma^2 comes from its prior (scale {scale}{of}), not from the "
     "residuals; if the noise is smaller, set the prior's lambda to about the variance of the noise",
     "groups_disagree": "groups: R-hat {rhat:.2f} of the standard deviation of intercepts is above {limit}: "
     "predictions of new groups may be off",
@@ -55,15 +56,17 @@ class Reason:
     """Reason why a verdict is not better, or what holds: code and figures.
 
     `limits_met`, `reproducible` and `sigma_by_prior` say what holds. `str()` gives a sentence; `rows` is its
-    name for the rows that were examined.
+    name for the rows that were examined, `of` says of what sigma is where that isn't the outcome itself.
     """
 
     code: ReasonCode
     values: Mapping[str, float] = field(default_factory=dict)
     rows: str = "reference rows"
+    of: str = ""
 
     def __str__(self) -> str:
-        return SENTENCES[self.code].format(rows=self.rows, **self.values)
+        words = {"rows": self.rows, "of": self.of, "scale": number_to_text(self.values.get("scale"), 3)}
+        return SENTENCES[self.code].format(**{**self.values, **words})
 
     def to_json(self) -> dict[str, Any]:
         """Return `{code, values}` as JSON values; undefined figures are None."""
@@ -98,7 +101,9 @@ def noise_prior_reason(sigma: NDArray[np.float64], header: Header) -> Reason | N
         share = nu * lambda_ * float(np.mean(sigma**-2)) / (nu + header.num_rows)
     if not share > PRIOR_SHARE:
         return None
-    return Reason("sigma_by_prior", {"share": min(share, 1.0), "scale": math.sqrt(lambda_)})
+    transform = header.transform
+    of = "" if transform is None else f" of {transform.of(header.schema.target.name)}"
+    return Reason("sigma_by_prior", {"share": min(share, 1.0), "scale": math.sqrt(lambda_)}, of=of)
 
 
 def _is_positive(value: Any) -> TypeGuard[float]:

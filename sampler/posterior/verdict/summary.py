@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import counted
+from sampler.data.scalars import counted, estimate_to_text
 from sampler.definitions.stop import MORE_TREES
 from sampler.posterior import rhat_ess
 from sampler.posterior.verdict.agreement import (
@@ -49,7 +49,11 @@ class Precision:
         Two Monte Carlo standard errors that 95% of the reference rows don't exceed, in units of the target:
         of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
     noise
-        Posterior mean of the noise's sd, with weights that of a row of typical weight; None for classes.
+        Posterior mean of the noise's sd in units of the target, with weights that of a row of typical weight;
+        with a transform of the outcome its mean over the reference rows. None for classes.
+    share
+        Two Monte Carlo standard errors of the mean as a share of the noise's sd of the same row, which 95% of
+        the reference rows don't exceed; None for classes.
     reproducibility
         Standard error of the means of f by the differences between chains, in posterior sds: root mean
         square over the reference rows. Half of the means of another fit, with another seed, differ from
@@ -60,17 +64,19 @@ class Precision:
     mean: float
     ends: float
     noise: float | None
+    share: float | None
     reproducibility: float | None
 
     @property
     def means_usable(self) -> bool:
         """Whether the error of means matters little: to the error of predictions it adds 1% at most."""
-        return self.mean <= (CLASS_ERROR if self.noise is None else NOISE_SHARE * self.noise)
+        return self.mean <= CLASS_ERROR if self.share is None else self.share <= NOISE_SHARE
 
     def sentence(self, verdict: Verdict) -> str:
         """Say what can be used, by how much it may be off, and how much another fit would differ."""
-        noise = "" if self.noise is None else f", beside noise with sd {self.noise:.3g}"
-        off = f"means may be off by {self.mean:.2g}{noise}; ends of 90% credible intervals by {self.ends:.2g}"
+        mean, ends = estimate_to_text(self.mean), estimate_to_text(self.ends)
+        share = "" if self.share is None else f" ({self.share:.0%} of the noise's standard deviation)"
+        off = f"means may be off by {mean}{share}, and ends of 90% credible intervals by {ends}"
         usable = "means and intervals"
         if verdict == "not_converged":
             usable = "means, not yet credible intervals" if self.means_usable else "nothing yet"
@@ -145,6 +151,7 @@ def summarise(
     sigma: Floats | None,
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
+    noise: Floats | None = None,
 ) -> Summary:
     """Judge the agreement of chains (docs/verdict.md).
 
@@ -158,6 +165,9 @@ def summarise(
         Leaves of each tree, int64 [chain, draw, tree].
     statistics
         Counters of the moves, by chain.
+    noise
+        Posterior mean of the noise's sd by row, in units of f, float64 [row]; None where it is unknown, and
+        for classes.
 
     Returns
     -------
@@ -197,7 +207,7 @@ def summarise(
         f=_figures_of(agreement),
         moves=moves,
         leaves=leaves,
-        precision=_precision(agreement, f, sigma),
+        precision=None if noise is None and sigma is not None else _precision(agreement, f, noise),
     )
 
 
@@ -244,15 +254,16 @@ def weighted_summary(
     )
 
 
-def _precision(agreement: Agreement, f: Floats, sigma: Floats | None) -> Precision | None:
+def _precision(agreement: Agreement, f: Floats, noise: Floats | None) -> Precision | None:
     assert agreement.mean_error is not None
     sd = f.std(axis=(1, 2), ddof=1)
-    mean = float(at_share(2 * sd * agreement.mean_error))
-    ends = float(at_share(2 * sd * END_ERROR / np.sqrt(agreement.ess_tail)))
-    if not math.isfinite(mean) or not math.isfinite(ends):
+    errors = 2 * sd * agreement.mean_error
+    ends = at_share(2 * sd * END_ERROR / np.sqrt(agreement.ess_tail))
+    share = None if noise is None else at_share(errors / noise)
+    figures = at_share(errors), ends, None if noise is None else float(noise.mean()), share
+    if not all(figure is None or math.isfinite(figure) for figure in figures):
         return None
-    noise = None if sigma is None else float(sigma.mean())
-    return Precision(mean, ends, noise, agreement.pooled_error)
+    return Precision(*figures, agreement.pooled_error)
 
 
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:

@@ -86,8 +86,9 @@ class DrawWeights(ABC):
         sigma: Floats | None,
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
+        noise: Floats | None,
     ) -> Summary:
-        """Judge all draws by f at the reference rows and sigma."""
+        """Judge all draws by f and the noise's sd, float64 [row], at the reference rows, and by sigma."""
 
 
 @dataclass(frozen=True)
@@ -142,9 +143,10 @@ class EqualWeights(DrawWeights):
         sigma: Floats | None,
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
+        noise: Floats | None,
     ) -> Summary:
         """Judge whether the chains agree."""
-        return summarise(f, sigma, leaf_counts, statistics)
+        return summarise(f, sigma, leaf_counts, statistics, noise)
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,7 @@ class ImportanceWeights(DrawWeights):
         sigma: Floats | None,  # noqa: ARG002
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
+        noise: Floats | None,  # noqa: ARG002
     ) -> Summary:
         """Judge whether the runs agree."""
         return importance_weights.summarise_weighted(f, self.first(f.shape[2]), leaf_counts, statistics)

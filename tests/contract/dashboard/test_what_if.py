@@ -5,6 +5,7 @@ import re
 import pytest
 
 from app.dashboard import formatting
+from sampler.data.scalars import range_to_text
 from sampler.storage.model_file import MEDIA_TYPE
 from tests.support.api_calls import problem
 from tests.support.databases import only
@@ -17,10 +18,8 @@ SET = {"feature": ["size"], "of": ["size"], "first": ["8"], "second": ["2"], "by
 
 
 def figures(estimate) -> str:
-    mean, lower, upper = (
-        re.escape(formatting.number(estimate[name], 3)) for name in ("mean", "lower", "upper")
-    )
-    return rf"{estimate['rows']}\s*{mean}\s*{lower} to {upper}"
+    ends = re.escape(range_to_text(estimate["lower"], estimate["upper"], 3))
+    return rf"{estimate['rows']}\s*{re.escape(formatting.number(estimate['mean'], 3))}\s*{ends}"
 
 
 def test_a_contrast_has_the_figures_of_the_api(browser, client, settings):
@@ -104,8 +103,6 @@ def test_pairs_of_features(browser, client, settings):
     assert "Compare all pairs" in page_of(browser.get(at)).words
     (pair,) = client.get(f"/models/{model['id']}/interactions").json()["pairs"]
     words = page_of(browser.get(at, params={"pairs": "true"})).words
-    strength, low, high = (
-        re.escape(formatting.number(pair[name], 3))
-        for name in ("strength", "strength_lower", "strength_upper")
-    )
-    assert re.search(rf"{' and '.join(pair['features'])}\s*{strength}\s*{low} to {high}", words)
+    strength = re.escape(formatting.number(pair["strength"], 3))
+    ends = re.escape(range_to_text(pair["strength_lower"], pair["strength_upper"], 3))
+    assert re.search(rf"{' and '.join(pair['features'])}\s*{strength}\s*{ends}", words)

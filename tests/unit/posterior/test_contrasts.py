@@ -143,7 +143,7 @@ def test_rows_unlike_the_data_are_flagged():
     assert "outside" in far.warnings[0] or "near this setting" in far.warnings[0]
     for missing in (None, np.nan):
         unknown = posterior.contrast({"x": x, "z": z}, {"x": missing}, {"x": 0.0})
-        assert any(warning.startswith("x missing: only 0 of 200") for warning in unknown.warnings)
+        assert any(warning.startswith("x is missing: only 0 of 200") for warning in unknown.warnings)
 
 
 def test_warnings_about_the_rows_are_passed_on():

@@ -1,12 +1,15 @@
 """Charts, cards and tables of a notebook show the posterior's own figures."""
 
 import sys
+from dataclasses import replace
+from html import escape
 
 import matplotlib as mpl
 import numpy as np
 import pytest
 
 from sampler import fit
+from sampler.data.scalars import number_to_text
 from sampler.posterior.display.figure import ACCENT, FAIR
 from sampler.posterior.report import evenly_spaced
 from sampler.studies.selection import Selection
@@ -177,6 +180,37 @@ def test_names_are_text_and_nothing_else():
     assert "&lt;script&gt;" in cards[0]
     for axes in (posterior.plot.effects(HOSTILE), posterior.plot.effects("when"), posterior.plot.inclusion()):
         axes.figure.canvas.draw()
+
+
+def test_cards_of_contrasts_and_scores():
+    """The card of a contrast says what is subtracted from what; scores are in words, with their coverage."""
+    contrast = POSTERIOR.contrast(X, {"x1": 0.75, "c": None}, {"x1": 0.25, "c": "a"}, by="x2")
+    said = "y where x1 = 0.75 and c is missing, minus y where x1 = 0.25 and c = a"
+    assert contrast.difference == said
+    assert str(contrast).startswith(said)
+    card = contrast._repr_html_()
+    for words in (said, "population", "highest quarter", number_to_text(contrast.average.rows)):
+        assert words in card
+    assert contrast.warnings
+    assert all(escape(warning) in card for warning in contrast.warnings)
+    scores = POSTERIOR.score(X, Y)
+    card = scores._repr_html_()
+    assert f'<td style="text-align:right">{number_to_text(scores["rmse"])}</td>' in card
+    assert f"{scores['coverage'][2]['coverage']:.1%}" in card
+    assert scores["intervals_verdict"]["text"] in card
+
+
+@pytest.mark.parametrize("rows", [1, 80])
+def test_a_prediction_prints_its_first_rows(rows):
+    """Its repr has at most ten lines, whose figures are those of the first rows."""
+    part = {name: values[:rows] for name, values in X.items()}
+    prediction = replace(POSTERIOR.predict(part, [0.5, 0.8, 0.9]), warnings=[])
+    head, names, first, *rest = repr(prediction).splitlines()
+    assert head == f"<Prediction of {rows} rows, predictive intervals, 2 more columns in to_pandas()>"
+    assert names.split() == ["mean", "sd", "lower_50", "upper_50", "lower_80", "upper_80"]
+    assert first.split()[:2] == ["0", number_to_text(prediction.mean[0], 5)]
+    assert len(rest) == (0 if rows == 1 else 5)
+    assert len(repr(replace(prediction, warnings=["beyond"])).splitlines()) <= 10
 
 
 def test_a_prediction_card_shows_flags_and_warnings():

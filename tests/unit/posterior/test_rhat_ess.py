@@ -162,7 +162,8 @@ def summary_of(f, num_chains=4, draws=250, trees=5, has_noise=True):
     sigma = np.random.default_rng(1).normal(1, 0.1, (num_chains, draws)) if has_noise else None
     leaves = np.full((num_chains, draws, trees), 2)
     moves = {"moves": {"grow": {"proposed": 10, "accepted": 3}}}
-    return summarise(f, sigma, leaves, [moves] * num_chains)
+    noise = None if sigma is None else np.full(len(f), sigma.mean())
+    return summarise(f, sigma, leaves, [moves] * num_chains, noise)
 
 
 def test_summary_of_good_chains():

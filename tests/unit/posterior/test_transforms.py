@@ -1,13 +1,16 @@
 """Transforms of the outcome: functions, answers about the outcome itself, choices, and what is refused."""
 
+import re
+
 import numpy as np
 import pytest
 from scipy import stats
 
 from sampler import PackedError, SettingsError, fit, load
+from sampler.data.scalars import number_to_text
 from sampler.data.transform import POWERS, Transform
 from sampler.kernels.jit import warm
-from sampler.posterior import row_diagnostics
+from sampler.posterior import rhat_ess, row_diagnostics
 from sampler.posterior.assessment.predictive import Predictive
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
@@ -134,6 +137,45 @@ def test_pictures_and_errors_are_about_the_outcome():
     assert np.all(errors.mean < prediction.sd)
     assert np.all(errors.intervals[0].upper < prediction.upper - prediction.lower)
     assert posterior.summary().sigma["rhat"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("transform", "learnt"), [("log", "the logarithm"), ("yeo-johnson", "the Yeo-Johnson power")]
+)
+def test_words_say_whose_unit_figures_are_in(transform, learnt):
+    """Errors of means are compared with the outcome's noise row by row; other figures name their scale."""
+    X, y = skewed()
+    table, settings = {"a": X[:, 0], "b": X[:, 1]}, FAST | {"target_name": "rent", "linear": True}
+    posterior = fit(table, 40_000 * y, transform=transform, **settings)
+    precision = posterior.summary().precision
+    f = posterior.draws_by_figure(posterior.reference)
+    noise = posterior.sample_sigma(posterior.reference).mean(axis=(0, 1))
+    errors = 2 * f.std(axis=(1, 2), ddof=1) / np.sqrt(rhat_ess.ess_mean(f))
+    assert precision.noise == pytest.approx(noise.mean())
+    assert precision.share == pytest.approx(np.quantile(errors / noise, 0.95))
+    assert precision.means_usable == (precision.share <= 0.25)
+    assert "e+" not in str(posterior.summary())
+    assert f"{precision.share:.0%} of the noise's standard deviation" in str(posterior.summary())
+    assert {term["scale"] for term in posterior.linear_part()} == {f"{learnt} of rent"}
+    pairs = posterior.interactions(["a", "b"])
+    assert pairs.scale == f"{learnt} of rent"
+    assert pairs.scale in str(pairs)
+    assert pairs.scale in pairs._repr_html_()
+    sd = number_to_text(float(posterior.sigma.mean()))
+    for card in (posterior.model_card().to_markdown(), posterior._repr_html_()):
+        assert f"standard deviation {sd} of {learnt} of rent" in card
+    own = fit(X, y, transform="none", **FAST)
+    assert f"standard deviation {number_to_text(float(own.sigma.mean()))}<" in own._repr_html_()
+    assert own.summary().precision.share * own.sigma.mean() == pytest.approx(own.summary().precision.mean)
+
+
+def test_noise_of_a_logarithm_is_also_told_in_percent():
+    """The outcome's coefficient of variation, where the noise of its logarithm is normal."""
+    X, y = skewed()
+    posterior = fit(X, y, transform="log", target_name="rent", **FAST)
+    sd = posterior.sample_sigma(X[:5]) / posterior.sample(X[:5])
+    (share,) = re.findall(r"about (\d+)% of rent", posterior._repr_html_())
+    assert int(share) == pytest.approx(100 * sd.mean(), abs=1)
 
 
 def test_auto_chooses_by_the_residuals():
