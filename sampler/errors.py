@@ -47,14 +47,15 @@ class DataProblem:
 
 
 def suggestion(name: object, known: Collection[str]) -> str:
-    """Return "; did you mean k?" for a name that resembles a known one, else an empty text.
+    """Return "; did you mean k?" for a name that resembles a known one, in any case, else an empty text.
 
     Names of more than 200 characters, and more than 500 known ones, are not compared: that takes long.
     """
     if not isinstance(name, str) or len(name) > MAX_NAME or len(known) > MANY_NAMES:
         return ""
-    near = get_close_matches(name, sorted(known), 1)
-    return f"; did you mean {near[0]}?" if near else ""
+    by_text = {each.casefold(): each for each in sorted(known, reverse=True)}
+    near = get_close_matches(name.casefold(), sorted(by_text), 1)
+    return f"; did you mean {by_text[near[0]]}?" if near else ""
 
 
 def unknown_feature(field: str, name: object, names: Collection[str]) -> SettingsError:

@@ -10,7 +10,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from app.api.models import ClaimView, ModelView, TheAcceptance, View
-from app.api.predict import Columns, Rows
+from app.api.predict import Columns, RowObjects
 from app.services import health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
@@ -96,7 +96,7 @@ class OutcomesBody(OutcomeOptions):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None, description="Objects of values by column name, the target included; alternatively use columns."
     )
     columns: Columns | None = Field(

@@ -62,7 +62,7 @@ CELL: dict[str, Any] = {
 }
 Share = Annotated[float, Field(gt=0, lt=1)]
 # Checked cell by cell in the service, in a thread; here they are only documented.
-Rows = Annotated[
+RowObjects = Annotated[
     list[Any],
     WithJsonSchema(
         {"type": "array", "items": {"type": "object", "additionalProperties": CELL}, "minItems": 1}
@@ -149,7 +149,7 @@ class PredictBody(PredictionOptions):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None,
         description="Objects of values by column name; alternatively use columns. For numbers, true and "
         "false count as 1 and 0; a time without a zone is in UTC.",

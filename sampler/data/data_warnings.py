@@ -1,63 +1,48 @@
-"""Warnings about training data: labels of rows that differ, copies of the outcome, outliers."""
+"""Warnings about training data: copies of the outcome, outliers."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.data.table import read_column
+from sampler.data.rows import is_copy
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
-    from sampler.data.table import Table
 
+SOME_ROWS = 1_000  # rows in which a feature with more values than classes shows them
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
 
-def index_warnings(X: Any, y: Any) -> list[str]:
-    """Warn where row labels of pandas objects differ, because rows are matched by position."""
-    ours: Any = getattr(X, "index", None)
-    theirs: Any = getattr(y, "index", None)
-    if not hasattr(ours, "equals") or not hasattr(theirs, "equals") or ours.equals(theirs):
-        return []
-    return ["the table and the target have different row labels: rows are matched by position"]
-
-
 def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:
-    """Warn about features that are copies of the outcome."""
+    """Warn about features that are copies of the outcome, or follow from it by scale and offset."""
     warnings = []
     for j, column in enumerate(schema.columns):
         coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
-        if len(coded) > 1:  # a category: as classes are numbered, in the order of its levels
-            same = column.levels == schema.target.levels and np.array_equal(coded.argmax(axis=0), outcome)
-        else:
-            same = np.array_equal(coded[0], outcome)
-        if same:
+        how = _how_alike(coded, outcome, len(schema.target.levels))
+        if how:
             warnings.append(
-                f"{column.name} has exactly the values of the target: predictions only repeat it; leave it "
-                "out of the features unless new rows have it too"
+                f"{column.name} {how} the target: predictions only repeat it; leave it out of the features "
+                "unless new rows have it too"
             )
     return warnings
 
 
-def name_warnings(table: Table, y: Any, name: str) -> list[str]:
-    """Warn where a column is left out because the outcomes, with other values, have its name."""
-    if name not in table.names:
-        return []
-    theirs, ours = table.column(name), read_column(y, name)
-    if ours.numbers is not None and theirs.numbers is not None:
-        same = np.array_equal(ours.numbers, theirs.numbers, equal_nan=True)
-    else:
-        same = ours.numbers is not None or theirs.numbers is not None or ours.cells == theirs.cells
-    if same:
-        return []
-    return [
-        f"{name} is left out of the features: the target has its name, but other values; if it is one, "
-        "give the target another name (target_name)"
-    ]
+def _how_alike(coded: NDArray[np.float64], outcome: NDArray[np.float64], classes: int) -> str:
+    """Say how the coded columns [k, n] of a feature repeat the outcome; "" if they don't."""
+    values = coded[0] if len(coded) == 1 else coded.argmax(axis=0)
+    if np.array_equal(values, outcome):
+        return "has exactly the values of"
+    if classes and len(np.unique(values[:SOME_ROWS])) <= classes:
+        levels, level = np.unique(values, return_inverse=True)
+        if len(levels) == classes == len(np.unique(level * classes + outcome)):
+            return "has other names for exactly the classes of"
+    if classes or len(coded) > 1 or not is_copy(values, outcome):
+        return ""
+    return "has, but for scale and offset, exactly the values of"
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

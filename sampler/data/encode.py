@@ -94,6 +94,7 @@ class Coded:
     copies: Copies | None = None
     limits: NDArray[np.float64] | None = None
     unseen: dict[str, list[str]] = field(default_factory=dict)
+    labels: Any = field(default=None, compare=False)
 
     @property
     def num_rows(self) -> int:
@@ -241,7 +242,7 @@ def encode(
         _warn_groups(column, level, labels, warnings, unseen)
     if problems:
         raise DataError(problems)
-    return Coded(codes, warnings, marks, raw_values, groups=groups, unseen=unseen)
+    return Coded(codes, warnings, marks, raw_values, groups=groups, unseen=unseen, labels=table.labels)
 
 
 def _few_usual_rows(

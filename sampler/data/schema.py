@@ -192,6 +192,7 @@ def choose(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     num_rows: int | None = None,
+    unfit: Mapping[str, str] | None = None,
 ) -> Choice:
     """Choose the features of a table from the summaries of its columns, without reading the data.
 
@@ -208,6 +209,8 @@ def choose(
         Kinds to use instead of the inferred ones, by name.
     num_rows
         Number of rows, by which columns without any value are recognised; None skips that check.
+    unfit
+        Why columns can't be features, whatever their kinds, by name.
 
     Returns
     -------
@@ -230,7 +233,9 @@ def choose(
     left_out: list[LeftOut] = []
     problems: list[DataProblem] = []
     for name in chosen:
-        why = _why_left_out(by_name[name], overrides.get(name), num_rows, named=features is not None)
+        why = (unfit or {}).get(name) or _why_left_out(
+            by_name[name], overrides.get(name), num_rows, named=features is not None
+        )
         if why and features is not None:
             problems.append(DataProblem(name, None, why))
         elif why:

@@ -55,6 +55,19 @@ class RawColumn:
             return len(self.numbers)
         return len(self.cells or ())
 
+    @property
+    def is_missing(self) -> NDArray[np.bool_]:
+        """Whether each cell is missing, bool [n]."""
+        if self.numbers is not None:
+            return np.isnan(self.numbers)
+        return np.array([cell is None for cell in self.cells or ()], dtype=bool)
+
+    def equals(self, other: RawColumn) -> bool:
+        """Tell whether another column has the same values; true and false are 1 and 0."""
+        if self.numbers is None or other.numbers is None:
+            return self.numbers is None and other.numbers is None and self.cells == other.cells
+        return np.array_equal(self.numbers, other.numbers, equal_nan=True)
+
     def part(self, rows: NDArray[np.int64]) -> RawColumn:
         """Select some of the rows."""
         numbers = None if self.numbers is None else self.numbers[rows]
@@ -65,18 +78,17 @@ class RawColumn:
     @property
     def missing(self) -> int:
         """Number of missing cells."""
-        if self.numbers is not None:
-            return int(np.count_nonzero(np.isnan(self.numbers)))
-        return sum(cell is None for cell in self.cells or ())
+        return int(np.count_nonzero(self.is_missing))
 
 
 @dataclass(frozen=True)
 class Table:
-    """Columns of equal length, by name; `column(name)` reads one."""
+    """Columns of equal length, by name; `column(name)` reads one. `labels` is the index of a pandas table."""
 
     names: list[str]
     num_rows: int
     readers: Mapping[str, Callable[[], RawColumn]]
+    labels: Any = None
 
     def column(self, name: str) -> RawColumn:
         """Read the column of that name, which must be among `names`."""
@@ -88,9 +100,15 @@ class Table:
         def select(reader: Callable[[], RawColumn]) -> RawColumn:
             return reader().part(rows)
 
-        return Table(
-            self.names, len(rows), {name: partial(select, each) for name, each in self.readers.items()}
-        )
+        readers = {name: partial(select, each) for name, each in self.readers.items()}
+        return Table(self.names, len(rows), readers, None if self.labels is None else self.labels[rows])
+
+    def with_columns(self, columns: Mapping[str, RawColumn]) -> Table:
+        """Add columns that were read, in place of those of their names."""
+        readers = dict(self.readers)
+        for name, column in columns.items():
+            readers[name] = partial(read_column, column, name)
+        return replace(self, names=list(readers), readers=readers)
 
 
 def read(table: Any) -> Table:
@@ -142,11 +160,6 @@ def read_rows(rows: Any) -> Table:
     return read(rows)
 
 
-def as_array(values: Any) -> Any:
-    """Return a column of any supported library as something that a choice of rows selects from."""
-    return np.asarray(values.to_numpy(zero_copy_only=False) if hasattr(values, "chunks") else values)
-
-
 def is_array(table: Any) -> bool:
     """Tell whether a table is a 2-D array, whose columns have no names."""
     return hasattr(table, "__array__") and getattr(table, "ndim", None) == 2 and not hasattr(table, "columns")
@@ -174,7 +187,7 @@ def _from_rows(rows: list[Any]) -> Table:
 
 
 def read_column(values: Any, name: str) -> RawColumn:
-    """Read a 1-D column: a NumPy array, a pandas, polars or pyarrow column, or a list.
+    """Read a 1-D column: a NumPy array, a pandas, polars or pyarrow column, a list, or one that was read.
 
     Returns
     -------
@@ -187,6 +200,8 @@ def read_column(values: Any, name: str) -> RawColumn:
         For anything else.
 
     """
+    if isinstance(values, RawColumn):
+        return values if values.name == name else replace(values, name=name)
     values = one_column(_unwrapped(values))
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -210,6 +225,24 @@ def one_column(values: Any) -> Any:
         return values
     frame = nw.from_native(values, eager_only=True, pass_through=True)
     return frame[:, 0].to_native() if isinstance(frame, nw.DataFrame) else values
+
+
+def row_labels(values: Any) -> Any:
+    """Return the index of a pandas object; None for any other."""
+    labels: Any = getattr(values, "index", None)
+    return labels if hasattr(labels, "equals") else None
+
+
+def check_row_labels(named: Mapping[str, Any]) -> None:
+    """Raise DataError where indexes of pandas objects, by the objects' names, differ; None is no index."""
+    known = [(name, labels) for name, labels in named.items() if labels is not None]
+    for name, labels in known[1:]:
+        if not labels.equals(known[0][1]):
+            raise DataError(
+                f"{known[0][0]} and {name} have different row labels (pandas index), so which rows belong "
+                "together is unclear: align them by .loc[X.index], or give arrays (.to_numpy()) where the "
+                "order is the same"
+            )
 
 
 def _unwrapped(values: Any) -> Any:
@@ -239,7 +272,10 @@ def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:
     readers = {
         name: partial(read_column, values, name) for name, values in zip(names, columns.values(), strict=True)
     }
-    return Table(names, next(iter(lengths.values()), num_rows), readers)
+    labels = {f"column {name!r}": row_labels(values) for name, values in columns.items()}
+    check_row_labels(labels)
+    first = next((each for each in labels.values() if each is not None), None)
+    return Table(names, next(iter(lengths.values()), num_rows), readers, first)
 
 
 def _from_frame(table: Any) -> Table:
@@ -257,7 +293,8 @@ def _from_frame(table: Any) -> Table:
     _reject_doubled(names)
     if names != own_names and hasattr(table, "set_axis"):  # pandas takes any object for a name
         frame = nw.from_native(table.set_axis(names, axis=1), eager_only=True)
-    return Table(names, len(frame), {name: partial(_read_frame_column, frame, name) for name in names})
+    readers = {name: partial(_read_frame_column, frame, name) for name in names}
+    return Table(names, len(frame), readers, row_labels(table))
 
 
 def _read_frame_column(frame: Any, name: str) -> RawColumn:

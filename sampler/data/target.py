@@ -8,10 +8,11 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.scalars import counted, shortened
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.definitions.prior import MOST
-from sampler.errors import DataError, DataProblem
+from sampler.errors import DataError, DataProblem, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 
 
 LARGEST_COUNT = 2**30  # sums over rows stay exact
+SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
@@ -133,9 +135,20 @@ def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
 
 
 def read_outcomes(
-    y: Any, target: Column, num_rows: int
+    y: Any, target: Column, num_rows: int, *, new_classes: bool = False
 ) -> tuple[tuple[str, ...] | None, NDArray[np.float64]]:
     """Read the outcomes of new rows for a model with that target.
+
+    Parameters
+    ----------
+    y
+        Outcomes, n values.
+    target
+        The model's target.
+    num_rows
+        Number of rows, n.
+    new_classes
+        Whether the rows may have classes that the model doesn't have, as rows held out from a fit may.
 
     Returns
     -------
@@ -146,8 +159,8 @@ def read_outcomes(
     Raises
     ------
     DataError
-        For missing, infinite or non-numeric values and for numbers beyond 1e100, by row, and for a wrong
-        number of rows.
+        For missing, infinite or non-numeric values, numbers beyond 1e100, and classes that the model doesn't
+        have, by row; for a wrong number of rows.
 
     """
     raw = read_column(y, target.name)
@@ -157,10 +170,27 @@ def read_outcomes(
         reject_beyond(raw.name, numbers)
         return None, numbers
     names, index = _labelled(raw)
-    more = (name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
+    more = tuple(name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
+    if more and not new_classes:
+        raise DataError([_unknown_class(name, target, names, index) for name in more[:NAMED_CELLS]])
     classes = (*target.levels, *more)
     number = {name: float(place) for place, name in enumerate(classes)}
     return classes, np.array([number[name] for name in names])[index]
+
+
+def _unknown_class(name: str, target: Column, names: list[str], index: NDArray[np.intp]) -> DataProblem:
+    """Describe the rows of a class that the model doesn't have."""
+    levels = target.levels
+    rows = np.flatnonzero(index == names.index(name))
+    also = f", here and in {counted(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
+    known = ", ".join(map(shortened, levels[:NAMED_CELLS]))
+    known += f" and {len(levels) - NAMED_CELLS} more" if len(levels) > NAMED_CELLS else ""
+    near = [
+        level for level in levels if any({name.casefold(), level.casefold()} <= same for same in SYNONYMS)
+    ]
+    advice = f"; did you mean {near[0]}?" if near else suggestion(name, levels)
+    detail = f"{shortened(name)}{also} is no class of the model, which has {known}{advice}"
+    return DataProblem(target.name, int(rows[0]) + 1, detail)
 
 
 def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import censoring_again
+from sampler.data.censoring.outcomes import censoring_roles
 from sampler.data.encode import encode
+from sampler.data.rows import read_roles_again
 from sampler.data.table import read
 from sampler.data.target import read_exposure, read_weights
 from sampler.errors import DataError, DataProblem
@@ -18,8 +19,6 @@ from sampler.settings import Settings
 from sampler.training import GroupTraining, LinearTraining, Training
 
 if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
     from sampler.data.encode import Coded
     from sampler.prior import Constants
     from sampler.storage.model_header import Header
@@ -47,14 +46,14 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
 
     """
     settings = Settings.from_json(header.settings)
-    coded = encode(X, header.schema, header.grid, keep_values=header.needs_values)
-    roles = censoring_again(header.censoring, X)
+    table = read(X)
+    coded = encode(table, header.schema, header.grid, keep_values=header.needs_values, beside=header.exposure)
+    roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
     _, outcome, censored = read_outcomes(
-        y, header.schema.target.name, coded.num_rows, settings, roles, weighted=False
+        y, header.schema.target.name, coded.num_rows, settings, censoring_roles(roles), weighted=False
     )
-    if header.weighted != (weights is not None):
-        rule = "with weights: give them too" if header.weighted else "without weights: leave them out"
-        raise DataError(f"the model was fitted {rule}")
+    if weights is not None and not header.weighted:
+        raise DataError("the model was fitted without weights: leave them out")
     learnt, limits = transformed(header.transform, outcome, censored)
     linear = None
     if header.linear is not None and coded.values is not None:
@@ -67,7 +66,9 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         constants=_constants_again(header, settings),
         settings=settings,
         linear=linear,
-        exposure=_exposure_again(header, X, coded.num_rows),
+        exposure=read_exposure(roles["exposure"], roles["exposure"].name, coded.num_rows)
+        if "exposure" in roles
+        else None,
         groups=_groups_again(header, coded, linear),
         limits=limits,
     )
@@ -97,16 +98,6 @@ def _groups_again(header: Header, coded: Coded, linear: LinearTraining | None) -
                 [DataProblem(column.name, row, "the fit had no such group, so this row was not in it")]
             )
     return GroupTraining.of(header.groupings, coded.groups, linear, coded.values)
-
-
-def _exposure_again(header: Header, X: Any, num_rows: int) -> NDArray[np.float64] | None:
-    """Read the exposures of the training rows; raise DataError where they are missing."""
-    if header.exposure is None:
-        return None
-    table = read(X)
-    if header.exposure not in table.names:
-        raise DataError(f"the model was fitted with exposures: X needs the column {header.exposure!r} too")
-    return read_exposure(table.column(header.exposure), header.exposure, num_rows)
 
 
 def _constants_again(header: Header, settings: Settings) -> Constants:

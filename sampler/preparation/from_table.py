@@ -6,14 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import (
-    censoring_warnings,
-    read_roles,
-)
+from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
-from sampler.data.data_warnings import copy_warnings, index_warnings, name_warnings, outlier_warnings
+from sampler.data.data_warnings import copy_warnings, outlier_warnings
 from sampler.data.encode import train_column
 from sampler.data.groupings import (
     Groupings,
@@ -26,8 +23,8 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.linear_terms import LinearTerms, ridge_fit
+from sampler.data.rows import NOUNS, Rows
 from sampler.data.schema import Column, Schema, choose
-from sampler.data.table import one_column, read
 from sampler.data.target import guess_family, read_exposure, read_weights
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
@@ -58,17 +55,26 @@ def prepare(
     X: Any,
     y: Any,
     *,
-    features: Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
     weights: Any = None,
     exposure: Any = None,
-    exposure_name: str | None = None,
-    groups: str | Sequence[str] | None = None,
-    slopes: str | Sequence[str] | None = None,
     event: Any = None,
     lower: Any = None,
     upper: Any = None,
     target_name: str | None = None,
+    **arguments: Any,
+) -> PreparedFit:
+    """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
+    roles = {"weights": weights, "exposure": exposure, "event": event, "lower": lower, "upper": upper}
+    return prepare_rows(Rows.read(X, y, roles, target_name), **arguments)
+
+
+def prepare_rows(
+    rows: Rows,
+    *,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    slopes: str | Sequence[str] | None = None,
     ignored: Sequence[str] = (),
     prior: Mapping[str, Any] | None = None,
     **settings: Any,
@@ -77,29 +83,16 @@ def prepare(
 
     Parameters
     ----------
-    X
-        A table (pandas, polars, pyarrow, a 2-D array, a mapping of columns), n rows.
-    y
-        The outcome, n values.
+    rows
+        The rows of the fit.
     features
         Names of the columns to learn from; None takes all that are usable.
     columns
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
-    weights
-        n positive precision weights, or None.
-    exposure
-        n positive exposures of counts, or None.
-    exposure_name
-        Name of the exposures, never a feature; None takes the name of `exposure`, or else "exposure".
     groups
         Names of columns whose levels have an intercept each beside the trees; they are no features.
     slopes
         Names of features whose slope differs by group too.
-    event, lower, upper
-        Events or limits of censored outcomes, n values each, or None; see `sampler.data.censoring.outcomes`.
-        A column without a name is called as the argument.
-    target_name
-        Name of the outcome, never a feature; None takes the name of `y`, or else "y".
     ignored
         Further names that new tables may contain and the model ignores.
     prior
@@ -107,7 +100,7 @@ def prepare(
         "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
         points.
     settings
-        Settings of `sampler.settings.Settings`; family "auto" is chosen by y.
+        Settings of `sampler.settings.Settings`; family "auto" is chosen by the outcomes.
 
     Returns
     -------
@@ -122,29 +115,31 @@ def prepare(
         For a setting that doesn't exist or is out of range.
 
     """
-    roles = read_roles(event, lower, upper)
+    censoring = censoring_roles(rows.roles)
     if settings.get("family") == "auto":
-        guessed = "gaussian" if roles else guess_family(y, str(settings.get("method") or "bart"))
+        method = str(settings.get("method") or "bart")
+        guessed = "gaussian" if censoring else guess_family(rows.outcome, method)
         settings = {**settings, "family": guessed}
     resolved = Settings.resolve(**settings)
     grouped = group_names(groups)
     sloped = slope_columns(slopes, grouped)
     check_groups(resolved, grouped)
-    table = read(X)
-    y = one_column(y)
-    own_name = target_name or getattr(y, "name", None)
+    table, weights, exposure = rows.table, rows.roles.get("weights"), rows.roles.get("exposure")
     target, outcome, censored = read_outcomes(
-        y, str(own_name or "y"), table.num_rows, resolved, roles, weighted=weights is not None
+        rows.outcome, rows.outcome.name, rows.num_rows, resolved, censoring, weighted=weights is not None
     )
-    named_so = exposure_name or getattr(exposure, "name", None) or "exposure"
-    exposed = None if exposure is None else str(named_so)
-    names = {role: column.name for role, column in roles.items()}
-    others = {f"column of {role}": name for role, name in names.items()}
-    check_names(grouped, table.names, {"target": own_name, "column of exposures": exposed} | others, features)
-    taken = [*([target.name] if own_name else []), *([] if exposed is None else [exposed]), *names.values()]
-    reserved = [*(name for name in taken if name in table.names), *grouped]
+    others = {f"column of {NOUNS[role]}": column.name for role, column in rows.roles.items()}
+    check_names(grouped, table.names, {"target": rows.outcome.name} | others, features)
+    reserved = [*(name for name in rows.taken if name in table.names and name not in rows.copies), *grouped]
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
-    choice = choose(summaries, reserved=reserved, features=features, columns=columns, num_rows=table.num_rows)
+    choice = choose(
+        summaries,
+        reserved=reserved,
+        features=features,
+        columns=columns,
+        num_rows=table.num_rows,
+        unfit=rows.copies,
+    )
     check_slopes(sloped, choice.kinds)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     used, design = _read_features(table, choice.kinds)
@@ -153,16 +148,16 @@ def prepare(
         target=target,
         left_out=choice.left_out,
         ignored=tuple(
-            name for name in dict.fromkeys([*choice.ignored, *taken, *ignored]) if name not in grouped
+            name for name in dict.fromkeys([*choice.ignored, *rows.known, *ignored]) if name not in grouped
         ),
         groups=group_columns,
     )
     prior = dict(prior or {})
     grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
-    weight = None if weights is None else read_weights(weights, table.num_rows)
+    weight = None if weights is None else read_weights(weights, rows.num_rows)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
     looked_at = outcome, design, weight, codes
-    of_censored = (target.name, outcome, roles) if censored else None
+    of_censored = (target.name, outcome, censoring) if censored else None
     has_units = bool(prior.keys() & {*ABSOLUTE})
     resolved, transform = choose_by_outcomes(
         resolved, looked_at, of_censored, has_units=has_units, grouped=bool(grouped)
@@ -177,7 +172,7 @@ def prepare(
     places = reference_rows(len(outcome))
     terms = LinearTerms.of_columns(design, schema, sloped, scale)
     groupings = Groupings.of(group_columns, group_index, scale, places, terms) if grouped else None
-    exposures = None if exposed is None else read_exposure(exposure, exposed, table.num_rows)
+    exposures = None if exposure is None else read_exposure(exposure, exposure.name, rows.num_rows)
     if exposures is not None:
         constants = _with_exposures(constants, outcome, exposures, resolved)
     training = Training(
@@ -194,8 +189,6 @@ def prepare(
     )
     warnings = [
         *choice.warnings,
-        *index_warnings(X, y),
-        *(name_warnings(table, y, target.name) if own_name else []),
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
@@ -203,7 +196,16 @@ def prepare(
     ]
     raw_values = design[:, places] if linear or terms else None
     return PreparedFit(
-        training, schema, grid, warnings, default_grid, raw_values, transform, exposed, groupings, names
+        training,
+        schema,
+        grid,
+        warnings,
+        default_grid,
+        raw_values,
+        transform,
+        None if exposure is None else exposure.name,
+        groupings,
+        {role: column.name for role, column in censoring.items()},
     )
 
 

@@ -102,6 +102,11 @@ class Header:
     dialect: FileDialect | None = None
 
     @property
+    def role_columns(self) -> dict[str, str]:
+        """Names of the columns besides outcomes and weights that rows with outcomes need, by role."""
+        return {**({} if self.exposure is None else {"exposure": self.exposure}), **self.censoring}
+
+    @property
     def needs_values(self) -> bool:
         """Whether predictions need rows' values before binning."""
         return self.linear is not None or (self.groupings is not None and self.groupings.slopes is not None)

@@ -8,16 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
-from sampler.data.data_warnings import index_warnings
 from sampler.data.holdout import holdout_rows
+from sampler.data.rows import Rows
 from sampler.data.target import guess_family
-from sampler.definitions.data import CALIBRATE, HOLDOUT
+from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
 from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
+from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.preparation import prepare_rows
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
 from sampler.storage.conformal_table import check_held_out
-from sampler.studies.folds import FOLDS, StudyRows, folds_of
+from sampler.studies.folds import FOLDS, folds_of, prepare_without
 
 if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
@@ -27,9 +29,8 @@ if TYPE_CHECKING:
 def fit_calibrated(
     X: Any,
     y: Any,
-    weights: Any,
-    exposure: Any,
     *,
+    target_name: str | None,
     calibrate: str,
     holdout: float,
     progress: bool,
@@ -39,15 +40,9 @@ def fit_calibrated(
     """Fit and calibrate; the arguments are those of `sampler.fitting.fit`, which see."""
     CALIBRATE.check("calibrate", calibrate)
     refuse_censoring(settings, "calibrate")
-    for warning in index_warnings(X, y):
-        warnings.warn(warning, DataWarning, stacklevel=4)
-    name = settings.get("target_name") or getattr(y, "name", None)
-    exposed = getattr(exposure, "name", None)
-    settings |= {} if name is None else {"target_name": str(name)}
-    settings |= {} if exposed is None else {"exposure_name": str(exposed)}
+    rows = Rows.read(X, y, {role: settings.pop(role) for role in COLUMN_ROLES}, target_name)
     if settings.get("family") == "auto":
-        settings["family"] = guess_family(y, str(settings.get("method") or "bart"))
-    rows = StudyRows.read(X, y, weights, exposure)
+        settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
     seed = int(settings["seed"])
 
     def fitted(problem: PreparedFit) -> Posterior:
@@ -56,21 +51,22 @@ def fit_calibrated(
     if calibrate == "holdout":
         held = holdout_rows(rows.num_rows, HOLDOUT.check("holdout", holdout), seed)
         check_held_out(len(held))
-        _tell(rows.prepare(np.arange(rows.num_rows), settings | {"transform": NO_TRANSFORM}))  # all checked
-        posterior = fitted(rows.prepare_without(held, settings))
-        return posterior.calibrated_by("holdout", conformity(posterior, rows.labelled(posterior, held)))
+        _tell(prepare_rows(rows, **settings | {"transform": NO_TRANSFORM}))  # all checked
+        posterior = fitted(prepare_without(rows, held, settings))
+        scores = conformity(posterior, LabelledRows.of(posterior, rows.take(held)))
+        return posterior.calibrated_by("holdout", scores)
     parts = folds_of(rows.num_rows, FOLDS, seed)
-    problem = rows.prepare(np.arange(rows.num_rows), settings)
+    problem = prepare_rows(rows, **settings)
     _tell(problem)
     posterior = fitted(problem)
     scores = np.zeros(rows.num_rows)
     for held in parts:
-        apart = None if _is_cut(posterior) else fitted(rows.prepare_without(held, settings))
+        apart = None if _is_cut(posterior) else fitted(prepare_without(rows, held, settings))
         if apart is None or _is_cut(apart):
             message = "the fit was interrupted: its intervals are not calibrated"
             warnings.warn(message, DataWarning, stacklevel=4)
             return posterior
-        scores[held] = conformity(apart, rows.labelled(apart, held))
+        scores[held] = conformity(apart, LabelledRows.of(apart, rows.take(held)))
     return posterior.calibrated_by("folds", scores)
 
 

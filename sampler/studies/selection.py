@@ -17,12 +17,12 @@ import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.groupings import group_names
-from sampler.data.table import as_array, read
+from sampler.data.rows import Rows
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.display.figure import ACCENT, SOFT, chart, height_of, new_axes, short
 from sampler.posterior.display.tabular import table_card
-from sampler.preparation import prepare
+from sampler.preparation import prepare_rows
 from sampler.running import run
 
 if TYPE_CHECKING:
@@ -171,8 +171,8 @@ class NullFits:
 
     Attributes
     ----------
-    X, y, weights, exposure
-        Rows and outcomes, as `fit` takes them. A row's weight and exposure go with its outcome.
+    rows
+        The rows. What columns with a role say of one goes with its outcome.
     num_chains
         Chains of the fit to the outcomes themselves.
     seed
@@ -182,10 +182,7 @@ class NullFits:
 
     """
 
-    X: Any
-    y: Any
-    weights: Any
-    exposure: Any
+    rows: Rows
     num_chains: int
     seed: int
     settings: Mapping[str, Any]
@@ -222,26 +219,13 @@ class NullFits:
     def _prepare(
         self, permutation: int | None, settings: Mapping[str, Any], num_chains: int, seed: int
     ) -> PreparedFit:
-        outcomes: list[Any] = [
-            None if column is None else as_array(column) for column in (self.y, self.weights, self.exposure)
-        ]
+        rows = self.rows
         if permutation is not None:
-            order = np.random.default_rng([self.seed, permutation]).permutation(len(outcomes[0]))
-            outcomes = [None if column is None else column[order] for column in outcomes]
-        y, weights, exposure = outcomes
-        X, grouped = self.X, group_names(settings.get("groups"))
-        if permutation is not None and grouped:
-            table = read(X)
-            mixed = table.part(order).readers
-            X = replace(table, readers={**table.readers, **{name: mixed[name] for name in grouped}})
-        name = self.settings.get("target_name") or getattr(self.y, "name", None)
-        exposed = self.settings.get("exposure_name") or getattr(self.exposure, "name", None)
-        named = {
-            **settings,
-            "target_name": None if name is None else str(name),
-            "exposure_name": None if exposed is None else str(exposed),
-        }
-        return prepare(X, y, weights=weights, exposure=exposure, num_chains=num_chains, seed=seed, **named)
+            order = np.random.default_rng([self.seed, permutation]).permutation(rows.num_rows)
+            mixed = rows.take(order)
+            groups = {name: mixed.table.column(name) for name in group_names(settings.get("groups"))}
+            rows = replace(mixed, table=rows.table.with_columns(groups))
+        return prepare_rows(rows, num_chains=num_chains, seed=seed, **settings)
 
 
 def select_features(
@@ -301,7 +285,9 @@ def select_features(
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
-    fits = NullFits(X, y, weights, exposure, num_chains, seed, common | settings)
+    roles = {"weights": weights, "exposure": exposure}
+    rows = Rows.read(X, y, roles, settings.pop("target_name", None))
+    fits = NullFits(rows, num_chains, seed, common | settings)
     names, share = fits.shares()
     null = np.empty((num_permutations, len(names)))
     if progress is not None:

@@ -16,22 +16,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
+from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
-from sampler.data.table import as_array, read
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.posterior.assessment.scoring import one_hot
+from sampler.posterior.assessment.scoring import LabelledRows, one_hot
 from sampler.posterior.display.tabular import table_card
 from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
-from sampler.studies.folds import StudyRows, folds_of
+from sampler.studies.folds import folds_of, prepare_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.assessment.scoring import LabelledRows
     from sampler.posterior.posterior import Posterior
     from sampler.running import Report
 
@@ -226,27 +225,14 @@ def tune(
     folds = FOLDS.check("folds", folds)
     family = str(settings.get("family", "gaussian"))
     tried = candidates_of(candidates, family)
-    name = settings.get("target_name") or getattr(y, "name", None)
-    common = dict(settings) | ({} if name is None else {"target_name": str(name)})
-    table, values = read(X), as_array(y)
-    parts = folds_of(table.num_rows, folds, seed)
-    precisions, exposed = (None if each is None else as_array(each) for each in (weights, exposure))
-    exposed_name = settings.get("exposure_name") or getattr(exposure, "name", None)
-    of_data = common | ({} if exposed_name is None else {"exposure_name": str(exposed_name)})
+    of_data = dict(settings)
+    rows = Rows.read(X, y, {"weights": weights, "exposure": exposure}, of_data.pop("target_name", None))
+    parts = folds_of(rows.num_rows, folds, seed)
     units = list(product(range(len(tried)), range(folds)))
     scores: dict[tuple[int, int], FoldScores | str] = {}
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
         waiting = {
-            pool.submit(
-                score_fold,
-                table,
-                values,
-                precisions,
-                parts[fold],
-                seed,
-                merged(of_data, tried[place]),
-                exposed,
-            ): (place, fold)
+            pool.submit(score_fold, rows, parts[fold], seed, merged(of_data, tried[place])): (place, fold)
             for place, fold in units
         }
         try:
@@ -272,29 +258,24 @@ def of_fold(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 
 def score_fold(
-    X: Any,
-    y: Any,
-    weights: Any,
+    rows: Rows,
     held: NDArray[np.int64],
     seed: int,
     settings: Mapping[str, Any],
-    exposure: Any = None,
     report: Report | None = None,
 ) -> FoldScores:
     """Fit to all rows but those of a fold, and score these.
 
     Parameters
     ----------
-    X, y, weights
-        All rows, their outcomes and weights (or None).
+    rows
+        All rows.
     held
         Positions of the fold's rows, int64.
     seed
         Seed of the fit.
     settings
         Settings as `fit` takes them; two chains of 100 draws, four iterations apart, unless given.
-    exposure
-        Exposures of all rows, or None.
     report
         Called as `sampler.running.run` does.
 
@@ -304,12 +285,10 @@ def score_fold(
         Scores of the rows of the fold.
 
     """
-    data = StudyRows.read(X, y, weights, exposure)
     start = time.perf_counter()
-    posterior = run(data.prepare_without(held, of_fold(settings, seed)), num_threads=1, report=report)
+    posterior = run(prepare_without(rows, held, of_fold(settings, seed)), num_threads=1, report=report)
     seconds = time.perf_counter() - start
-    rows = data.labelled(posterior, held)
-    log_score, squares, inside = _scores_of(posterior, rows)
+    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior, rows.take(held)))
     return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, preparation
+from sampler.data.rows import Rows
 from sampler.studies.selection import NullFits, Selection, select_features
 from tests.support.friedman import friedman
 
@@ -79,13 +80,14 @@ def test_weights_and_exposures_travel_with_outcomes(monkeypatch):
     class SeenError(Exception):
         pass
 
-    def prepare(X, y, *, weights, exposure, **_):
-        seen.append((y, weights, exposure))
+    def prepare(rows, **_):
+        seen.append([column.numbers for column in (rows.outcome, *rows.roles.values())])
         raise SeenError
 
-    monkeypatch.setattr("sampler.studies.selection.prepare", prepare)
+    monkeypatch.setattr("sampler.studies.selection.prepare_rows", prepare)
     y = np.arange(9.0)
-    fits = NullFits(y[:, None], y, y + 100, y + 200, 2, 5, {"transform": "none", "linear": False})
+    rows = Rows.read(y[:, None], y, {"weights": y + 100, "exposure": y + 200})
+    fits = NullFits(rows, 2, 5, {"transform": "none", "linear": False})
     for permutation in (None, 0, 0, 1):
         with pytest.raises(SeenError):
             fits.shares(permutation)
@@ -121,7 +123,7 @@ def test_a_report_ends_the_fit():
             raise InterruptedError
 
     settings = {"num_trees": 5, "num_burnin": 20_000, "num_draws": 1, "thin": 1}
-    fits = NullFits(X, y, None, None, 4, 1, settings)
+    fits = NullFits(Rows.read(X, y), 4, 1, settings)
     with pytest.raises(InterruptedError):
         fits.shares(report=report)
     assert max(reports) < (3, 20_000)

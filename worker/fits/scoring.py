@@ -7,7 +7,9 @@ from numpy.typing import NDArray
 
 from app.store.tables import Json
 from sampler import Posterior
-from sampler.data.target import read_outcomes
+from sampler.data.censoring.outcomes import censoring_roles, read_censored
+from sampler.data.rows import Rows
+from sampler.data.target import finite_numbers, read_outcomes, read_weights
 from sampler.errors import DataError
 from sampler.posterior.assessment import calibration, censored_scores, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
@@ -15,23 +17,22 @@ from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.scoring import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.storage.conformal_table import ConformalTable, kept_rows
-from worker.fits.fit_spec import ModelRows, floats
 
 UNSEEN = "The served model was fitted without these rows."
 
 
-def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Callable[[], None]) -> Json:
+def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
     """Score the posterior, fitted to the training rows, on the held-out rows.
 
     `beat` is called between batches of rows. The figures are those of `Posterior.score` and baselines without
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
-    rows = labelled(posterior, held)
+    rows = LabelledRows.of(posterior, held)
     scores = scoring.score(posterior, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
-    if held.censoring:
+    if rows.coded.limits is not None:
         base, first = _of_censored(rows, training, scores), ("rows", "censored", "integrated_brier")
     elif rows.classes:
         base = _of_classes(posterior, rows, training)
@@ -40,26 +41,24 @@ def score(posterior: Posterior, training: ModelRows, held: ModelRows, beat: Call
     return {name: scores[name] for name in first} | base | scores | {"note": UNSEEN}
 
 
-def look_at(
-    posterior: Posterior, held: ModelRows, numbers: NDArray[np.int64], beat: Callable[[], None]
-) -> Json:
+def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:
     """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`."""
-    return calibration.row_by_row(posterior, labelled(posterior, held), numbers, beat)
+    return calibration.row_by_row(posterior, LabelledRows.of(posterior, held), numbers, beat)
 
 
-def calibrate(posterior: Posterior, held: ModelRows, beat: Callable[[], None]) -> ConformalTable | None:
+def calibrate(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> ConformalTable | None:
     """Calibrate the posterior by the held-out rows, at most 10,000 of them, evenly spaced."""
-    rows = labelled(posterior, held)
+    rows = LabelledRows.of(posterior, held)
     scores = conformity(posterior, rows.part(kept_rows(len(rows.y))), beat)
     return posterior.calibrated_by("holdout", scores).conformal_table
 
 
-def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None]) -> list[Json] | None:
+def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> list[Json] | None:
     """Rank the features on the held-out rows, by each loss (`sampler.posterior.explanations.permutation`).
 
     The usual loss comes first. `beat` is called between evaluations. None for too few rows.
     """
-    rows = labelled(posterior, held)
+    rows = LabelledRows.of(posterior, held)
     try:
         ranked = permutation_importance(posterior, rows, before=beat)
     except DataError:
@@ -67,23 +66,18 @@ def importance_of(posterior: Posterior, held: ModelRows, beat: Callable[[], None
     return [by_loss.to_json() for by_loss in ranked]
 
 
-def labelled(posterior: Posterior, held: ModelRows) -> LabelledRows:
-    """Encode rows with their outcomes for a model."""
-    coded = held.encoded(posterior)
-    if posterior.classes is None:
-        return LabelledRows(coded, held.outcomes, held.precisions)
-    classes, outcomes = read_outcomes(held.y, posterior.schema.target, coded.num_rows)
-    return LabelledRows(coded, outcomes, None, classes)
+def _of_numbers(posterior: Posterior, training: Rows, held: Rows) -> Json:
+    weights = training.roles.get("weights")
+    precisions = None if weights is None else read_weights(weights, training.num_rows)
+    y = finite_numbers(training.outcome)
+    linear = linear_predictions(posterior.schema, training.table, y, precisions, held.table)
+    return {"linear_rmse": float(np.sqrt(np.mean((linear - finite_numbers(held.outcome)) ** 2)))}
 
 
-def _of_numbers(posterior: Posterior, training: ModelRows, held: ModelRows) -> Json:
-    linear = linear_predictions(posterior.schema, training.X, floats(training.y), training.precisions, held.X)
-    return {"linear_rmse": float(np.sqrt(np.mean((linear - floats(held.y)) ** 2)))}
-
-
-def _of_censored(rows: LabelledRows, training: ModelRows, scores: Json) -> Json:
+def _of_censored(rows: LabelledRows, training: Rows, scores: Json) -> Json:
     """Score the training rows' Kaplan-Meier curve, which knows no features."""
-    seen, limits = training.censored_outcomes(), rows.coded.limits
+    outcome, limits = training.outcome, rows.coded.limits
+    seen = read_censored(outcome, outcome.name, censoring_roles(training.roles), training.num_rows)
     events = seen.limits[0] == seen.limits[1]
     if scores["integrated_brier"] is None or limits is None or not (events | np.isinf(seen.limits[1])).all():
         return {"base_integrated_brier": None}
@@ -94,8 +88,8 @@ def _of_censored(rows: LabelledRows, training: ModelRows, scores: Json) -> Json:
     return {"base_integrated_brier": float(scored.mean())}
 
 
-def _of_classes(posterior: Posterior, rows: LabelledRows, training: ModelRows) -> Json:
-    _, seen = read_outcomes(training.y, posterior.schema.target, len(training.y))
+def _of_classes(posterior: Posterior, rows: LabelledRows, training: Rows) -> Json:
+    _, seen = read_outcomes(training.outcome, posterior.schema.target, training.num_rows, new_classes=True)
     y = scoring.one_hot(rows)
     shares = (seen[:, None] == np.arange(y.shape[1])).mean(axis=0)
     return {"base_log_loss": scoring.log_loss(y, np.broadcast_to(shares, y.shape))}

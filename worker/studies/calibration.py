@@ -8,14 +8,15 @@ from sqlalchemy.orm import Session
 
 from app.store import models
 from app.store.tables import Json, Study
+from sampler.data.rows import Rows
 from sampler.posterior.assessment.conformal import conformity
+from sampler.posterior.assessment.scoring import LabelledRows
 from sampler.running import run as run_fit
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 from sampler.storage.model_header import Header, with_calibration
 from sampler.studies.folds import FOLDS, folds_of
-from worker.fits.fit_spec import ModelRows, Spec, prepare_problem
-from worker.fits.scoring import labelled
+from worker.fits.fit_spec import Spec, prepare_problem
 
 MOST_OF_A_FOLD = 2_000  # scored rows, so that all folds have at most as many as a table keeps
 
@@ -25,15 +26,15 @@ def settings_of(_request: Json, spec: Spec, _number: int = 0) -> Json:
     return {name: spec.settings[name] for name in SETTINGS if spec.settings.get(name) is not None}
 
 
-def run(_request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit to all rows but those of a fold, and score these; `tell` is as in `selection.run`."""
-    count = rows.X.num_rows
+    count = rows.num_rows
     held = folds_of(count, FOLDS, spec.settings.get("seed", 0))[number]
     training = rows.take(np.setdiff1d(np.arange(count), held))
     problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), training)
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
-    return {"scores": conformity(posterior, labelled(posterior, rows.take(chosen))).tolist()}
+    return {"scores": conformity(posterior, LabelledRows.of(posterior, rows.take(chosen))).tolist()}
 
 
 def _as_burnin(settings: Json) -> Json:

@@ -4,8 +4,9 @@ from collections.abc import Callable
 
 from app.store.tables import Json
 from sampler import AnyChain
+from sampler.data.rows import Rows
 from sampler.studies.selection import NullFits
-from worker.fits.fit_spec import ModelRows, Spec
+from worker.fits.fit_spec import Spec
 
 
 def settings_of(request: Json, spec: Spec, _number: int = 0) -> Json:
@@ -14,20 +15,13 @@ def settings_of(request: Json, spec: Spec, _number: int = 0) -> Json:
     return chosen | {"thin": 1, "method": "bart", "family": spec.settings.get("family") or "gaussian"}
 
 
-def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit the outcomes themselves (number 0) or some permutations of them; return the shares.
 
     `tell` is called with the number of finished fits every moment; what it raises ends the fits.
     """
-    fits = NullFits(
-        rows.X,
-        rows.y,
-        rows.weights,
-        rows.exposure,
-        request["num_chains"],
-        request["seed"],
-        settings_of(request, spec) | spec.roles,
-    )
+    settings = settings_of(request, spec) | spec.roles
+    fits = NullFits(rows, request["num_chains"], request["seed"], settings)
     if number == 0:
         names, share = fits.shares(report=lambda chain, _: tell(chain))
         return {"names": names, "share": share.tolist()}

@@ -6,10 +6,11 @@ from dataclasses import asdict
 
 from app.store.tables import Json
 from sampler import Settings, SettingsError
+from sampler.data.rows import Rows
 from sampler.studies.candidates import merged
 from sampler.studies.folds import folds_of
 from sampler.studies.tuning import of_fold, score_fold
-from worker.fits.fit_spec import ModelRows, Spec
+from worker.fits.fit_spec import Spec
 
 
 def settings_of(request: Json, _spec: Spec, number: int) -> Json:
@@ -23,23 +24,15 @@ def settings_of(request: Json, _spec: Spec, number: int) -> Json:
     return chosen
 
 
-def run(request: Json, spec: Spec, rows: ModelRows, number: int, tell: Callable[[int], None]) -> Json:
+def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit candidate number // folds to all rows but those of fold number % folds, and score these.
 
     The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
     """
-    held = folds_of(rows.X.num_rows, request["folds"], request["seed"])[number % request["folds"]]
+    held = folds_of(rows.num_rows, request["folds"], request["seed"])[number % request["folds"]]
     try:
-        scores = score_fold(
-            rows.X,
-            rows.y,
-            rows.weights,
-            held,
-            request["seed"],
-            _settings(request, number) | spec.roles,
-            rows.exposure,
-            lambda chain, _: tell(chain),
-        )
+        settings = _settings(request, number) | spec.roles
+        scores = score_fold(rows, held, request["seed"], settings, lambda chain, _: tell(chain))
     except SettingsError as error:
         return {"refused": str(error)}
     finite = [value if math.isfinite(value) else None for value in scores.log_score]  # JSON has no infinity

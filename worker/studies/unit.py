@@ -18,8 +18,9 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Progress
 from app.store.tables import SUCCEEDED, Json, Study
 from sampler import Settings
+from sampler.data.rows import Rows
 from worker.context import Context
-from worker.fits.fit_spec import ModelRows, Spec, read_rows, read_spec, split
+from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 from worker.studies import calibration, selection, tuning
@@ -29,7 +30,7 @@ class _Kind(NamedTuple):
     """Settings of a kind's fits, and the functions that run a part and conclude a study that succeeded."""
 
     settings_of: Callable[[Json, Spec, int], Json]
-    run: Callable[[Json, Spec, ModelRows, int, Callable[[int], None]], Json]
+    run: Callable[[Json, Spec, Rows, int, Callable[[int], None]], Json]
     conclude: Callable[[Session, Study, list[Json]], None] | None = None
 
 
@@ -43,7 +44,7 @@ _KINDS = {
 @dataclass(frozen=True)
 class _Loaded:
     model_id: str
-    training: ModelRows
+    training: Rows
 
 
 _last_loaded: list[_Loaded] = []  # a process often runs several units of a study in a row
@@ -75,7 +76,7 @@ def run_study(context: Context, claim: Claim, watch: Watch) -> None:
             kind.conclude(session, study, studies.statistics(session, study.id))
 
 
-def _training(context: Context, spec: Spec) -> ModelRows:
+def _training(context: Context, spec: Spec) -> Rows:
     if _last_loaded and _last_loaded[0].model_id == spec.model_id:
         return _last_loaded[0].training
     _last_loaded.clear()  # frees the memory before the next rows

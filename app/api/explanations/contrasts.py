@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import json_response
-from app.api.predict import Columns, Rows, Share
+from app.api.predict import Columns, RowObjects, Share
 from app.services.access.keys import PREDICT
 from app.services.explanations import contrasts
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -34,7 +34,7 @@ class ContrastBody(BaseModel):
     draws: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Use only this many kept draws of each chain, the first."
     )
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None,
         description="Rows whose other features stay as they are; defaults to up to 200 training rows, evenly "
         "spaced.",

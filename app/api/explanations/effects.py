@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import OF, ModelPart, json_response
-from app.api.predict import MAX_LEVELS, Columns, Rows, Share
+from app.api.predict import MAX_LEVELS, Columns, RowObjects, Share
 from app.services.access.keys import PREDICT
 from app.services.explanations import accumulated_effects, partial_dependence
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -38,7 +38,7 @@ class DependenceBody(BaseModel):
     draws: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Use only this many kept draws of each chain, the first."
     )
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None,
         description="Rows to average over, as in predict, without weights; defaults to up to 200 training "
         "rows, evenly spaced.",
@@ -130,7 +130,7 @@ class AccumulationBody(BaseModel):
     draws: Annotated[int, Field(ge=1)] | None = Field(
         None, description="Use only this many kept draws of each chain, the first."
     )
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None,
         description="Rows, as in predict, without weights; defaults to up to 200 training rows.",
     )

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import json_response
-from app.api.predict import Columns, Rows, Share
+from app.api.predict import Columns, RowObjects, Share
 from app.services.access.keys import PREDICT
 from app.services.explanations import shap_values
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -23,7 +23,7 @@ class ShapBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(
+    rows: RowObjects | None = Field(
         None,
         description="Rows to explain, as in predict, without weights; defaults to up to 200 training rows, "
         "evenly spaced.",

@@ -6,7 +6,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import json_response
-from app.api.predict import Columns, Rows, Share
+from app.api.predict import Columns, RowObjects, Share
 from app.services.access.keys import PREDICT
 from app.services.explanations import survival
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -23,7 +23,7 @@ class SurvivalBody(BaseModel):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: Rows | None = Field(None, description="The rows, as in predict, without weights.")
+    rows: RowObjects | None = Field(None, description="The rows, as in predict, without weights.")
     columns: Columns | None = Field(None, description="The rows as lists of values by column name.")
     times: Annotated[list[float], Field(min_length=1, max_length=MOST_TIMES)] | None = Field(
         None,

@@ -15,10 +15,10 @@ from app.store.tables import Dataset
 from sampler import ColumnSummary, DataError, Settings, SettingsError, choose, holdout_rows
 from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
 from sampler.data.censoring.outcomes import (
+    censoring_roles,
     check_censoring,
     choose_censored_transform,
     read_censored_target,
-    read_roles,
     refuse_censoring,
 )
 from sampler.data.columns import is_beyond
@@ -112,10 +112,9 @@ def _check_target(
             target, outcomes = read_target(y, request.target, table.num_rows, settings.family)
             check_outcomes(settings.transform, outcomes)
             return target
-        outcome_columns = [
-            table.column(columns[role]) if role in columns else None for role in CENSORING_ROLES
-        ]
-        roles = read_roles(outcome_columns[0], outcome_columns[1], outcome_columns[2], columns)
+        roles = censoring_roles(
+            {role: read_column(table.column(name), name) for role, name in columns.items()}
+        )
         of_trees = METHODS[settings.method].engine.forests
         weighted = request.roles.get("weights") is not None
         check_censoring(settings, of_trees=of_trees, weighted=weighted)

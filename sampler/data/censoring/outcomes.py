@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.schema import Column
-from sampler.data.table import RawColumn, read_column, read_rows
+from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, finite_numbers, reject_beyond, reject_rows
 from sampler.data.transform import Transform
 from sampler.definitions.prior import MOST
@@ -51,15 +51,8 @@ class CensoredOutcomes:
         return np.asarray(self.limits[0] < self.limits[1])
 
 
-def read_roles(
-    event: Any, lower: Any, upper: Any, names: Mapping[str, str] | None = None
-) -> dict[str, RawColumn]:
-    """Read the columns that tell of censoring, by role; a column without a name of its own has its role's.
-
-    Returns
-    -------
-    dict
-        The columns by role: event, lower, upper.
+def censoring_roles(roles: Mapping[str, RawColumn]) -> dict[str, RawColumn]:
+    """Return the columns that tell of censoring among those with a role: event, or lower and upper.
 
     Raises
     ------
@@ -67,14 +60,7 @@ def read_roles(
         For events together with limits.
 
     """
-    of_roles = dict(zip(ROLES, (event, lower, upper), strict=True))
-    columns = {
-        role: values
-        if isinstance(values, RawColumn)
-        else read_column(values, str((names or {}).get(role) or getattr(values, "name", None) or role))
-        for role, values in of_roles.items()
-        if values is not None
-    }
+    columns = {role: roles[role] for role in ROLES if role in roles}
     if "event" in columns and len(columns) > 1:
         raise SettingsError(
             "censored rows have event (times, each seen or censored there) or lower and upper (limits): give "
@@ -258,15 +244,3 @@ def censoring_warnings(outcomes: CensoredOutcomes, name: str) -> list[str]:
         return []
     message = f"{name}: {seen:.0%} of the outcomes were observed; one limit is known of the others"
     return [f"{message}: the range of the prior comes from a line fitted to all of them, more than from data"]
-
-
-def censoring_again(names: Mapping[str, str], X: Any) -> dict[str, RawColumn]:
-    """Read from a table the columns that tell of censoring, {role: name}; raise DataError for absent ones."""
-    if not names:
-        return {}
-    table = read_rows(X)
-    absent = [name for name in names.values() if name not in table.names]
-    if absent:
-        absent_names = ", ".join(repr(name) for name in absent)
-        raise DataError(f"the model was fitted with censored outcomes: X needs the column {absent_names} too")
-    return {role: table.column(name) for role, name in names.items()}

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaincinv
 
-from sampler.data.censoring.outcomes import censoring_again, check_censoring_weights, read_censored
-from sampler.data.encode import Coded
+from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
+from sampler.data.rows import Rows, read_roles_again
+from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
@@ -18,10 +19,12 @@ from sampler.posterior.assessment.interval_verdict import interval_verdict
 from sampler.posterior.assessment.predictive import Predictive
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from numpy.typing import NDArray
 
+    from sampler.data.encode import Coded
+    from sampler.data.table import RawColumn
     from sampler.posterior.posterior_draws import PosteriorDraws
 
     Floats = NDArray[np.float64]
@@ -58,24 +61,62 @@ class LabelledRows:
     def read(
         cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None, coded: Coded | None = None
     ) -> LabelledRows:
-        """Check and encode rows; raise DataError, and SettingsError for weights with classes.
+        """Check, encode and return rows as people give them.
 
-        For a model of censored outcomes, X also needs the columns of events or limits. `coded` are the rows
-        if they are encoded already.
+        Parameters
+        ----------
+        posterior
+            The model.
+        X, y, weights
+            Rows with the model's columns, also those of exposures, events or limits where it has such; their
+            outcomes; and their weights or None.
+        coded
+            The rows, if they are encoded already.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, lack what it was fitted with, or are labelled otherwise than
+            their outcomes; for classes that the model doesn't have.
+        SettingsError
+            For weights where the model takes none.
+
         """
         if weights is not None and not FAMILIES[posterior.family].weights:
             noun = "counts" if posterior.classes is None else "classes"
             raise SettingsError(
                 f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
             )
-        if coded is None:
-            coded = X if isinstance(X, Coded) else posterior.encode(X)
-        if posterior.censoring:
+        header = posterior.header
+        if header.censoring:
             check_censoring_weights(weighted=weights is not None)
-            columns = censoring_again(posterior.censoring, X)
-            censored = read_censored(y, posterior.schema.target.name, columns, coded.num_rows)
+        table = read_rows(X)
+        if coded is None:
+            coded = posterior.encode(table)
+        roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
+        return cls._with_outcomes(posterior, coded, y, roles)
+
+    @classmethod
+    def of(cls, posterior: PosteriorDraws, rows: Rows) -> LabelledRows:
+        """Encode rows of the data that the model was fitted to; they may have classes that it didn't see."""
+        coded = posterior.encode(rows.table_of(posterior.header.role_columns))
+        return cls._with_outcomes(posterior, coded, rows.outcome, rows.roles, new_classes=True)
+
+    @classmethod
+    def _with_outcomes(
+        cls,
+        posterior: PosteriorDraws,
+        coded: Coded,
+        y: Any,
+        roles: Mapping[str, RawColumn],
+        *,
+        new_classes: bool = False,
+    ) -> LabelledRows:
+        target, censoring, weights = posterior.schema.target, censoring_roles(roles), roles.get("weights")
+        if censoring:
+            censored = read_censored(y, target.name, censoring, coded.num_rows)
             return cls(replace(coded, limits=censored.limits), censored.y)
-        classes, outcomes = read_outcomes(y, posterior.schema.target, coded.num_rows)
+        classes, outcomes = read_outcomes(y, target, coded.num_rows, new_classes=new_classes)
         precisions = None if weights is None else read_weights(weights, coded.num_rows)
         return cls(coded, outcomes, precisions, classes)
 
@@ -127,7 +168,7 @@ def score(
         where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
         ``intervals_verdict``, where a censored row's outcome is drawn between its limits. For classes:
         ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is of the second of two
-        classes alone, of more the sum over the classes. A class that only these rows have has probability 0.
+        classes alone, of more the sum over the classes. A class that the model never saw has probability 0.
 
     """
     if rows.classes is not None:

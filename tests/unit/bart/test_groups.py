@@ -8,6 +8,7 @@ from scipy import stats
 
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
+from sampler.data.rows import Rows
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from sampler.storage.model_header import Header
@@ -228,7 +229,6 @@ def test_effects_leave_rows_in_their_groups(fitted):
         ({"groups": "whom"}, "did you mean who?"),
         ({"groups": ["who", "who"]}, "twice"),
         ({"groups": "who", "features": ["x", "who"]}, "among the features too"),
-        ({"groups": "who", "target_name": "who"}, "is the target already"),
         ({"groups": list("abcde")}, "at most 4"),
         ({"groups": [3]}, "names of columns"),
     ],
@@ -345,7 +345,7 @@ def test_left_out_groups_are_covered():
 def test_a_permutation_of_outcomes_takes_their_groups_along():
     """In the null of a selection of features outcomes stay in their groups; features are mixed."""
     X, y = rows()
-    fits = NullFits(X, y, None, None, 1, 5, {"groups": ["who"], "num_trees": 5, "transform": "none"})
+    fits = NullFits(Rows.read(X, y), 1, 5, {"groups": ["who"], "num_trees": 5, "transform": "none"})
     plain, mixed = (fits._prepare(number, fits.settings, 1, 5).training for number in (None, 0))
     order = np.random.default_rng([5, 0]).permutation(80)
     np.testing.assert_array_equal(mixed.y, plain.y[order])

@@ -144,13 +144,6 @@ def test_too_many_levels():
         prepare(X, RNG.normal(size=3000), features=["x"], **SETTINGS)
 
 
-def test_row_labels_that_differ_are_mentioned():
-    """Rows are matched by position; pandas labels that differ give a warning."""
-    X, outcome = pd.DataFrame({"x": RNG.normal(size=N)}), pd.Series(outcomes())
-    assert problem_of(X, outcome).warnings == []
-    assert "different row labels" in problem_of(X, outcome[::-1]).warnings[0]
-
-
 def test_the_service_can_choose_without_the_data():
     """`choose` needs only the summaries stored with a dataset, and refuses the same columns."""
     summaries = describe(mixed_columns())
@@ -183,15 +176,6 @@ def test_a_feature_equal_to_the_target_is_reported():
     (warning,) = prepare({"a": other, "c": classes}, classes, method="bcart", family="categorical").warnings
     assert warning.startswith("c has")
     assert prepare({"a": other}, y).warnings == []
-
-
-def test_a_feature_left_out_for_its_name_is_reported():
-    """Outcomes computed from a column keep its name in pandas: that it is left out is said."""
-    X = pd.DataFrame({"weight": RNG.normal(size=30), "year": RNG.normal(size=30)})
-    (warning,) = prepare(X, 3 * X["weight"]).warnings
-    assert warning.startswith("weight is left out of the features: the target has its name")
-    assert prepare(X, X["weight"]).warnings == []
-    assert prepare(X, 3 * X["weight"], target_name="price").warnings == []
 
 
 def test_outliers_of_the_target_are_reported():

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import fit
+from sampler.data.rows import Rows
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.outcome_scores import score_outcomes
 from sampler.posterior.assessment.scoring import LabelledRows, count_inside, score
@@ -85,7 +86,7 @@ def test_classes_have_uniform_ranks_and_sets():
     assert -scores.log_score.mean() == pytest.approx(expected["log_loss"])
     assert scores.error.mean() == pytest.approx(expected["brier"])
     assert not scores.above.any()
-    strange = LabelledRows.read(posterior, X[:2], np.array(["new", "a"]))
+    strange = LabelledRows.of(posterior, Rows.read(X[:2], ["new", "a"]))
     odd = score_outcomes(posterior, strange, shares(2))
     assert (odd.pit[0], odd.inside_90[0], odd.score[0]) == (1.0, False, 0.0)
     calibrated = posterior.calibrate(X[1400:1900], y[1400:1900])

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from sampler import DataError, SettingsError, fit, holdout_rows
+from sampler.data.rows import Rows
 from sampler.posterior.assessment.scoring import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
 from tests.support.models.random_posteriors import make_posterior
@@ -69,7 +70,7 @@ def test_a_feature_that_matters_to_the_noise_alone_is_seen():
 
 
 def test_classes_are_ranked_by_log_loss():
-    """For two and for three classes; a class that only the new rows have doesn't disturb."""
+    """For two and for three classes; one that only rows of the fit's own data have doesn't disturb."""
     rng = np.random.default_rng(4)
     X = rng.uniform(size=(400, 2))
     for cuts, settings in (
@@ -79,7 +80,8 @@ def test_classes_are_ranked_by_log_loss():
     ):
         y = np.array(["a", "b", "c"])[np.digitize(X[:, 1], cuts)]
         posterior = fit(X[:300], y[:300], **FAST | settings)
-        ranked = posterior.importance(X[300:], [*y[300:-1], "z"])
+        held = LabelledRows.of(posterior, Rows.read(X[300:], [*y[300:-1], "z"]))
+        (ranked,) = permutation_importance(posterior, held)
         assert (ranked.loss, ranked.names[ranked.order[0]]) == ("log_loss", "x2")
         assert ranked.lower[1] > 0.5
         with pytest.raises(SettingsError, match="loss must be 'log_loss' here, not 'rmse'"):

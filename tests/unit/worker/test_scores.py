@@ -1,13 +1,12 @@
 """Scores on held-out rows."""
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from scipy.stats import binomtest
 
-from sampler import fit
+from sampler import DataError, fit
+from sampler.data.rows import Rows
 from sampler.posterior.assessment.scoring import binomial_interval, coverage
-from worker.fits.fit_spec import ModelRows
 from worker.fits.scoring import importance_of, look_at, score
 
 
@@ -44,14 +43,16 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     )  # fmt: skip
 
     def rows(part):
-        return ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), None)
+        return Rows.read({"x": x[part]}, y[part])
 
     training, held_out = rows(slice(60)), rows(slice(60, None))
     p = posterior.predict({"x": x[60:]}).mean
 
     scores = score(posterior, training, held_out, lambda: None)
-    own_scores = posterior.score({"x": x[60:]}, y[60:])
-    assert own_scores == {name: scores[name] for name in own_scores}
+    with pytest.raises(
+        DataError, match="column 'y', row 2: 'b' is no class of the model, which has 'a', 'c', 'd'"
+    ):
+        posterior.score({"x": x[60:]}, y[60:])
     assert scores["accuracy"] == 0.75
     own = [p[0, 0], 1e-12, p[2, 2], p[3, 1]]
     assert scores["log_loss"] == pytest.approx(-np.log(own).mean())
@@ -85,10 +86,9 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     y = 3 * x + 5 * rng.normal(size=600) / np.sqrt(w)
     posterior = fit({"x": x[:300]}, y[:300], w[:300], **SMALL | settings)
     training, held_out = (
-        ModelRows(pa.table({"x": x[part]}), pa.chunked_array([y[part]]), pa.chunked_array([w[part]]))
-        for part in (slice(300), slice(300, None))
+        Rows.read({"x": x[part]}, y[part], {"weights": w[part]}) for part in (slice(300), slice(300, None))
     )
-    f, sigma = posterior.sample(held_out.X), posterior.sample_sigma(held_out.X)
+    f, sigma = posterior.sample(held_out.table), posterior.sample_sigma(held_out.table)
     share = np.ones(f.shape[:2]) if posterior.weights is None else posterior.weights
     drawn = rng.choice(share.size, 4000, p=(share / share.sum()).ravel())
     noise = (sigma / np.sqrt(w[300:])).reshape(share.size, -1)[drawn]

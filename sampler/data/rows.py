@@ -1,0 +1,278 @@
+"""Rows of a fit: a table, the outcomes, and columns with other roles, each read and checked once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.table import RawColumn, Table, check_row_labels, one_column, read, read_column, row_labels
+from sampler.data.target import check_length
+from sampler.errors import DataError, DataProblem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+NOUNS = {
+    "weights": "weights",
+    "exposure": "exposures",
+    "event": "events",
+    "lower": "lower limits",
+    "upper": "upper limits",
+}
+FEWEST = 5  # rows from which on a straight line through all of them is no chance
+ROUNDING = 1e-12  # of a column's largest value
+UNNAMED = ("y", "target")  # names of outcomes that have none
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows with their outcomes.
+
+    Attributes
+    ----------
+    table
+        The table of features; it may have the other columns too.
+    outcome
+        The outcomes, n values.
+    roles
+        The other columns by role ("weights", "exposure", "event", "lower", "upper"), n values each, as far as
+        there are any. A column's name is that under which new rows have theirs.
+    named
+        Whether the outcome has a name of its own, under which new rows may have it.
+    copies
+        Why columns of the table that repeat one with a role are no features, by name.
+
+    """
+
+    table: Table
+    outcome: RawColumn
+    roles: Mapping[str, RawColumn] = field(default_factory=dict)
+    named: bool = True
+    copies: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(
+        cls, X: Any, y: Any, roles: Mapping[str, Any] | None = None, target_name: str | None = None
+    ) -> Rows:
+        """Read and check rows as `fit` takes them.
+
+        Parameters
+        ----------
+        X
+            A table of any supported library, n rows.
+        y
+            n outcomes.
+        roles
+            n values by role, or None. Values without a name take that of the column of the table that has
+            them, or else that of the role.
+        target_name
+            Name of the outcomes; None takes their own, or else "y" ("target" where a feature is called so).
+
+        Returns
+        -------
+        Rows
+            The rows.
+
+        Raises
+        ------
+        DataError
+            For columns of other lengths or row labels, and for one called as a column of the table that has
+            other values.
+
+        """
+        table, y = read(X), one_column(y)
+        given = {role: one_column(values) for role, values in (roles or {}).items() if values is not None}
+        labels = {"the table": table.labels, "the target": row_labels(y)}
+        check_row_labels(labels | {f"the {NOUNS[role]}": row_labels(each) for role, each in given.items()})
+        name = target_name or _own_name(y)
+        outcome = read_column(y, name or UNNAMED[0])
+        columns = {role: read_column(values, _own_name(values) or role) for role, values in given.items()}
+        for column in (outcome, *columns.values()):
+            check_length(column, table.num_rows)
+        if name is None:
+            outcome = _freely_named(outcome, table, UNNAMED)
+        if "weights" in given and _own_name(given["weights"]) is None:  # no later call needs their name
+            columns["weights"] = _freely_named(columns["weights"], table, ("weights",))
+        copies: dict[str, str] = {}
+        for role, values in given.items():
+            repeated, own = _find_copies(table, columns[role], role), columns[role].name
+            if _own_name(values) is None and own not in table.names:
+                own = next((other for other in repeated if table.column(other).equals(columns[role])), own)
+                columns[role] = replace(columns[role], name=own)
+            elif own in repeated:
+                repeated.remove(own)
+            copies |= {other: _why_no_feature(other, own, role) for other in repeated}
+        _check_names(table, outcome, columns)
+        return cls(table, outcome, columns, name is not None, copies)
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows, n."""
+        return self.table.num_rows
+
+    @property
+    def taken(self) -> list[str]:
+        """Names of the columns with a role, which are no features."""
+        return [self.outcome.name, *(column.name for column in self.roles.values())]
+
+    @property
+    def known(self) -> list[str]:
+        """Names of columns with a role that new rows may have."""
+        roles = [column.name for role, column in self.roles.items() if role != "weights"]
+        return [*([self.outcome.name] if self.named else []), *roles]
+
+    def take(self, rows: NDArray[np.int64]) -> Rows:
+        """Select rows by their positions."""
+        return self.with_outcomes(rows, self.table.part(rows))
+
+    def with_outcomes(self, rows: NDArray[np.int64], table: Table) -> Rows:
+        """Give the rows of a table the outcomes, and what goes with these, of some rows."""
+        roles = {role: column.part(rows) for role, column in self.roles.items()}
+        return replace(self, table=table, outcome=self.outcome.part(rows), roles=roles)
+
+    def table_of(self, names: Mapping[str, str]) -> Table:
+        """Return the table with the columns of some roles, called as a model does."""
+        return self.table.with_columns(
+            {name: self.roles[role] for role, name in names.items() if role in self.roles}
+        )
+
+
+def read_roles_again(
+    table: Table, y: Any, weights: Any, names: Mapping[str, str], *, weighted: bool
+) -> dict[str, RawColumn]:
+    """Read what a fitted model needs beside features of rows with known outcomes.
+
+    Parameters
+    ----------
+    table
+        The rows.
+    y, weights
+        Their outcomes, and weights or None.
+    names
+        Names of the columns that have a role, {role: name}.
+    weighted
+        Whether the model was fitted with weights.
+
+    Returns
+    -------
+    dict
+        The columns by role.
+
+    Raises
+    ------
+    DataError
+        For columns that the table doesn't have, weights that aren't given, and other row labels than the
+        table's.
+
+    """
+    check_row_labels(
+        {"the rows": table.labels, "the outcomes": row_labels(y), "the weights": row_labels(weights)}
+    )
+    absent = {role: name for role, name in names.items() if name not in table.names}
+    if weighted and weights is None:
+        absent["weights"] = "weights"
+    if absent:
+        raise DataError([_missing_role(role, name) for role, name in absent.items()])
+    return {role: table.column(name) for role, name in names.items()} | (
+        {} if weights is None else {"weights": read_column(weights, "weights")}
+    )
+
+
+def _missing_role(role: str, name: str) -> DataProblem:
+    return DataProblem(name, None, f"the model was fitted with {NOUNS[role]}: these rows need theirs too")
+
+
+def _own_name(values: Any) -> str | None:
+    name = getattr(values, "name", None)
+    return None if name is None or name == "" else str(name)
+
+
+def _freely_named(column: RawColumn, table: Table, names: Sequence[str]) -> RawColumn:
+    """Name a column without a name as none with other values is called."""
+    for name in names:
+        if name not in table.names or table.column(name).equals(column):
+            return replace(column, name=name)
+    name = names[-1]
+    while name in table.names:
+        name += "_"
+    return replace(column, name=name)
+
+
+def _check_names(table: Table, outcome: RawColumn, columns: Mapping[str, RawColumn]) -> None:
+    """Raise DataError for a column with a role that is called as another one with other values."""
+    problems = []
+    name = outcome.name
+    if name in table.names and not table.column(name).equals(outcome):
+        detail = (
+            "the target is called so, and has other values than this column: give it another name "
+            "(target_name) if the column is a feature, or else leave the column out"
+        )
+        problems.append(DataProblem(name, None, detail))
+    for role, column in columns.items():
+        name = column.name
+        others = [other for other in (outcome, *columns.values()) if other.name == name]
+        if all(column.equals(other) for other in ([table.column(name)] if name in table.names else others)):
+            continue
+        whose = "column of the table" if name in table.names else "column with another role"
+        later = "" if role == "weights" else ", from which later calls would take those of new rows"
+        detail = (
+            f"the {NOUNS[role]} are called so, and have other values than the {whose}{later}: rename one of "
+            f"the two, or leave out the {whose}, or give the {NOUNS[role]} as a column of the table too"
+        )
+        problems.append(DataProblem(name, None, detail))
+    if problems:
+        raise DataError(problems)
+
+
+def _find_copies(table: Table, column: RawColumn, role: str) -> list[str]:
+    """Find the columns of the table that only repeat one with a role, exactly or on another scale."""
+    ours = _as_numbers(column)
+    if ours is None:
+        return []
+    also_scaled = role == "event"  # which is as telling the other way round
+    return [
+        name
+        for name in table.names
+        if (theirs := _as_numbers(table.column(name))) is not None
+        and is_copy(theirs, ours, also_scaled=also_scaled)
+    ]
+
+
+def _as_numbers(column: RawColumn) -> NDArray[np.float64] | None:
+    """Return the numbers of a column, or 0 and 1 for text of two levels; None for other text."""
+    if column.numbers is not None or column.cells is None:
+        return column.numbers
+    levels = {cell for cell in column.cells if cell is not None} if column.type == "text" else ()
+    if len(levels) != 2:
+        return None
+    second = max(levels)
+    return np.array([np.nan if cell is None else cell == second for cell in column.cells], np.float64)
+
+
+def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled: bool = True) -> bool:
+    """Tell whether values [n], NaN where missing, repeat others that vary, but for scale and offset."""
+    missing = np.isnan(of)
+    if not len(of) or not np.array_equal(np.isnan(values), missing):
+        return False
+    ours, theirs = of[~missing], values[~missing]
+    low, high = (int(place(ours)) if len(ours) else 0 for place in (np.argmin, np.argmax))
+    if np.array_equal(ours, theirs):
+        return bool(len(ours) and (missing.any() or ours[low] != ours[high]))
+    if not also_scaled or len(ours) < FEWEST or not np.isfinite([ours, theirs]).all():
+        return False
+    if ours[low] == ours[high] or theirs[low] == theirs[high]:
+        return False
+    with np.errstate(over="ignore", invalid="ignore"):
+        share = (ours - ours[low]) / (ours[high] - ours[low])
+        line = theirs[low] + share * (theirs[high] - theirs[low])
+        return bool(np.all(np.abs(theirs - line) <= ROUNDING * np.abs(theirs).max()))
+
+
+def _why_no_feature(name: str, of: str, role: str) -> str:
+    if name == of:
+        return f"it has the values of the {NOUNS[role]}, and is their column: new rows have theirs in it"
+    return f"its values are those of the {NOUNS[role]} ({of}), or follow from them"
