@@ -67,7 +67,8 @@ def fit(
         A pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows. Missing values are
         allowed and learnt from.
     y
-        n outcomes.
+        n outcomes. Outcomes, weights, exposures, events and limits have the row labels of X where they have
+        any, and the values of the column of X that is called as they are, if there is one.
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight.
     exposure

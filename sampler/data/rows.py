@@ -176,13 +176,14 @@ def read_roles_again(
     if weighted and weights is None:
         absent["weights"] = "weights"
     if absent:
-        raise DataError([_missing_role(role, name) for role, name in absent.items()])
+        raise DataError([missing_role(role, name) for role, name in absent.items()])
     return {role: table.column(name) for role, name in names.items()} | (
         {} if weights is None else {"weights": read_column(weights, "weights")}
     )
 
 
-def _missing_role(role: str, name: str) -> DataProblem:
+def missing_role(role: str, name: str) -> DataProblem:
+    """Say that rows lack what the model was fitted with."""
     return DataProblem(name, None, f"the model was fitted with {NOUNS[role]}: these rows need theirs too")
 
 

@@ -61,13 +61,13 @@ class AssessablePosterior(PosteriorDraws):
             of outcomes inside predictive intervals and that share's own 95% interval; ``intervals_verdict``,
             whether those intervals hold all in all and in each quarter of the prediction and of each numeric
             feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
-            shares. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; a class
-            that the model never saw has probability 0.
+            shares. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities.
 
         Raises
         ------
         DataError
-            For rows or outcomes that don't fit the model, with each cell named.
+            For rows or outcomes that don't fit the model, with each cell named; for rows without the
+            exposures, weights or events that it was fitted with.
         SettingsError
             For weights with classes.
 

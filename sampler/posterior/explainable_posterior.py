@@ -130,7 +130,7 @@ class ExplainablePosterior(PosteriorDraws):
         features
             One or two names: "weight" or ["weight"].
         X
-            Rows to average over; None takes the up to 200 reference rows.
+            Rows to average over; None takes the up to 200 reference rows, with an exposure of 1.
         grid
             Points by feature; the default is all levels, or up to 19 values that divide the training rows
             evenly.
@@ -160,7 +160,7 @@ class ExplainablePosterior(PosteriorDraws):
 
         """
         levels = Request.check(level, "credible", None).levels
-        coded = self.reference if X is None else self._coded(X)
+        coded = self._coded_to_average(X)
         chosen = self._alike(num_draws)
 
         if check_part(of) == "noise" and not self.noise_differs:
@@ -243,7 +243,7 @@ class ExplainablePosterior(PosteriorDraws):
         feature
             Name of the column.
         X
-            Rows; None takes the up to 200 reference rows.
+            Rows; None takes the up to 200 reference rows, with an exposure of 1.
         level
             Probability of the interval, one or several.
         num_draws
@@ -263,7 +263,7 @@ class ExplainablePosterior(PosteriorDraws):
 
         """
         levels = Request.check(level, "credible", None).levels
-        coded = self.reference if X is None else self._coded(X)
+        coded = self._coded_to_average(X)
         chosen = self._alike(num_draws)
 
         def f(changed: Coded) -> Floats:
@@ -289,7 +289,8 @@ class ExplainablePosterior(PosteriorDraws):
         Parameters
         ----------
         X
-            Rows whose other columns stay as they are; None takes the up to 200 reference rows.
+            Rows whose other columns stay as they are; None takes the up to 200 reference rows, with an
+            exposure of 1.
         first, second
             Values by column, of the same columns: ``{"dose": 2}``, ``{"dose": 1}``.
         by
@@ -313,7 +314,7 @@ class ExplainablePosterior(PosteriorDraws):
 
         """
         level = Request.check_level(level)
-        coded = self.reference if X is None else self._coded(X)
+        coded = self._coded_to_average(X)
         chosen = self._alike(num_draws)
 
         def f(changed: Coded) -> Floats:
@@ -369,7 +370,7 @@ class ExplainablePosterior(PosteriorDraws):
         def f(changed: Coded) -> Floats:
             return self._f_of(changed, chosen)
 
-        coded = self.reference if X is None else self._coded(X)
+        coded = self._coded_to_average(X)
         scale = self._learnt_unit() if self.classes is None else f"the probability of {self.classes[1]!r}"
         return interactions(self._header, concatenate(self.chains()), f, coded, features, level, scale)
 

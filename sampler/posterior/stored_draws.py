@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded, encode
+from sampler.data.rows import missing_role
 from sampler.data.target import no_exposure
-from sampler.errors import NotFittedError, PackedError, SettingsError
+from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import DEGREES, NOISES, SPREAD
 from sampler.posterior.ensemble import Ensemble
 from sampler.posterior.explanations.inclusion import rules_per_draw
@@ -296,6 +297,18 @@ class StoredDraws:
 
     def _coded(self, X: Any) -> Coded:
         return X if isinstance(X, Coded) else self.encode(X)
+
+    def _coded_to_average(self, X: Any) -> Coded:
+        """Encode rows over which an answer is averaged; None takes the reference rows, of exposure 1.
+
+        Raises DataError as `encode`, and for rows without the exposures of the model.
+        """
+        if X is None:
+            return self.reference
+        coded = self._coded(X)
+        if self.exposure is not None and coded.exposure is None:
+            raise DataError([missing_role("exposure", self.exposure)])
+        return coded
 
     def _choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
         used = self.num_draws if num_draws is None else num_draws

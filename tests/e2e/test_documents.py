@@ -114,7 +114,7 @@ def test_the_page_about_contrasts_runs():
     """The page's block contrasts two weights of cars by their origin, in all averages that it names."""
     origin = np.array(["europe", "japan", "usa"] * 20)
     X = {"weight": np.linspace(1600, 5000, 60), "origin": origin}
-    posterior = fit(X, X["weight"] / -100, num_trees=10, num_burnin=50, num_draws=50, progress=False)
+    posterior = fit(X, 1e5 / X["weight"], num_trees=10, num_burnin=50, num_draws=50, progress=False)
     session = run_page(DOCS / "contrasts.md", {"posterior": posterior, "X": X})
     assert session["contrast"].average.mean > 0
     assert len(session["contrast"].groups) == 3

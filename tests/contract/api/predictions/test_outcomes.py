@@ -304,7 +304,10 @@ def test_classes_and_counts(client, settings):
     of_classes = "\n".join([",".join(["y", *head[1:]]), *(",".join([row[2], *row[1:]]) for row in body)])
     of_classes = of_classes.replace(",colour,", ",was,")
     fitted(client, settings, text=of_classes, name="classes", family="categorical", features=["size"])
-    rows = [{"size": i % 19, "y": ("red", "green", "mauve")[i % 3]} for i in range(12)]
+    rows = [{"size": i % 19, "y": ("red", "green", "blue")[i % 3]} for i in range(12)]
+    refused = report(client, [*rows, {"size": 1, "y": "Greens"}, {"size": 2, "y": "RED"}], model="classes")
+    assert (refused.status_code, places(refused.json())) == (422, [("y", 13), ("y", 14)])
+    assert "did you mean green?" in refused.text
     assert report(client, rows, model="classes").status_code == 201
     summary = summary_of(client, "classes")
     assert (summary["intervals"], summary["total"]["rmse"]) == ("sets", None)
