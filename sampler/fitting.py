@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampler.definitions.other_names import suggest_arguments
 from sampler.errors import DataWarning, SettingsError
 from sampler.settings import SETTINGS
 
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
 
 
+@suggest_arguments
 def fit(
     X: Any,
     y: Any,
@@ -51,6 +53,7 @@ def fit(
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
+    missing_target: str = "refuse",
     calibrate: str = "none",
     holdout: float = 0.2,
     num_threads: int | None = None,
@@ -158,6 +161,9 @@ def fit(
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     target_name
         Name of the outcome; None takes the name of `y`, or else "y".
+    missing_target
+        What to do with rows whose outcome is missing: "refuse" them, or "leave_out" these rows (those with a
+        limit stay).
     calibrate
         Whether `predict(X, interval="calibrated")` gives intervals (of classes, prediction sets) with a
         stated coverage, however wrong the model: "none"; "holdout", by rows held out from the fit; "folds",
@@ -180,6 +186,18 @@ def fit(
         For unusable data, with column and row.
     SettingsError
         For an invalid setting.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sampler import fit, holdout_rows
+    >>> cars = pd.read_csv("examples/auto_mpg.csv")
+    >>> X, y = cars[["weight", "year", "origin"]], cars["mpg"]
+    >>> held = holdout_rows(len(X), 0.2)
+    >>> posterior = fit(X.drop(index=held), y.drop(index=held), num_trees=50)
+    >>> posterior.summary()  # do the chains agree?
+    >>> posterior.score(X.loc[held], y.loc[held])  # how good is it on rows that it never saw?
+    >>> posterior.predict(X.loc[held], level=0.9).to_pandas()
 
     """
     if seed is None:
@@ -212,11 +230,12 @@ def fit(
         features=features,
         columns=columns,
         target_name=target_name,
+        missing_target=missing_target,
         prior=prior,
         **{name: arguments[name] for name in SETTINGS},
     )
     for warning in problem.warnings:
-        warnings.warn(warning, DataWarning, stacklevel=2)
+        warnings.warn(warning, DataWarning, stacklevel=3)
     return run(problem, progress=progress, num_threads=num_threads)
 
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
-from sampler.errors import SettingsError, suggestion
+from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -102,7 +103,7 @@ def check_entries(
         if name not in known:
             raise SettingsError(
                 f"unknown prior entry {name!r}{whose}; accepted are "
-                f"{', '.join(known)}{suggestion(name, known)}",
+                f"{', '.join(known)}{meant_setting(name, known)}",
                 field=f"prior.{name}",
                 code="unknown",
             )

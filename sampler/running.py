@@ -151,7 +151,7 @@ def _run(
         warning = (
             f"the fit was interrupted: {counted(len(counts), 'chain')} of {counted(min(counts), 'draw')} kept"
         )
-        warnings.warn(warning, DataWarning, stacklevel=4)
+        warnings.warn(warning, DataWarning, stacklevel=5)
         header = replace(problem, warnings=[*problem.warnings, warning]).header()
     posterior = Posterior.from_blocks(header, blocks, [chain.statistics() for chain in chains])
     posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.search import SEARCH
 from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind
@@ -288,7 +289,9 @@ class Settings:
         """
         unknown = sorted(arguments.keys() - SETTINGS.keys())
         if unknown:
-            raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {', '.join(SETTINGS)}")
+            known = ", ".join(SETTINGS)
+            hint = meant_setting(unknown[0], {*SETTINGS, "prior"})
+            raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {known}{hint}")
         method = arguments.get("method", SETTINGS["method"].default)
         kind = find_method(method)
         defaults = {name: setting.default for name, setting in SETTINGS.items()}

@@ -30,6 +30,7 @@ try:
 except ImportError as error:  # pragma: no cover  # the development environment has it
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
+from sampler.definitions.other_names import suggest_arguments
 from sampler.fitting import fit
 from sampler.methods import find_method
 
@@ -48,6 +49,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
     posterior_: Posterior
 
+    @suggest_arguments
     def __init__(
         self,
         *,

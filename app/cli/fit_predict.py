@@ -67,6 +67,7 @@ Examples
   bartserve fit lung.csv --target time --event died
   bartserve fit visits.csv --target visits --set family=negative-binomial --exposure months
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
+  bartserve fit cars.csv --target horsepower --set missing_target=leave_out
 """
 PREDICT = """Predict new rows, each with its interval.
 

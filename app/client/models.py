@@ -1,10 +1,10 @@
 """Client calls for models."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import httpx
 
@@ -22,8 +22,42 @@ MODEL_FILE = "application/vnd.bartserve.model"
 class Models(Calls):
     """Calls that fit, follow, continue, cancel, delete and transfer models."""
 
-    def fit(self, dataset: str | Dataset, target: str, **settings: Any) -> Model:
+    def fit(
+        self,
+        dataset: str | Dataset,
+        target: str,
+        *,
+        name: str | None = None,
+        features: Sequence[str] | None = None,
+        columns: Mapping[str, str] | None = None,
+        weights: str | None = None,
+        exposure: str | None = None,
+        groups: Sequence[str] | None = None,
+        slopes: Sequence[str] | None = None,
+        event: str | None = None,
+        lower: str | None = None,
+        upper: str | None = None,
+        missing_target: Literal["refuse", "leave_out"] | None = None,
+        holdout: float | None = None,
+        calibrate: Literal["none", "holdout", "folds"] | None = None,
+        family: str | None = None,
+        method: str | None = None,
+        noise: str | None = None,
+        transform: str | None = None,
+        linear: bool | Literal["auto"] | None = None,
+        num_trees: int | None = None,
+        num_chains: int | None = None,
+        num_burnin: int | None = None,
+        num_draws: int | None = None,
+        thin: int | None = None,
+        seed: int | None = None,
+        stop: Mapping[str, Any] | None = None,
+        prior: Mapping[str, Any] | None = None,
+        **others: Any,
+    ) -> Model:
         """Start to fit a model; it is durably accepted when this returns.
+
+        None leaves a setting to the service, whose defaults suit most tables (docs/settings).
 
         Parameters
         ----------
@@ -31,10 +65,29 @@ class Models(Calls):
             A dataset returned by `upload`, or an id.
         target
             The column to predict.
-        **settings
-            Fields of POST /models: name, features, holdout, num_trees, num_chains, num_draws, seed, ...
+        name
+            Name that can replace the model's id; it then means the newest model of that name.
+        features, columns
+            Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
+            "category", "date".
+        weights, exposure, groups, slopes, event, lower, upper
+            Names of columns with these roles.
+        missing_target
+            "leave_out" leaves out rows without a target, which are refused otherwise.
+        holdout, calibrate
+            Share of the rows held out for scores, and whether intervals are calibrated ("holdout", "folds").
+        family, method, noise, transform, linear
+            Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
+        num_trees, num_chains, num_burnin, num_draws, thin, seed, stop
+            Size of the sum of trees, length of the chains, and rules by which they end.
+        prior
+            Hyperparameters by name.
+        **others
+            Further fields of POST /models: moves, particles, start, search.
+
         """
-        body = {"dataset_id": id_of(dataset), "target": target, **without_none(settings)}
+        given = {name: value for name, value in locals().items() if name not in ("self", "dataset", "others")}
+        body = {"dataset_id": id_of(dataset), **without_none(given | others)}
         return Model.of(self._json(Call("POST", "/models", json=body, keyed=True)))
 
     def estimate(self, dataset: str | Dataset, target: str, **settings: Any) -> Json:

@@ -1,10 +1,9 @@
 """Known fields of a request, for suggestions after a misspelling."""
 
 from collections.abc import Collection, Mapping
-from difflib import get_close_matches
 from typing import Any
 
-MAX_NAME = 100  # longest field name that is compared
+from sampler.definitions.other_names import meant_setting
 
 
 def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozenset[str]:
@@ -18,9 +17,8 @@ def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozens
 def no_such_field(name: str, known: Collection[str]) -> str:
     """Return the message for an unknown field."""
     # A name that the route knows is of another place: a parameter of files, or a field of another object.
-    others = sorted({*known} - {name})
-    near = get_close_matches(name, others, 1) if len(name) <= MAX_NAME and name not in known else []
-    return "there is no such field" + (f"; did you mean {near[0]}?" if near else "; /docs lists all fields")
+    hint = "" if name in known else meant_setting(name, known)
+    return "there is no such field" + (hint or "; /docs lists all fields")
 
 
 def _properties(document: Mapping[str, Any], schema: Any, seen: set[str]) -> frozenset[str]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.data.table import RawColumn, Table, check_row_labels, one_column, read, read_column, row_labels
 from sampler.data.target import check_length
+from sampler.definitions.data import MISSING_TARGET
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
@@ -124,6 +125,21 @@ class Rows:
         """Names of columns with a role that new rows may have."""
         roles = [column.name for role, column in self.roles.items() if role != "weights"]
         return [*([self.outcome.name] if self.named else []), *roles]
+
+    @property
+    def has_outcome(self) -> NDArray[np.bool_]:
+        """Whether a row has an outcome, or a limit of it, bool [n]."""
+        known = ~self.outcome.is_missing
+        for role in ("lower", "upper"):
+            if role in self.roles and (limits := self.roles[role].numbers) is not None:
+                known |= np.isfinite(limits)
+        return known
+
+    def to_fit(self, missing_target: str) -> Rows:
+        """Leave out rows without an outcome if `missing_target` is "leave_out"; raise SettingsError."""
+        if MISSING_TARGET.check("missing_target", missing_target) != "leave_out":
+            return self
+        return self.take(np.flatnonzero(self.has_outcome))
 
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Select rows by their positions."""

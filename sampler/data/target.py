@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
+NAMED_ROWS = 5  # of those without an outcome
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
@@ -97,7 +98,7 @@ def finite_numbers(raw: RawColumn) -> NDArray[np.float64]:
     """Return the numbers of a target; raise DataError for other types, missing and infinite values."""
     if raw.numbers is None or raw.type != "number":
         raise DataError([DataProblem(raw.name, None, _not_numeric(raw))])
-    reject_rows(raw.name, np.isnan(raw.numbers), "the target is missing")
+    reject_missing(raw.name, np.isnan(raw.numbers))
     reject_rows(raw.name, np.isinf(raw.numbers), "the target is infinite")
     return raw.numbers
 
@@ -130,7 +131,7 @@ def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:
     labels = to_labels(raw, problems)
     if problems:
         raise DataError(problems)
-    reject_rows(raw.name, labels.index < 0, "the target is missing")
+    reject_missing(raw.name, labels.index < 0)
     return labels.names, labels.index
 
 
@@ -299,6 +300,19 @@ def _is_word(cell: str) -> bool:
         return bool(np.isnan(float(cell)))
     except ValueError:
         return True
+
+
+def reject_missing(name: str, missing: NDArray[np.bool_]) -> None:
+    """Raise DataError where outcomes are missing: in how many rows, in which first, and what can be done."""
+    rows = np.flatnonzero(missing) + 1
+    if not len(rows):
+        return
+    named = ", ".join(map(str, rows[:NAMED_ROWS])) + (", .." if len(rows) > NAMED_ROWS else "")
+    detail = (
+        f"the target is missing in {len(rows)} of {counted(len(missing), 'row')} ({named}): fill it in, or "
+        'leave these rows out (a fit does with missing_target="leave_out")'
+    )
+    raise DataError([DataProblem(name, int(rows[0]) if len(rows) == 1 else None, detail)])
 
 
 def reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:

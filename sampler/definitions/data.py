@@ -74,7 +74,8 @@ HOLDOUT = Setting(
 MISSING_TARGET = Setting(
     "word",
     "evaluation",
-    'What to do with rows without a target: "refuse" the fit, or "leave_out" the rows.',
+    'What to do with rows without a target: "refuse" the fit, or "leave_out" the rows (those with a limit '
+    "stay).",
     default="refuse",
     choices=("refuse", "leave_out"),
     sparing=True,

@@ -7,7 +7,8 @@ import numbers
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from sampler.errors import SettingsError, suggestion
+from sampler.definitions.other_names import meant_word
+from sampler.errors import SettingsError
 
 SettingKind = Literal[
     "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
@@ -105,7 +106,7 @@ class Setting:
             if not isinstance(value, str) or value not in self.choices:
                 accepted = ", ".join((*self.choices, *self.also))
                 raise SettingsError(
-                    f"{label} must be one of {accepted}, not {value!r}{suggestion(value, self.choices)}",
+                    f"{label} must be one of {accepted}, not {value!r}{meant_word(value, self.choices)}",
                     field=name,
                     code="not_accepted",
                 )

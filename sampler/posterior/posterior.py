@@ -32,6 +32,15 @@ if TYPE_CHECKING:
     from sampler.prepared_fit import PreparedFit
 
 
+# Members for services and other modules, which completion of a notebook leaves out.
+INTERNAL = frozenset({
+    "bound_errors", "bound_work", "calibrated_by", "conformal_table", "draw_weights", "drawn",
+    "draws_by_figure", "forests_to_explain", "from_blocks", "grid", "header", "law", "match", "nbytes",
+    "noise_differs", "origin", "outcomes_by_draw", "own_work", "probabilities_by_draw", "reference",
+    "sample_learnt", "spaced_draws", "usual_interval", "usual_loss",
+})  # fmt: skip
+
+
 class Posterior(ExplainablePosterior, AssessablePosterior):
     """Draws of all chains, with the schema of their data.
 
@@ -278,6 +287,9 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the posterior as its model file, without the training rows."""
         return Posterior.from_bytes, (self.to_bytes(),)
+
+    def __dir__(self) -> list[str]:
+        return [name for name in super().__dir__() if name not in INTERNAL]
 
     def _repr_html_(self) -> str:
         return posterior_card(self)

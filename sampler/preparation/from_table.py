@@ -61,11 +61,12 @@ def prepare(
     lower: Any = None,
     upper: Any = None,
     target_name: str | None = None,
+    missing_target: str = "refuse",
     **arguments: Any,
 ) -> PreparedFit:
     """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
     roles = {"weights": weights, "exposure": exposure, "event": event, "lower": lower, "upper": upper}
-    return prepare_rows(Rows.read(X, y, roles, target_name), **arguments)
+    return prepare_rows(Rows.read(X, y, roles, target_name).to_fit(missing_target), **arguments)
 
 
 def prepare_rows(

@@ -31,6 +31,7 @@ def fit_calibrated(
     y: Any,
     *,
     target_name: str | None,
+    missing_target: str,
     calibrate: str,
     holdout: float,
     progress: bool,
@@ -41,6 +42,7 @@ def fit_calibrated(
     CALIBRATE.check("calibrate", calibrate)
     refuse_censoring(settings, "calibrate")
     rows = Rows.read(X, y, {role: settings.pop(role) for role in COLUMN_ROLES}, target_name)
+    rows = rows.to_fit(missing_target)
     if settings.get("family") == "auto":
         settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
     seed = int(settings["seed"])
@@ -64,7 +66,7 @@ def fit_calibrated(
         apart = None if _is_cut(posterior) else fitted(prepare_without(rows, held, settings))
         if apart is None or _is_cut(apart):
             message = "the fit was interrupted: its intervals are not calibrated"
-            warnings.warn(message, DataWarning, stacklevel=4)
+            warnings.warn(message, DataWarning, stacklevel=5)
             return posterior
         scores[held] = conformity(apart, LabelledRows.of(apart, rows.take(held)))
     return posterior.calibrated_by("folds", scores)
@@ -76,4 +78,4 @@ def _is_cut(posterior: Posterior) -> bool:
 
 def _tell(problem: PreparedFit) -> None:
     for warning in problem.warnings:
-        warnings.warn(warning, DataWarning, stacklevel=5)
+        warnings.warn(warning, DataWarning, stacklevel=6)

@@ -12,12 +12,13 @@ import pytest
 
 from app.dashboard.forms.fit_form import field_of
 from app.services.errors import Fault
-from sampler import Settings, SettingsError
+from sampler import Settings, SettingsError, fit, tune
 from sampler.errors import SettingsCode, suggestion
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance_weights import judge_weighted
 from sampler.preparation.prior_checks import checked_prior
+from sampler.sklearn import BARTClassifier, BARTRegressor
 from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
@@ -43,11 +44,40 @@ def refusal(**settings):
         ({"method": "dcc-tree", "search": {"delt": 1}}, "delta"),
         ({"prior": {"lamda": 1}}, "lambda"),
         ({"prior": {"sigma_estimat": 1}}, "sigma_estimate"),
+        ({"family": "binomial"}, "probit"),  # and not negative-binomial, which resembles it
+        ({"family": "Multinomial"}, "categorical"),
+        ({"noise": "heteroscedastic"}, "forest"),
+        ({"prior": {"power": 1.5}}, "beta"),
     ],
 )
 def test_a_misspelt_name_is_answered_with_the_meant_one(value, meant):
     """Settings, their words and the entries of mappings; nothing is suggested for what resembles none."""
     assert f"did you mean {meant}?" in str(refusal(**value))
+
+
+@pytest.mark.parametrize(
+    ("call", "given", "meant"),
+    [
+        (fit, "ndpost", "num_draws"),
+        (fit, "nskip", "num_burnin"),
+        (fit, "base", "prior.alpha"),
+        (fit, "n_jobs", "num_threads"),
+        (fit, "feature", "features"),
+        (tune, "ntree", "num_trees"),
+        (tune, "power", "prior.beta"),
+        (BARTRegressor, "n_estimators", "num_trees"),
+        (BARTClassifier, "seed", "random_state"),
+    ],
+)
+def test_an_argument_of_another_package_is_answered_with_ours(call, given, meant):
+    """Names that settings have elsewhere, and misspelt ones, are told apart from no name at all."""
+    rows = () if isinstance(call, type) else (np.eye(20), np.arange(20.0))
+    with pytest.raises(TypeError, match=f"did you mean {meant}") as refused:
+        call(*rows, **{given: 1})
+    assert repr(given) in str(refused.value)
+    with pytest.raises(TypeError) as unknown:
+        call(*rows, zyx=1)
+    assert "did you mean" not in str(unknown.value)
 
 
 def test_nothing_is_suggested_in_vain():

@@ -13,6 +13,7 @@ import pytest
 
 import sampler
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
+from sampler.posterior.posterior import INTERNAL
 from sampler.preparation import prepare
 from tests.support.friedman import friedman
 
@@ -33,6 +34,50 @@ def test_friedman_is_recovered(fitted):
     X, f, _ = friedman(1000, 2)
     assert np.sqrt(np.mean((fitted.predict(X).mean - f) ** 2)) < 1.1
     assert 0.7 < np.median(fitted.sigma) < 1.3
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars", "pyarrow", "numpy", "lists"])
+def test_rows_without_an_outcome_are_left_out_on_request(kind):
+    """The fit is that of the other rows, with their roles, by whatever library; labels are still compared."""
+    rng = np.random.default_rng(3)
+    X, y, weights = rng.uniform(size=(40, 2)), rng.normal(size=40), rng.uniform(1, 2, 40)
+    gone = np.arange(40) % 7 == 2
+    holes = [None if out else float(value) for out, value in zip(gone, y, strict=True)]
+    table = {"a": X[:, 0], "b": X[:, 1]}
+    make = {
+        "pandas": lambda: (pd.DataFrame(table), pd.Series(holes, name="z"), pd.Series(weights)),
+        "polars": lambda: (pl.DataFrame(table), pl.Series("z", holes), pl.Series(weights)),
+        "pyarrow": lambda: (pa.table(table), pa.chunked_array([holes]), pa.array(weights)),
+        "numpy": lambda: (X, np.array(holes, float), weights),
+        "lists": lambda: (table, holes, weights.tolist()),
+    }[kind]
+    posterior = fit(*make(), missing_target="leave_out", **SHORT)
+    whole = fit(X[~gone], y[~gone], weights[~gone], **SHORT)
+    np.testing.assert_array_equal(posterior.sigma, whole.sigma)
+    assert posterior.header.num_rows == np.count_nonzero(~gone)
+    assert posterior.schema.target.name == ("z" if kind in ("pandas", "polars") else "y")
+    if kind == "pandas":
+        shuffled = pd.Series(holes, name="z", index=np.arange(40)[::-1])
+        with pytest.raises(DataError, match="row labels"):
+            fit(pd.DataFrame(table), shuffled, missing_target="leave_out", **SHORT)
+
+
+def test_rows_with_a_limit_stay():
+    """A row without an outcome that has a limit is censored, and no row to leave out."""
+    x = np.linspace(0, 1, 30)
+    y, upper = np.where(x > 0.2, x, np.nan), np.where(x < 0.1, 0.2, np.nan)
+    posterior = fit({"x": x}, y, upper=upper, missing_target="leave_out", **SHORT)
+    assert posterior.header.num_rows == np.count_nonzero((x > 0.2) | (x < 0.1))
+    with pytest.raises(SettingsError, match="did you mean leave_out"):
+        fit({"x": x}, y, missing_target="leaveout")
+
+
+def test_completion_offers_no_internals(fitted):
+    """Members for services are there, but a notebook doesn't propose them."""
+    offered = set(dir(fitted))
+    assert {"predict", "summary", "score", "plot", "sigma"} <= offered
+    assert not INTERNAL & offered
+    assert all(hasattr(fitted, name) for name in INTERNAL)
 
 
 def test_intervals_cover(fitted):

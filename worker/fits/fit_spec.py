@@ -128,11 +128,7 @@ def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:
     """Return which rows have a target; all, if a missing one is an error."""
     if spec.settings.get("missing_target") != "leave_out":
         return np.ones(spec.num_rows, bool)
-    known = ~rows.outcome.is_missing
-    for role in ("lower", "upper"):
-        if role in rows.roles and (limits := rows.roles[role].numbers) is not None:
-            known |= np.isfinite(limits)
-    return known
+    return rows.has_outcome
 
 
 def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:

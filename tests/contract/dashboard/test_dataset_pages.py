@@ -70,7 +70,7 @@ def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, set
     refused = page_of(browser.post("/ui/models", data=sent), 422)
 
     assert refused.words.count("the target is missing") == 2, "in the summary, and once at the field"
-    assert "(rows 4, 14, 24, 34, 44, …)" in refused.words
+    assert "missing in 6 of 60 rows (4, 14, 24, 34, 44, ..)" in refused.words
     assert "Leave out the 6 rows without it" in " ".join(refused.words.split())
     (box,) = (c for c in refused.controls if c["name"] == "missing_target")
     assert "checked" in box

@@ -1,12 +1,14 @@
 """The checked-in OpenAPI document matches the application, and the site's HTTP reference has all of it."""
 
 import importlib.util
+import inspect
 import re
 from pathlib import Path
 from types import ModuleType
 
 import pytest
 
+from app.client import Client
 from app.settings import Settings
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -39,6 +41,15 @@ def test_the_reference_of_the_site_has_every_route(generate):
 
     routes = {f"{method.upper()} {path}" for path, methods in document["paths"].items() for method in methods}
     assert set(re.findall(r"^### `(.*)`$", text, re.MULTILINE)) == routes
+
+
+def test_the_clients_fit_names_the_fields_of_a_fit(generate):
+    """Its signature has each field of POST /models but those that few need, which its docstring names."""
+    fields = generate.document()["components"]["schemas"]["ModelRequest"]["properties"].keys()
+    named = inspect.signature(Client.fit).parameters.keys() - {"self", "dataset", "others"}
+    rest = re.search(r"Further fields of POST /models: (.+)\.", Client.fit.__doc__)[1].split(", ")
+    assert named | {*rest} == fields - {"dataset_id"}
+    assert not named & {*rest}
 
 
 def test_the_page_about_settings_is_current(generate):

@@ -33,10 +33,14 @@ def test_bad_target_rows_are_named(change, row, words):
 
 
 def test_many_bad_target_rows():
-    """Ten invalid target rows are named and the others counted."""
-    problems = refusal_of(outcome=np.full(N, math.nan)).problems
+    """Ten infinite targets are named and the others counted; missing ones are one fault with the way out."""
+    problems = refusal_of(outcome=np.full(N, math.inf)).problems
     assert [p.row for p in problems] == [*range(1, 11), None]
     assert "50 more" in problems[-1].detail
+    (problem,) = refusal_of(outcome=[1.5, math.nan, 2.5] * (N // 3)).problems
+    assert problem.row is None
+    assert "missing in 20 of 60 rows (2, 5, 8, 11, 14, ..)" in problem.detail
+    assert 'missing_target="leave_out"' in problem.detail
 
 
 @pytest.mark.parametrize(
@@ -69,8 +73,8 @@ def test_targets_that_cannot_be_fitted(outcome, words):
         (["a"] * N, "constant target"),
         (["a", "b", "c"] * 20, "3 classes: probit takes two"),
         (np.arange(N), "60 classes"),
-        (["a", None] * 30, "row 2: the target is missing"),
-        ([1.0, math.nan] * 30, "row 2: the target is missing"),
+        (["a", None] * 30, "missing in 30 of 60 rows (2, 4, "),
+        ([1.0, math.nan] * 30, "missing in 30 of 60 rows (2, 4, "),
         ([[1], [2]] * 30, "type list"),
     ],
     ids=str,

@@ -1,0 +1,118 @@
+"""Names of other packages for settings and their words, which a refusal answers with the names here."""
+
+from __future__ import annotations
+
+import inspect
+from functools import wraps
+from typing import TYPE_CHECKING, ParamSpec, TypeVar
+
+from sampler.errors import suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Of BART, dbarts, bartMachine and stochtree (R), PyMC-BART, bartz, scikit-learn and boosting.
+SETTINGS = {
+    "ntree": "num_trees",
+    "ntrees": "num_trees",
+    "n_trees": "num_trees",
+    "m": "num_trees",
+    "n_estimators": "num_trees",
+    "num_iterations": "num_trees",
+    "nskip": "num_burnin",
+    "nburn": "num_burnin",
+    "n_burn": "num_burnin",
+    "burnin": "num_burnin",
+    "burn_in": "num_burnin",
+    "tune": "num_burnin",
+    "ndpost": "num_draws",
+    "nsamp": "num_draws",
+    "n_samples": "num_draws",
+    "draws": "num_draws",
+    "num_mcmc": "num_draws",
+    "keepevery": "thin",
+    "keep_every": "thin",
+    "nthin": "thin",
+    "n_chains": "num_chains",
+    "nchain": "num_chains",
+    "chains": "num_chains",
+    "power": "prior.beta",
+    "base": "prior.alpha",
+    "sigdf": "prior.nu",
+    "sigquant": "prior.q",
+    "sigest": "prior.sigma",
+    "numcut": "prior.cuts",
+    "n_jobs": "num_threads",
+    "nthread": "num_threads",
+    "num_threads": "n_jobs",  # of the estimators
+    "random_state": "seed",
+    "random_seed": "seed",
+    "seed": "random_state",  # of the estimators
+    "verbose": "progress",
+    "sample_weight": "weights",
+    "offset": "exposure",
+    "missing_outcome": "missing_target",
+    "objective": "family",
+    "likelihood": "family",
+    "loss": "family",
+}
+WORDS = {
+    "binomial": "probit",
+    "bernoulli": "probit",
+    "binary": "probit",
+    "logit": "probit",
+    "logistic": "probit",
+    "multinomial": "categorical",
+    "multiclass": "categorical",
+    "softmax": "categorical",
+    "normal": "gaussian",
+    "continuous": "gaussian",
+    "regression": "gaussian",
+    "count": "poisson",
+    "nb": "negative-binomial",
+    "negbin": "negative-binomial",
+    "zip": "zero-inflated-poisson",
+    "homoscedastic": "constant",
+    "homoskedastic": "constant",
+    "heteroscedastic": "forest",
+    "heteroskedastic": "forest",
+    "student": "t",
+    "student_t": "t",
+    "ln": "log",
+}
+
+
+def meant_setting(name: str, known: Collection[str]) -> str:
+    """Return "; did you mean k?" for a setting's name in another package, or a misspelt one; else "".
+
+    Entries of the prior are known by their names, or by that of the prior alone, and then follow a dot.
+    """
+    meant = SETTINGS.get(name.casefold(), "")
+    outer, _, inner = meant.rpartition(".")
+    if not meant or not {outer, inner} & {*known}:
+        return suggestion(name, known)
+    return f"; did you mean {meant if outer in known else inner}?"
+
+
+def meant_word(value: object, known: Collection[str]) -> str:
+    """Return "; did you mean k?" for a word of another package, or a misspelt one; else ""."""
+    meant = WORDS.get(value.casefold()) if isinstance(value, str) else None
+    return f"; did you mean {meant}?" if meant in known else suggestion(value, known)
+
+
+def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
+    """Wrap a function so that an unknown argument is answered with the one that was probably meant."""
+    known = inspect.signature(function).parameters
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for name in kwargs:
+            if name not in known:
+                hint = meant_setting(name, known)
+                raise TypeError(f"{function.__qualname__}() has no argument {name!r}{hint}")
+        return function(*args, **kwargs)
+
+    return call
