@@ -19,8 +19,16 @@ BINS = 10
 FEWEST_EVENTS = 2
 
 
-def kaplan_meier(times: Floats, events: Flags) -> tuple[Floats, Floats]:
+def kaplan_meier(times: Floats, events: Flags, *, of_censoring: bool = False) -> tuple[Floats, Floats]:
     """Estimate the survival function of times, some censored (Kaplan and Meier 1958).
+
+    Parameters
+    ----------
+    times, events
+        Times of rows, and whether they are those of events, [row].
+    of_censoring
+        Whether the function is that of the times of censoring. A row whose event is at t was still at risk
+        when others were censored before t, but not of being censored at t: events come first at equal times.
 
     Returns
     -------
@@ -32,7 +40,9 @@ def kaplan_meier(times: Floats, events: Flags) -> tuple[Floats, Floats]:
     seen = np.bincount(place, events, len(distinct))
     leaving = np.bincount(place, minlength=len(distinct))
     at_risk = len(times) - np.concatenate([[0], np.cumsum(leaving)[:-1]])
-    return distinct, np.cumprod(1 - seen / at_risk)
+    if of_censoring:
+        at_risk, seen = at_risk - seen, leaving - seen
+    return distinct, np.cumprod(1 - seen / np.maximum(at_risk, 1))
 
 
 def steps_at(steps: tuple[Floats, Floats], times: Floats, *, before: bool = False) -> Floats:
@@ -69,7 +79,7 @@ def brier(times: Floats, events: Flags, at: Floats, survival: Floats) -> Floats:
     """Compute the Brier score at each of some times, weighted against censoring (Graf et al. 1999).
 
     Rows censored before a time are left out there, and the others count by the inverse of the probability
-    not to have been censored, by Kaplan and Meier's estimate of these rows.
+    not to have been censored before then, by Kaplan and Meier's estimate of these rows.
 
     Parameters
     ----------
@@ -86,7 +96,7 @@ def brier(times: Floats, events: Flags, at: Floats, survival: Floats) -> Floats:
         float64 [time].
 
     """
-    remaining = kaplan_meier(times, ~events)
+    remaining = kaplan_meier(times, events, of_censoring=True)
     own = np.maximum(steps_at(remaining, times, before=True), LEAST_SHARE)
     then = np.maximum(steps_at(remaining, at), LEAST_SHARE)
     over = ((times[:, None] <= at) & events[:, None]) / own[:, None]

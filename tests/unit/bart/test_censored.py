@@ -256,11 +256,28 @@ def test_scores_are_their_definitions():
     assert scores.concordance(times, events, predicted) == pytest.approx((4 + 1) / 7)
     assert scores.concordance(times, np.zeros(5, bool), predicted) is None
     survival = np.array([[0.2], [0.3], [0.6], [0.7], [0.8]])
-    left = 1 * (1 - 1 / 4)  # not censored beyond 2: one of the four there is
+    left = 1 * (1 - 1 / 3)  # not censored beyond 2: one of the three there is that has no event at 2
     expected = (0.2**2 + 0.3**2 + (0.3**2 + 0.2**2) / left) / 5
     np.testing.assert_allclose(scores.brier(times, events, np.array([2.5]), survival), [expected])
     statistic = scores.d_calibration(np.array([0.05, 0.5]), np.array([0.05, 1.0]))
     np.testing.assert_allclose(statistic["shares"], [0.5, 0, 0, 0, 0, 0.1, 0.1, 0.1, 0.1, 0.1])
+
+
+def test_tied_times_of_events_and_of_censoring_leave_brier_scores_right():
+    """In whole weeks S G is the share of rows left, and scores are those without censoring.
+
+    S(t) G(t) = #(times > t) / n holds exactly where events come before censorings at equal times.
+    """
+    rng = np.random.default_rng(7)
+    event, censoring = rng.geometric(0.15, 20_000), rng.geometric(0.12, 20_000)
+    times, events = np.minimum(event, censoring).astype(float), event <= censoring
+    at, survival = scores.kaplan_meier(times[:300], events[:300])
+    _, remaining = scores.kaplan_meier(times[:300], events[:300], of_censoring=True)
+    np.testing.assert_allclose(survival * remaining, np.mean(times[:300] > at[:, None], axis=1), atol=1e-12)
+    weeks = np.arange(1.0, 8)
+    predicted = np.tile(0.85**weeks, (len(times), 1))
+    uncensored = scores.brier(event.astype(float), np.ones(len(event), bool), weeks, predicted)
+    np.testing.assert_allclose(scores.brier(times, events, weeks, predicted), uncensored, rtol=0.01)
 
 
 def test_a_censored_line_is_that_of_the_largest_likelihood():
