@@ -55,7 +55,7 @@ def fit(
     target_name: str | None = None,
     missing_target: str = "refuse",
     calibrate: str = "none",
-    holdout: float = 0.2,
+    holdout: float | None = None,
     num_threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -100,7 +100,7 @@ def fit(
         probability of the second (in order of value or spelling); "categorical" for two or more classes (with
         method "bart" a multinomial logit, one sum of trees for each class); "poisson", "negative-binomial",
         "zero-inflated-poisson" and "zero-inflated-negative-binomial" (method "bart") for counts; "auto"
-        chooses one of the first three by y.
+        chooses one of the first three by y, and takes two whole numbers as classes.
     method
         "bart", a sum of trees; or one tree: "bcart" (Chipman, George and McCulloch 1998),
         "bcart-mean-variance" (leaves with their own noise), "bcart-wu" (with the radical restructure of Wu,
@@ -169,7 +169,8 @@ def fit(
         stated coverage, however wrong the model: "none"; "holdout", by rows held out from the fit; "folds",
         by five more fits, each to four fifths of the rows: no rows are lost, and the coverage is an estimate.
     holdout
-        Share of the rows held out by calibrate="holdout", chosen by `holdout_rows` with the seed.
+        Share of the rows held out by calibrate="holdout", 0.2 unless given, chosen by `holdout_rows` with the
+        seed.
     num_threads
         Number of threads in which the chains run; None takes one per core. The draws are the same.
     progress
@@ -209,6 +210,13 @@ def fit(
             f"num_threads must be a whole number from 1 up, or None for one per core, not {num_threads!r}",
             field="num_threads",
             code="out_of_range",
+        )
+    if holdout and calibrate in ("none", "folds"):
+        raise SettingsError(
+            'holdout is the share of the rows by which calibrate="holdout" calibrates: to score a fit by '
+            "rows that it has not seen, choose them with `holdout_rows` and fit to the others",
+            field="holdout",
+            code="not_applicable",
         )
     if calibrate != "none":
         from sampler.studies.calibrated_fit import fit_calibrated  # noqa: PLC0415

@@ -30,6 +30,8 @@ try:
 except ImportError as error:  # pragma: no cover  # the development environment has it
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
+from sampler.data.convert import to_labels
+from sampler.data.table import check_row_labels, read_column, row_labels
 from sampler.definitions.other_names import suggest_arguments
 from sampler.fitting import fit
 from sampler.methods import find_method
@@ -65,7 +67,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
         calibrate: str = "none",
-        holdout: float = 0.2,
+        holdout: float | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -184,6 +186,7 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
         """Draw from the posterior given X [n, p] and y [n]; rows of weight 0 are left out."""
+        _check_labels(X, y, sample_weight)
         table = self._table(X, reset=True)
         target_name = self._name_of(y)
         y = column_or_1d(y, warn=True, dtype=np.float64)
@@ -216,6 +219,7 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
 
     def fit(self, X: Any, y: Any) -> BARTClassifier:
         """Draw from the posterior given X [n, p] and the classes y [n]."""
+        _check_labels(X, y)
         table = self._table(X, reset=True)
         target_name = self._name_of(y)
         y = column_or_1d(y, warn=True)
@@ -224,11 +228,11 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         kind = type_of_target(y, input_name="y", raise_unknown=True)
         if kind not in ("binary", "multiclass"):
             raise ValueError(f"Only classes are supported. The type of the target is {kind}.")
-        self.classes_, codes = np.unique(y, return_inverse=True)
+        self.classes_ = np.unique(y)
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: there is nothing to learn")
         two = len(self.classes_) == 2 and "probit" in find_method(self.method).families
-        self._fit(table, codes, None, "probit" if two else "categorical", target_name)
+        self._fit(table, y, None, "probit" if two else "categorical", target_name)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:
@@ -267,11 +271,10 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
 
     def _by_class(self, values: NDArray[Any]) -> NDArray[Any]:
         """Put columns of the posterior's classes at the places of `classes_`; one all held out has zeros."""
-        names = self.posterior_.classes or ()
-        if len(names) == len(self.classes_):
-            return values
+        labels = to_labels(read_column(self.classes_, "classes"), [])
+        place = {labels.names[index]: k for k, index in enumerate(labels.index)}
         columns = np.zeros((len(values), len(self.classes_)), values.dtype)
-        columns[:, [int(name) for name in names]] = values
+        columns[:, [place[name] for name in self.posterior_.classes or ()]] = values
         return columns
 
 
@@ -284,6 +287,11 @@ def expected_failed_checks(estimator: BaseEstimator) -> dict[str, str]:
         return {}
     why = "weights are precisions: weight 2 is not two rows"
     return {"check_sample_weight_equivalence_on_dense_data": why}
+
+
+def _check_labels(X: Any, y: Any, weights: Any = None) -> None:
+    """Raise DataError where row labels of pandas objects differ; scikit-learn's checks drop them."""
+    check_row_labels({"X": row_labels(X), "y": row_labels(y), "sample_weight": row_labels(weights)})
 
 
 def _is_numeric(table: Any) -> bool:

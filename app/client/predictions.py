@@ -56,7 +56,7 @@ class Predictions(Calls):
             body = without_none(query | rows_json(rows))
             return Prediction.of(self._json(Call("POST", path, json=body, repeatable=True)))
         with self._file_call(path, rows, query) as call:
-            return Prediction.of(self._json(call))
+            return Prediction.of(self._json(call), getattr(rows, "index", None) if is_frame(rows) else None)
 
     def predict_table(
         self,

@@ -124,7 +124,8 @@ class Prediction:
 
     `interval` is the kind of the intervals: of a new outcome ("predictive", or "calibrated" with what the
     `claims` say) or of its expectation ("credible"). Ends that are not finite are NaN. `sets` are the
-    prediction sets of classes: by level, the classes in the set of each row.
+    prediction sets of classes: by level, the classes in the set of each row. `labels` are those of the rows
+    of a pandas data frame (its index).
     """
 
     model_id: str
@@ -141,11 +142,13 @@ class Prediction:
     claims: list[Json]
     sets: dict[float, list[list[str]]]
     document: Json = field(repr=False)
+    labels: Any = field(default=None, repr=False, compare=False)
 
     @classmethod
-    def of(cls, document: Json) -> Self:
-        """Make it from the service's document."""
+    def of(cls, document: Json, labels: Any = None) -> Self:
+        """Make it from the service's document, and the rows' labels."""
         return cls(
+            labels=labels,
             claims=document.get("claims") or [],
             sets={part["level"]: part["classes"] for part in document.get("sets") or []},
             model_id=document["model_id"],
@@ -202,10 +205,10 @@ class Prediction:
         return columns
 
     def to_pandas(self) -> Any:
-        """Return the columns as a data frame; requires pandas."""
+        """Return the columns as a data frame, with the labels of a pandas frame's rows; requires pandas."""
         import pandas as pd  # type: ignore[import-untyped]
 
-        return pd.DataFrame(self.to_dict())
+        return pd.DataFrame(self.to_dict(), index=self.labels)
 
 
 @dataclass(frozen=True)

@@ -98,15 +98,16 @@ class Rows:
             outcome = _freely_named(outcome, table, UNNAMED)
         if "weights" in given and _own_name(given["weights"]) is None:  # no later call needs their name
             columns["weights"] = _freely_named(columns["weights"], table, ("weights",))
-        copies: dict[str, str] = {}
-        for role, values in given.items():
-            repeated, own = _find_copies(table, columns[role], role), columns[role].name
-            if _own_name(values) is None and own not in table.names:
-                own = next((other for other in repeated if table.column(other).equals(columns[role])), own)
-                columns[role] = replace(columns[role], name=own)
-            elif own in repeated:
-                repeated.remove(own)
-            copies |= {other: _why_no_feature(other, own, role) for other in repeated}
+        copies = {}
+        for role, column in columns.items():
+            if _own_name(given[role]) is None and column.name not in table.names:
+                exact = (each for each in map(table.column, table.names) if each.equals(column))
+                found = next((each.name for each in exact if _is_copy(each, column)), None)
+                if found is not None:
+                    columns[role] = replace(column, name=found)
+                    whose = f"the values of the {NOUNS[role]}, and is their column"
+                    copies[found] = f"it has {whose}: new rows have theirs in it"
+        copies |= find_copies(table, columns)
         _check_names(table, outcome, columns)
         return cls(table, outcome, columns, name is not None, copies)
 
@@ -245,18 +246,22 @@ def _check_names(table: Table, outcome: RawColumn, columns: Mapping[str, RawColu
         raise DataError(problems)
 
 
-def _find_copies(table: Table, column: RawColumn, role: str) -> list[str]:
-    """Find the columns of the table that only repeat one with a role, exactly or on another scale."""
-    ours = _as_numbers(column)
-    if ours is None:
-        return []
-    also_scaled = role == "event"  # which is as telling the other way round
-    return [
-        name
+def find_copies(table: Table, roles: Mapping[str, RawColumn]) -> dict[str, str]:
+    """Say why columns of the table that repeat one with a role are no features, by name.
+
+    A column repeats another one exactly, or events the other way round or in words.
+    """
+    return {
+        name: f"its values are those of the {NOUNS[role]} ({column.name}), or follow from them"
+        for role, column in roles.items()
         for name in table.names
-        if (theirs := _as_numbers(table.column(name))) is not None
-        and is_copy(theirs, ours, also_scaled=also_scaled)
-    ]
+        if name != column.name and _is_copy(table.column(name), column, also_scaled=role == "event")
+    }
+
+
+def _is_copy(column: RawColumn, of: RawColumn, *, also_scaled: bool = False) -> bool:
+    ours, theirs = _as_numbers(of), _as_numbers(column)
+    return ours is not None and theirs is not None and is_copy(theirs, ours, also_scaled=also_scaled)
 
 
 def _as_numbers(column: RawColumn) -> NDArray[np.float64] | None:
@@ -287,9 +292,3 @@ def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled
         share = (ours - ours[low]) / (ours[high] - ours[low])
         line = theirs[low] + share * (theirs[high] - theirs[low])
         return bool(np.all(np.abs(theirs - line) <= ROUNDING * np.abs(theirs).max()))
-
-
-def _why_no_feature(name: str, of: str, role: str) -> str:
-    if name == of:
-        return f"it has the values of the {NOUNS[role]}, and is their column: new rows have theirs in it"
-    return f"its values are those of the {NOUNS[role]} ({of}), or follow from them"

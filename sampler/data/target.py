@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.scalars import counted, shortened
+from sampler.data.scalars import as_text, counted, shortened
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.definitions.prior import MOST
@@ -23,14 +24,16 @@ if TYPE_CHECKING:
 LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
+FEWEST_OF_CLASSES = 10  # rows in which two whole numbers are no chance
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
 def guess_family(y: Any, method: str = "bart") -> str:
     """Choose the family for `family="auto"` from the outcomes.
 
-    Booleans, text with two levels, and zeros and ones are probit, or categorical where the method has no
-    probit; text with more levels is categorical where the method has it; all else is gaussian.
+    Booleans, text with two levels, and two whole numbers (`two_whole_numbers`) are probit, or categorical
+    where the method has no probit; text with more levels is categorical where the method has it; all else is
+    gaussian.
     """
     raw = read_column(y, "y")
     families = METHODS[method].families if method in METHODS else ()
@@ -39,11 +42,38 @@ def guess_family(y: Any, method: str = "bart") -> str:
         several = len({*(raw.cells or ())} - {None})
         of_more = "categorical" if "categorical" in families and several > 1 else "gaussian"
         return of_two if several == 2 else of_more
-    if raw.type == "boolean":
-        return of_two
+    return of_two if raw.type == "boolean" or two_whole_numbers(raw) else "gaussian"
+
+
+def two_whole_numbers(raw: RawColumn) -> tuple[float, float] | None:
+    """Return the values of outcomes that are probably two classes; None for others.
+
+    They are zeros and ones, or two whole numbers in at least ten rows.
+    """
+    if raw.numbers is None or raw.type != "number":
+        return None
     present = raw.numbers[~np.isnan(raw.numbers)]
-    zeros_and_ones = len(present) > 0 and bool(np.all((present == 0) | (present == 1)))
-    return of_two if zeros_and_ones else "gaussian"
+    low, high = (float(present.min()), float(present.max())) if len(present) else (math.nan, math.nan)
+    if not len(present) or not ((present == low) | (present == high)).all():
+        return None
+    if {low, high} <= {0.0, 1.0}:
+        return 0.0, 1.0
+    whole = low != high and low.is_integer() and high.is_integer()
+    return (low, high) if whole and len(present) >= FEWEST_OF_CLASSES else None
+
+
+def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
+    """Say how two whole numbers were taken, where it may not be what was meant."""
+    pair = two_whole_numbers(raw)
+    if pair is None:
+        return []
+    low, high = map(as_text, pair)
+    only = f"{raw.name} has the values {low} and {high} alone"
+    if FAMILIES[family].target == "numbers":
+        return [f'{only}, and is learnt as a number: if they are classes, set family="auto"']
+    if guessed and pair != (0, 1):
+        return [f'{only}: family="auto" takes them as classes, family="gaussian" as numbers']
+    return []
 
 
 def read_target(

@@ -151,6 +151,7 @@ class PosteriorDraws(ValuesAtRows):
             by_row(coded.marks, self.schema.inputs),
             self.classes,
             groups="" if self._intercepts is None else INCLUDED[request.kind],
+            labels=coded.labels,
         )
 
     def _weight_note(self) -> list[str]:

@@ -60,6 +60,8 @@ class Prediction:
         What calibrated intervals or sets promise, one for each level.
     groups
         What `sd`, intervals and quantiles include of intercepts of groups, in words; "" for a model without.
+    labels
+        Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
@@ -75,6 +77,7 @@ class Prediction:
     sets: list[PredictionSet] = field(default_factory=list)
     claims: list[CalibratedLevel] = field(default_factory=list)
     groups: str = ""
+    labels: Any = field(default=None, repr=False, compare=False)
 
     def __len__(self) -> int:
         return len(self.mean)
@@ -85,7 +88,7 @@ class Prediction:
         With more than two classes each has its columns: ``mean_setosa``. Prediction sets have a column of
         booleans for each class: ``set_90_setosa``.
         """
-        return to_pandas(prediction_columns(self))
+        return to_pandas(prediction_columns(self), self.labels)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the first intervals by rank with matplotlib, on `ax` or a new figure; return the axes."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -57,6 +57,8 @@ class SurvivalCurves:
         Probability of the intervals.
     warnings
         Sentences about the rows.
+    labels
+        Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
@@ -68,13 +70,17 @@ class SurvivalCurves:
     restricted_mean: Band
     level: float
     warnings: list[str]
+    labels: Any = field(default=None, repr=False, compare=False)
 
     def to_pandas(self) -> Any:
-        """Return a data frame with a line for each row and time: row, time, survival, lower, upper."""
+        """Return a data frame with a line for each row and time: row, time, survival, lower, upper.
+
+        `row` is the row's label, or else its number from 1.
+        """
         rows, count = self.survival.shape
         return to_pandas(
             {
-                "row": np.repeat(np.arange(1, rows + 1), count),
+                "row": np.repeat(np.arange(1, rows + 1) if self.labels is None else self.labels, count),
                 "time": np.tile(self.times, rows),
                 "survival": self.survival.reshape(-1),
                 "lower": self.lower.reshape(-1),
@@ -149,7 +155,8 @@ def survival_curves(
         bands[1, 0, rows] = restricted.mean(axis=0)
         bands[:, 1:, rows] = [np.quantile(each, ends, axis=0) for each in (middle, restricted)]
     median, mean = (Band(*band) for band in bands)
-    return SurvivalCurves(at, curves[0], curves[1], curves[2], median, mean, level, list(coded.warnings))
+    warnings = list(coded.warnings)
+    return SurvivalCurves(at, curves[0], curves[1], curves[2], median, mean, level, warnings, coded.labels)
 
 
 def middle_of_mixture(f: Floats, sd: Floats, transform: Transform | None) -> Floats:

@@ -25,7 +25,7 @@ from sampler.data.groupings import (
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import NOUNS, Rows
 from sampler.data.schema import Column, Schema, choose
-from sampler.data.target import guess_family, read_exposure, read_weights
+from sampler.data.target import family_warnings, guess_family, read_exposure, read_weights
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
@@ -117,10 +117,11 @@ def prepare_rows(
 
     """
     censoring = censoring_roles(rows.roles)
-    if settings.get("family") == "auto":
+    guessed = settings.get("family") == "auto"
+    if guessed:
         method = str(settings.get("method") or "bart")
-        guessed = "gaussian" if censoring else guess_family(rows.outcome, method)
-        settings = {**settings, "family": guessed}
+        family = "gaussian" if censoring else guess_family(rows.outcome, method)
+        settings = {**settings, "family": family}
     resolved = Settings.resolve(**settings)
     grouped = group_names(groups)
     sloped = slope_columns(slopes, grouped)
@@ -190,6 +191,7 @@ def prepare_rows(
     )
     warnings = [
         *choice.warnings,
+        *([] if censoring else family_warnings(rows.outcome, resolved.family, guessed=guessed)),
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),

@@ -10,7 +10,7 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.holdout import holdout_rows
 from sampler.data.rows import Rows
-from sampler.data.target import guess_family
+from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
 from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
@@ -20,6 +20,8 @@ from sampler.running import run
 from sampler.settings import NO_TRANSFORM
 from sampler.storage.conformal_table import check_held_out
 from sampler.studies.folds import FOLDS, folds_of, prepare_without
+
+USUAL_HOLDOUT = 0.2
 
 if TYPE_CHECKING:
     from sampler.posterior.posterior import Posterior
@@ -33,7 +35,7 @@ def fit_calibrated(
     target_name: str | None,
     missing_target: str,
     calibrate: str,
-    holdout: float,
+    holdout: float | None,
     progress: bool,
     num_threads: int | None,
     **settings: Any,
@@ -45,21 +47,23 @@ def fit_calibrated(
     rows = rows.to_fit(missing_target)
     if settings.get("family") == "auto":
         settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
+        _tell(family_warnings(rows.outcome, settings["family"], guessed=True))
     seed = int(settings["seed"])
 
     def fitted(problem: PreparedFit) -> Posterior:
         return run(problem, progress=progress, num_threads=num_threads)
 
     if calibrate == "holdout":
-        held = holdout_rows(rows.num_rows, HOLDOUT.check("holdout", holdout), seed)
+        share = USUAL_HOLDOUT if holdout is None else HOLDOUT.check("holdout", holdout)
+        held = holdout_rows(rows.num_rows, share, seed)
         check_held_out(len(held))
-        _tell(prepare_rows(rows, **settings | {"transform": NO_TRANSFORM}))  # all checked
+        _tell(prepare_rows(rows, **settings | {"transform": NO_TRANSFORM}).warnings)  # all checked
         posterior = fitted(prepare_without(rows, held, settings))
         scores = conformity(posterior, LabelledRows.of(posterior, rows.take(held)))
         return posterior.calibrated_by("holdout", scores)
     parts = folds_of(rows.num_rows, FOLDS, seed)
     problem = prepare_rows(rows, **settings)
-    _tell(problem)
+    _tell(problem.warnings)
     posterior = fitted(problem)
     scores = np.zeros(rows.num_rows)
     for held in parts:
@@ -76,6 +80,6 @@ def _is_cut(posterior: Posterior) -> bool:
     return posterior.num_draws < int(posterior.settings["num_draws"])
 
 
-def _tell(problem: PreparedFit) -> None:
-    for warning in problem.warnings:
+def _tell(texts: list[str]) -> None:
+    for warning in texts:
         warnings.warn(warning, DataWarning, stacklevel=6)

@@ -161,6 +161,8 @@ def test_predict_takes_rows_columns_frames_and_files(client, fitted, tmp_path):
     table = first.to_pandas()
     assert list(table) == ["mean", "sd", "lower_50", "upper_50", "lower_90", "upper_90", "quantile_10"]
     assert np.array_equal(table["lower_50"], first.lower)
+    named = client.predict(fitted, frame.set_index(pd.Index(["a", "b"])))
+    assert named.to_pandas()["mean"].to_dict() == dict(zip("ab", first.mean, strict=True))
 
 
 def test_a_model_is_asked_by_name(client, fitted):

@@ -91,7 +91,11 @@ def plain(value: Any) -> Any:
         content = np.ascontiguousarray(value, dtype=np.float64)
         return [list(value.shape), hashlib.sha256(content.tobytes()).hexdigest()]
     if dataclasses.is_dataclass(value):
-        names = [field.name for field in dataclasses.fields(value) if not field.name.startswith("_")]
+        names = [
+            field.name
+            for field in dataclasses.fields(value)
+            if field.compare and not field.name.startswith("_")
+        ]
         return {name: plain(getattr(value, name)) for name in names}
     if isinstance(value, Mapping):
         return {str(key): plain(entry) for key, entry in value.items()}

@@ -151,13 +151,13 @@ def test_weights_count():
     """A row of large weight pulls f towards its outcome."""
     x = np.zeros(100)
     x[0] = 1.0
-    y = np.tile([0.0, 1.0], 50)
-    weights = np.where(y > 0.5, 9.0, 1.0)
+    y = np.tile([0.5, 1.5], 50)
+    weights = np.where(y > 1, 9.0, 1.0)
     prior = {"sigma": 0.5, "leaf_sd": 1.0}
     even, pulled = (fit({"x": x}, y, w, prior=prior, **SHORT | {"num_draws": 100}) for w in (None, weights))
     rows = {"x": [0.0]}
-    assert abs(even.predict(rows).mean[0] - 0.5) < 0.2
-    assert abs(pulled.predict(rows).mean[0] - 0.9) < 0.1
+    assert abs(even.predict(rows).mean[0] - 1.0) < 0.2
+    assert abs(pulled.predict(rows).mean[0] - 1.4) < 0.1
 
 
 @pytest.mark.parametrize(
@@ -195,7 +195,7 @@ def test_two_classes(labels, classes):
         ([0, 1] * 20, "probit"),
         ([True, False] * 20, "probit"),
         (["a", "b"] * 20, "probit"),
-        ([1, 2] * 20, "gaussian"),
+        ([1.5, 2.5] * 20, "gaussian"),
         (np.arange(40), "gaussian"),
     ],
     ids=str,
@@ -204,6 +204,27 @@ def test_auto_family_looks_at_the_outcome(y, family):
     """Booleans, two text levels, zeros and ones are classes by default; other numbers are numbers."""
     posterior = fit({"x": np.sin(np.arange(40.0))}, y, family="auto", **SHORT)
     assert posterior.settings["family"] == family
+
+
+@pytest.mark.parametrize("pair", [(1, 2), (-1.0, 1.0), (30, 10)])
+def test_two_whole_numbers_are_classes_by_default(pair):
+    """A note says so, and where they, or zeros and ones, are learnt as numbers; few rows are numbers."""
+    X, y = {"x": np.sin(np.arange(20.0))}, [*pair] * 10
+    with pytest.warns(DataWarning, match=r'alone: family="auto" takes them as classes'):
+        assert fit(X, y, family="auto", **SHORT).classes == tuple(str(int(each)) for each in sorted(pair))
+    for whole in (y, [0, 1] * 10):
+        with pytest.warns(DataWarning, match="alone, and is learnt as a number"):
+            assert fit(X, whole, **SHORT).classes is None
+    assert prepare({"x": X["x"][:8]}, y[:8], family="auto").schema.target.levels == ()
+
+
+@pytest.mark.parametrize("calibrate", ["none", "folds"])
+def test_a_share_held_out_needs_its_calibration(calibrate):
+    """`holdout` without calibrate="holdout" would do nothing, where a service's same word holds rows out."""
+    X, y = {"x": np.sin(np.arange(20.0))}, np.cos(np.arange(20.0))
+    with pytest.raises(SettingsError, match="choose them with `holdout_rows`") as refused:
+        fit(X, y, holdout=0.3, calibrate=calibrate, **SHORT)
+    assert refused.value.field == "holdout"
 
 
 def test_warnings_about_the_data_are_shown():

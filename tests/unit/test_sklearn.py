@@ -188,6 +188,43 @@ def test_classes_keep_their_labels(data):
     assert np.all((low <= probability[:, 1]) & (probability[:, 1] <= high))
 
 
+@pytest.mark.parametrize(
+    ("labels", "method"),
+    [
+        (("N", "Y"), "bart"),
+        (("yes", "no"), "bcart"),
+        ((True, False), "bart"),
+        ((10, 9, 100), "bart"),
+        (("10", "9", "100"), "bart"),
+        ((2.0, 1.0), "bart"),
+    ],
+)
+def test_the_posterior_has_the_labels_of_the_classes(data, labels, method):
+    """Its classes are the labels, so that scores by it are those by the estimator, whatever their order."""
+    X, y = data
+    own = np.array(labels)[np.digitize(y, np.quantile(y, [1 / 3, 2 / 3][: len(labels) - 1]))]
+    short = SHORT if method == "bart" else SHORT | {"num_trees": None, "num_burnin": 500}
+    model = BARTClassifier(**short, method=method, random_state=0).fit(X, own)
+    assert model.score(X, own) > 0.6
+    assert model.posterior_.score(X, own)["accuracy"] == pytest.approx(model.score(X, own))
+    p = model.predict_proba(X)[np.arange(len(own)), np.searchsorted(model.classes_, own)]
+    assert model.posterior_.score(X, own)["log_loss"] == pytest.approx(-np.log(p).mean())
+    assert set(model.posterior_.classes) == {
+        str(each).lower() if isinstance(each, bool) else f"{each:g}" if isinstance(each, float) else str(each)
+        for each in labels
+    }
+
+
+def test_row_labels_that_differ_are_refused(data):
+    """scikit-learn's checks drop labels of pandas objects, so they are compared before."""
+    X, y = pd.DataFrame(data[0], columns=list("abc")), pd.Series(data[1])
+    for wrong in ({"y": y[::-1]}, {"y": y, "sample_weight": pd.Series(np.ones(200))[::-1]}):
+        with pytest.raises(ValueError, match="different row labels"):
+            BARTRegressor(**SHORT).fit(X, **wrong)
+    with pytest.raises(ValueError, match="different row labels"):
+        BARTClassifier(**SHORT).fit(X, y[::-1] > 0)
+
+
 def test_three_classes_have_a_probability_each(data):
     """More classes than two: probabilities by class, in the order of `classes_`, with intervals."""
     X, y = data

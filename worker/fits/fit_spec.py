@@ -12,7 +12,7 @@ from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit, holdout_rows
 from sampler.data.rows import Rows
-from sampler.data.table import read_column
+from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.preparation import prepare_rows
 from sampler.settings import OMITTED, SETTINGS
@@ -102,11 +102,11 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 
 def read_rows(session: Session, spec: Spec) -> Rows:
-    """Read all rows of the columns that the model uses."""
+    """Read all rows of the columns that the model uses, which were checked when it was created."""
     names = [*spec.learnt, *spec.groups]
     table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.columns.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.columns.items()}
-    return Rows.read(table.select(names), table.column(spec.target), roles, spec.target)
+    return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
 
 
 def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows]:

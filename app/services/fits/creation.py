@@ -166,11 +166,12 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
 def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
-        dataset = datasets.get(session, owner, request.dataset_id)
+        dataset = datasets.get(session, owner, request.dataset_id, profiles=bool(request.roles))
         reserved = [request.target, *request.roles.values(), *request.groups]
         request_checks.check_columns(dataset, reserved)
         sloped = [name for name in request.slopes if name in {each["name"] for each in dataset.columns}]
-        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*reserved, *sloped])))
+        alike = request_checks.may_repeat_roles(dataset, request)
+        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*reserved, *sloped, *alike])))
     all_targets = table.column(request.target)
     missing, all_rows, learnt = 0, table, np.ones(table.num_rows, bool)
     if request.leave_out_missing:
@@ -185,12 +186,14 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
     request_checks.check_calibration(request, settings, dataset, all_targets)
     request_checks.check_particles(dataset, settings)
     num_groups = request_checks.check_groups(table, request, settings)
-    choice = request_checks.choose_features(dataset, reserved, request)
+    choice = request_checks.choose_features(dataset, reserved, request, all_rows, alike)
     if request.slopes:
         learnt[holdout_rows(dataset.num_rows, request.holdout, settings.seed)] = False
         request_checks.check_slopes(request, choice, all_rows.filter(pa.array(learnt)))
     request_checks.check_cuts(prior.get("cuts", {}), choice)
     target = request_checks.check_values(table, request, settings)
+    notes = request_checks.family_notes(table, request, settings)
+    choice = replace(choice, warnings=[*choice.warnings, *notes])
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),

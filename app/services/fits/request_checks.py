@@ -26,9 +26,10 @@ from sampler.data.cut_points import given_cuts
 from sampler.data.groupings import check_groups as check_group_settings
 from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
 from sampler.data.groupings import check_slopes as check_slope_kinds
+from sampler.data.rows import find_copies
 from sampler.data.schema import Choice, Column
-from sampler.data.table import read_column
-from sampler.data.target import guess_family, read_exposure, read_target, read_weights
+from sampler.data.table import read, read_column
+from sampler.data.target import family_warnings, guess_family, read_exposure, read_target, read_weights
 from sampler.data.transform import check_outcomes
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
@@ -66,6 +67,14 @@ def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, A
         return settings, checked_prior(prior, settings) | cuts
     except SettingsError as error:
         raise _refused(error) from None
+
+
+def family_notes(table: pa.Table, request: FitRequest, settings: Settings) -> list[str]:
+    """Say how two whole numbers were taken, where it may not be what was meant."""
+    if any(request.roles.get(role) for role in CENSORING_ROLES):
+        return []
+    outcomes = read_column(table.column(request.target), request.target)
+    return family_warnings(outcomes, settings.family, guessed=request.settings.get("family") == "auto")
 
 
 def _refused(error: SettingsError) -> InvalidRequestError:
@@ -239,8 +248,14 @@ def check_calibration(
         raise _refused(error) from None
 
 
-def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitRequest) -> Choice:
-    """Choose the features and their kinds; raise UnusableDataError or InvalidRequestError."""
+def choose_features(
+    dataset: Dataset, reserved: Sequence[str], request: FitRequest, table: pa.Table, alike: Sequence[str]
+) -> Choice:
+    """Choose the features and their kinds; raise UnusableDataError or InvalidRequestError.
+
+    `table` has all rows of the columns with a role, and those `alike` (`may_repeat_roles`).
+    """
+    roles = {role: read_column(table.column(name), name) for role, name in request.roles.items()}
     summaries = datasets.summaries_of(dataset)
     try:
         choice = choose(
@@ -249,6 +264,7 @@ def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitReque
             features=request.features,
             columns=request.columns,
             num_rows=dataset.num_rows,
+            unfit=find_copies(read(table.select(alike)), roles),
         )
         _check_levels(summaries, choice)
     except DataError as error:
@@ -256,6 +272,25 @@ def choose_features(dataset: Dataset, reserved: Sequence[str], request: FitReque
     except SettingsError as error:
         raise _refused(error) from None
     return choice
+
+
+def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:
+    """Return the columns that may repeat one with a role, by the dataset's profiles, without its rows."""
+    if not request.roles:
+        return []
+    profiles = dataset.profiles or [{}] * len(dataset.columns)
+    facts = {}
+    for column, profile in zip(dataset.columns, profiles, strict=True):
+        counts = sorted(entry["count"] for entry in profile.get("top", ()))
+        facts[column["name"]] = column["missing"], column["distinct"], counts, profile.get("mean")
+    reserved = {request.target, *request.roles.values(), *request.groups}
+    repeated = [(facts[name], role == "event") for role, name in request.roles.items()]
+    return [
+        name
+        for name, own in facts.items()
+        if name not in reserved
+        and any(own[:3] == of[:3] and (any_scale or own[3] == of[3]) for of, any_scale in repeated)
+    ]
 
 
 def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:

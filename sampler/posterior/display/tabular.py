@@ -46,13 +46,13 @@ SCORES = {
 COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
 
 
-def to_pandas(named: Mapping[str, Any]) -> Any:
-    """Make a data frame of columns by name; raise ImportError where pandas is absent."""
+def to_pandas(named: Mapping[str, Any], labels: Any = None) -> Any:
+    """Make a data frame of columns by name with these row labels; raise ImportError without pandas."""
     try:
         pandas = import_module("pandas")
     except ImportError:
         raise ImportError("to_pandas() needs pandas, which is not installed: pip install pandas") from None
-    return pandas.DataFrame(dict(named))
+    return pandas.DataFrame(dict(named), index=labels)
 
 
 def prediction_columns(prediction: Prediction) -> dict[str, Any]:

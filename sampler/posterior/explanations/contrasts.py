@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -78,6 +78,8 @@ class Contrast:
         Sentences about settings and rows that the data say little about.
     classes
         Names of the classes; None for numbers.
+    labels
+        Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
@@ -93,6 +95,7 @@ class Contrast:
     difference: str
     warnings: list[str]
     classes: tuple[str, ...] | None = None
+    labels: Any = field(default=None, repr=False, compare=False)
 
     def named_estimates(self) -> dict[str, ContrastEstimate]:
         """Return the averages with names: of the rows, the population, the treated and the groups."""
@@ -113,7 +116,7 @@ class Contrast:
 
     def to_pandas(self) -> Any:
         """Return a data frame [row] with ``mean``, ``lower_90``, ``upper_90`` and where rows are unlike."""
-        return to_pandas(contrast_columns(self))
+        return to_pandas(contrast_columns(self), self.labels)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, and those of groups, with matplotlib; return the axes."""
@@ -204,6 +207,7 @@ def contrast(
             for warning in _warnings(setting, int(rows.sum()), len(rows), strange)
         ],
         classes=header.schema.target.levels or None,
+        labels=coded.labels,
     )
 
 
@@ -260,10 +264,10 @@ def _estimate(draws: Floats, rows: int, level: float) -> ContrastEstimate:
 
 
 def _check(request: ContrastWish, names: Sequence[str]) -> None:
-    for field, setting in (("first", request.first), ("second", request.second)):
+    for which, setting in (("first", request.first), ("second", request.second)):
         unknown = [name for name in setting if name not in names]
         if unknown:
-            raise unknown_feature(field, unknown[0], names)
+            raise unknown_feature(which, unknown[0], names)
     if not request.first or set(request.first) != set(request.second):
         raise SettingsError(
             "second: the two settings must give values to the same features, at least one",

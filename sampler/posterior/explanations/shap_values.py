@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -64,6 +64,8 @@ class ShapValues:
         Warnings about the rows.
     classes
         Names of the classes; None for numbers.
+    labels
+        Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
 
     """
 
@@ -81,10 +83,11 @@ class ShapValues:
     scale: str
     warnings: list[str]
     classes: tuple[str, ...] | None = None
+    labels: Any = field(default=None, repr=False, compare=False)
 
     def to_pandas(self) -> Any:
         """Return a data frame [row] with each feature's mean value, of several classes each class's."""
-        return to_pandas(shap_columns(self))
+        return to_pandas(shap_columns(self), self.labels)
 
     @property
     def f(self) -> Floats:
@@ -217,6 +220,7 @@ def explain(
         scale=scale,
         warnings=list(coded.warnings),
         classes=posterior.classes,
+        labels=coded.labels,
     )
 
 

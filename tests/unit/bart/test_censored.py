@@ -4,6 +4,7 @@ from dataclasses import replace
 from functools import cache
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy import integrate, stats
 
@@ -165,6 +166,8 @@ def test_curves_are_those_of_the_draws(fitted):
     np.testing.assert_allclose(np.log(curves.median.value), truth[:3], atol=0.5)
     frame = curves.to_pandas()
     assert frame.shape == (15, 5)
+    labelled = posterior.survival(pd.DataFrame(some, index=[7, 9, 8]), times).to_pandas()
+    assert labelled["row"].tolist() == np.repeat([7, 9, 8], 5).tolist()
     assert len(posterior.survival(some).times) == 50
     for wrong in ([], [2, 1], [np.inf], "soon", np.zeros(2000)):
         with pytest.raises(SettingsError, match="increasing finite numbers"):

@@ -1,10 +1,11 @@
-"""Rows with known outcomes, and rows to average over, have what the model was fitted with."""
+"""Rows with known outcomes, and rows to average over: their roles, and their labels in answers."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from sampler import DataError, fit, load
+from tests.support.models.random_posteriors import make_posterior
 
 RNG = np.random.default_rng(2)
 N = 120
@@ -85,3 +86,19 @@ def test_chains_continue_by_the_rows_of_the_fit_alone(weighted, counted, tmp_pat
     with pytest.raises(DataError, match="'days': the model was fitted with exposures"):
         load(tmp_path / "counted").extend(5, X, COUNTS, progress=False)
     assert load(tmp_path / "counted").extend(5, TABLE, COUNTS, progress=False).num_draws == 25
+
+
+def test_data_frames_keep_the_rows_labels():
+    """Predictions, contrasts and SHAP values of a pandas table have its index."""
+    posterior, X, _ = make_posterior(num_draws=(8, 8))
+    frame = pd.DataFrame(X).set_index(pd.Index([f"row {i % 70}" for i in range(len(X["x1"]))]))
+    for answer in (
+        posterior.predict(frame),
+        posterior.predict(frame, level=None),
+        posterior.contrast(frame, {"x1": 1}, {"x1": 0}),
+        posterior.shap(frame),
+    ):
+        assert answer.to_pandas().index.equals(frame.index)
+    part = frame.iloc[5:8]
+    assert posterior.predict(part).to_pandas()["mean"]["row 6"] == posterior.predict(part).mean[1]
+    assert posterior.predict(X).to_pandas().index.equals(pd.RangeIndex(len(frame)))

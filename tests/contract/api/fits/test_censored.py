@@ -72,6 +72,21 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     assert "censored" in study.json()["detail"]
 
 
+def test_columns_that_tell_of_events_are_no_features(client, settings):
+    """Whether a row is censored, in words or the other way round, is left out with a reason, or refused."""
+    head, *lines = times(60).splitlines()
+    also = [f"{line},{'yes' if ',1,' in line else 'no'},{1 - int(',1,' in line)}" for line in lines]
+    text = "\n".join([head + ",dead,left", *also])
+    model = fitted(client, settings, text=text, target="time", event="seen")
+    for name in ("dead", "left"):
+        reason = f"{name} is left out: its values are those of the events (seen), or follow from them"
+        assert reason in model["warnings"]
+    assert {"dead", "left"}.isdisjoint(model["settings"]["features"])
+    body = {"dataset_id": model["dataset_id"], "target": "time", "event": "seen", "features": ["x", "left"]}
+    refused = client.post("/models", json=body | SMALL)
+    assert (refused.status_code, refused.json()["errors"][0]["column"]) == (422, "left")
+
+
 def test_limits_go_with_missing_targets(client, settings):
     """Numbers below a detection limit: rows without a target are learnt from, not refused."""
     model = fitted(
