@@ -25,7 +25,7 @@ import numpy as np
 
 from sampler.bart.chain import Chain
 from sampler.kernels.arrays import FEATURE
-from sampler.posterior import rhat_ess
+from sampler.posterior.verdict import rhat_ess
 from sampler.preparation import prepare
 
 BETA = {2: 1.0, 3: 0.5, 4: 0.4, 5: 0.3, 7: 0.25}

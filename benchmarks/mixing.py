@@ -163,7 +163,7 @@ PEERS = {"bartz": bartz, "stochtree": stochtree}
 
 def figures(at, new, sigma, leaves, seconds, y_new, seed):
     """Return the figures in the order of COLUMNS."""
-    from sampler.posterior import rhat_ess
+    from sampler.posterior.verdict import rhat_ess
 
     f = np.ascontiguousarray(at.transpose(2, 0, 1))
     ess_f, rhat_f = np.median(rhat_ess.ess_bulk(f)), rhat_ess.rhat(f)

@@ -21,7 +21,7 @@ import numpy as np
 from hypercube import coda_ess
 
 from sampler.bart.chain import Chain
-from sampler.posterior.ensemble import Ensemble
+from sampler.posterior.core.ensemble import Ensemble
 from sampler.preparation import prepare
 
 ROWS, THIN = 2000, 10

@@ -41,7 +41,7 @@ def report(name, rows, seconds, draws_and_trees):
 
 def ours(X_new, *, full):
     from sampler import Posterior, fit, unpack
-    from sampler.posterior.ensemble import Ensemble
+    from sampler.posterior.core.ensemble import Ensemble
     from sampler.storage.model_file import read_parts
 
     length = {} if full else {"num_burnin": 200, "thin": 1}

@@ -34,7 +34,7 @@ import real_tables
 
 from sampler import Posterior, fit
 from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, TIMES_DRAWS
-from sampler.posterior.assessment.stop_rules import look_for_part, next_look
+from sampler.posterior.stop_rules import look_for_part, next_look
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_file import read_parts
 

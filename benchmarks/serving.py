@@ -132,7 +132,7 @@ def many_rows(client, path, posterior, table):
 
     def kernel():
         for start in range(0, ROWS, BLOCK):
-            posterior._ensemble.sums(codes[:, start : start + BLOCK], chosen)  # noqa: SLF001
+            posterior.law.ensemble.sums(codes[:, start : start + BLOCK], chosen)
 
     def request(**query):
         headers = {"Content-Type": ARROW, "Accept": ARROW}

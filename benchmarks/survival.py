@@ -94,7 +94,7 @@ def run(name: str, rows: int, seed: int) -> None:
         f, _ = posterior.sample_learnt(X.iloc[test])
         covered = next(each["coverage"] for each in scores["coverage"] if each["level"] == 0.9)
         more = f"  D-calibration p {scores['d_calibration']['p']:.3f}  90% intervals {covered:.3f}"
-        curves = posterior.law(posterior.encode(X.iloc[test])).above(at)
+        curves = posterior.law.outcome_law(posterior.encode(X.iloc[test])).above(at)
         report(f"noise {noise}", curves, f.mean(axis=(0, 1)), seconds, more)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sampler.fitting import fit, load
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior
-    from sampler.posterior.prediction import Prediction
+    from sampler.posterior.results.prediction import Prediction
     from sampler.preparation import prepare
     from sampler.prepared_fit import PreparedFit
     from sampler.settings import Settings
@@ -43,7 +43,7 @@ _HOMES = {
     "ColumnSummary": "data.columns",
     "Draws": "storage.draws",
     "Posterior": "posterior.posterior",
-    "Prediction": "posterior.prediction",
+    "Prediction": "posterior.results.prediction",
     "PreparedFit": "prepared_fit",
     "Schema": "data.schema",
     "Settings": "settings",

@@ -22,8 +22,8 @@ class Engine:
 
     Attributes
     ----------
-    chain, posterior
-        Classes: see `sampler.chains.AnyChain` and `sampler.posterior.posterior.Posterior`.
+    chain, law
+        Classes: see `sampler.chains.AnyChain` and `sampler.posterior.laws.law.Law`.
     constants
         Class of the prior's absolute constants, see `sampler.prior.Constants`.
     extend
@@ -46,8 +46,8 @@ class Engine:
         Whether all draws, weighted ones, come at the end; such a fit can't be extended.
     particles
         Whether the draws of a run are particles, held in memory together.
-    noise_posteriors
-        Classes of posteriors of fits whose noise is not constant, by the setting `noise`.
+    noise_laws
+        Laws of fits whose noise is not constant, by the setting `noise`.
     forests
         Whether its chains are of sums of trees, with the code that `sampler.families` names.
     update_seconds
@@ -56,7 +56,7 @@ class Engine:
     """
 
     chain: str
-    posterior: str
+    law: str
     constants: str
     calibrate: str
     check_prior: str
@@ -68,7 +68,7 @@ class Engine:
     extend: str = "running:extend"
     at_once: bool = False
     particles: bool = False
-    noise_posteriors: Mapping[str, str] = field(default_factory=dict)
+    noise_laws: Mapping[str, str] = field(default_factory=dict)
     forests: bool = False
     update_seconds: float | None = None
 
@@ -80,10 +80,10 @@ def load_code(place: str) -> Any:
 
 FOREST = Engine(
     chain="bart.chain:Chain",
-    posterior="posterior.posterior:Posterior",
-    noise_posteriors=dict.fromkeys(
+    law="posterior.laws.normal:NormalLaw",
+    noise_laws=dict.fromkeys(
         (name for name, noise in NOISES.items() if noise.forest),
-        "posterior.kinds.noise_by_row:NoiseByRowPosterior",
+        "posterior.laws.noise_by_row:NoiseByRowLaw",
     ),
     constants="prior:Constants",
     calibrate="bart.prior:calibrate",
@@ -105,7 +105,7 @@ FOREST = Engine(
 )
 TREE = Engine(
     chain="cart.chain:TreeChain",
-    posterior="posterior.kinds.single_tree:TreePosterior",
+    law="posterior.laws.single_tree:TreeLaw",
     constants="cart.prior:TreeConstants",
     calibrate="cart.prior:calibrate_tree",
     check_prior="cart.prior:check_tree_prior",
@@ -121,7 +121,7 @@ FILTER = replace(
 )
 SOFT = Engine(
     chain="soft.chain:SoftChain",
-    posterior="soft.posterior:SoftPosterior",
+    law="soft.law:SoftLaw",
     constants="soft.prior:SoftConstants",
     calibrate="soft.prior:calibrate_soft",
     check_prior="soft.prior:check_soft_prior",

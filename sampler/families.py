@@ -37,8 +37,8 @@ class Family:
         Function (y, design, weights, settings, prior) -> constants of the prior; "" where the engine has it.
     constants
         Class of the constants of the prior; "" for the engine's.
-    posterior
-        Class of posteriors of sums of trees; "" for the engine's.
+    law
+        Law of sums of trees, see `sampler.posterior.laws.law.Law`; "" for the engine's.
     kernels
         Groups of kernels that its sums of trees need besides the engine's.
     rule_kernels
@@ -70,7 +70,7 @@ class Family:
     likelihood: str = ""
     calibrate: str = ""
     constants: str = ""
-    posterior: str = ""
+    law: str = ""
     kernels: tuple[str, ...] = ()
     rule_kernels: tuple[str, ...] = ()
     prior: tuple[str, ...] = ()
@@ -108,7 +108,7 @@ def _counts(label: str, *, dispersed: bool = False, zeros: bool = False) -> Fami
         likelihood="bart.families.counts:CountLikelihood",
         calibrate="bart.families.counts:calibrate",
         constants="bart.families.counts:CountConstants",
-        posterior="posterior.kinds.counts:CountsPosterior",
+        law="posterior.laws.counts:CountsLaw",
         kernels=(
             "log-linear-trees",
             "log-linear-scale",
@@ -141,6 +141,7 @@ FAMILIES: dict[str, Family] = {
         "two",
         "two classes (probit)",
         likelihood="bart.families.probit:Probit",
+        law="posterior.laws.probit:ProbitLaw",
         quick=True,
         kernels=("latent-outcomes",),
         prior=("k", "alpha", "beta", "offset", "leaf_sd", "step", *HYPERPRIORS),
@@ -153,7 +154,7 @@ FAMILIES: dict[str, Family] = {
         line=True,
         calibrate="bart.families.categorical:calibrate",
         constants="bart.families.categorical:CategoricalConstants",
-        posterior="posterior.kinds.classes:ClassesPosterior",
+        law="posterior.laws.classes:ClassesLaw",
         kernels=("log-linear-trees", "log-linear-scale", "classes"),
         rule_kernels=("log-linear-rule",),
         prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),

@@ -73,12 +73,12 @@ class Method:
         """Function that continues the chains of a posterior, see `sampler.running.extend`."""
         return load_code(self.engine.extend)
 
-    def posterior_of(self, settings: Mapping[str, Any]) -> Any:
-        """Class of its fits' posteriors with such settings, see `sampler.posterior.posterior.Posterior`."""
+    def law_of(self, settings: Mapping[str, Any]) -> Any:
+        """Class of the law of its fits with such settings, see `sampler.posterior.laws.law.Law`."""
         family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
-        of_noise = self.engine.noise_posteriors.get(str(settings.get("noise", "constant")))
-        of_family = family.posterior if self.engine.forests else ""
-        return load_code(of_noise or of_family or self.engine.posterior)
+        of_noise = self.engine.noise_laws.get(str(settings.get("noise", "constant")))
+        of_family = family.law if self.engine.forests else ""
+        return load_code(of_noise or of_family or self.engine.law)
 
     def constants_of(self, family: str) -> Any:
         """Class of its prior's constants for a family, see `sampler.prior.Constants`."""

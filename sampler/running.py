@@ -15,7 +15,7 @@ from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.kernels.jit import is_warm, warm
 from sampler.methods import check_extends
-from sampler.posterior.display.fit_progress import progress_bars
+from sampler.posterior.charts.fit_progress import progress_bars
 from sampler.posterior.posterior import Origin, Posterior
 from sampler.preparation import prepare_again
 from sampler.settings import LIMITS, SETTINGS

@@ -41,9 +41,9 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.intervals import Interval
+    from sampler.posterior.core.intervals import Interval
     from sampler.posterior.posterior import Posterior
-    from sampler.posterior.prediction import Prediction
+    from sampler.posterior.results.prediction import Prediction
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types

@@ -23,9 +23,10 @@ from app.store.tables import BatchPrediction, Dataset, Json
 from sampler import DataError, Posterior, SamplerError
 from sampler.data.encode import Coded
 from sampler.data.row_flags import Flag, count
-from sampler.posterior import row_diagnostics
-from sampler.posterior.answer_columns import are_finite, columns, without_infinity
+from sampler.posterior.assessment import row_diagnostics
 from sampler.posterior.assessment.conformal import predict_calibrated
+from sampler.posterior.results.columns import without_infinity
+from sampler.posterior.results.prediction import are_finite, prediction_columns
 from sampler.storage.conformal_table import CalibratedLevel
 from worker.context import Context
 from worker.errors import Stopped
@@ -116,17 +117,17 @@ def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
     num_draws = request["draws"]
     if (calibrated := request.get("calibrated")) is not None:  # as planned, whatever the model's is now
         levels = [CalibratedLevel.from_json(each) for each in calibrated]
-        prediction = predict_calibrated(posterior, coded, levels, num_draws)
+        prediction = predict_calibrated(posterior.law, coded, levels, num_draws)
     else:
         kind, quantiles = request["interval"], request["quantiles"]
         prediction = posterior.predict(coded, request["levels"], kind, quantiles, num_draws)
     if not are_finite(prediction):
         raise SamplerError("The predictions exceed the largest float: rescale the target.")
-    agreement = row_diagnostics.agreement(posterior, coded, num_draws) if request["rhat"] else None
-    named = columns(
+    agreement = row_diagnostics.agreement(posterior.law, coded, num_draws) if request["rhat"] else None
+    named = prediction_columns(
         prediction,
-        errors=row_diagnostics.errors(posterior, coded, prediction) if request["mcse"] else None,
-        rhat=None if agreement is None else row_diagnostics.rhat_by_row(posterior, agreement),
+        errors=row_diagnostics.errors(posterior.law, coded, prediction) if request["mcse"] else None,
+        rhat=None if agreement is None else row_diagnostics.rhat_by_row(posterior.law, agreement),
     )
     table = pa.table({name: _array(values) for name, values in named.items()})
     return table.append_column("flags", _flags(prediction.flags))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -11,30 +10,33 @@ from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
-from sampler.posterior.assessment.scoring import LabelledRows, score
-from sampler.posterior.display.tabular import (
+from sampler.posterior.assessment.diagnostics import diagnose
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.scoring import score
+from sampler.posterior.results.scores import (
     Convergence,
     Scores,
 )
-from sampler.posterior.posterior_draws import PosteriorDraws
-from sampler.posterior.report import diagnose
-from sampler.storage.conformal_table import ConformalTable, kept_rows
+from sampler.storage.conformal_table import kept_rows
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.posterior.laws.law import Law
     from sampler.storage.conformal_table import CalibrationKind
 
 
-class AssessablePosterior(PosteriorDraws):
-    """Draws of all chains, with diagnostics and with scores on rows of known outcomes."""
+class AssessablePosterior:
+    """Methods of a posterior: diagnostics, and scores on rows of known outcomes."""
+
+    law: Law
 
     def diagnostics(self, max_points: int = 500) -> dict[str, Any]:
         """Report on the agreement of the chains, with traces of at most `max_points` points.
 
-        See `sampler.posterior.report.diagnose` for the entries.
+        See `sampler.posterior.assessment.diagnostics.diagnose` for the entries.
         """
-        return diagnose(self, self._statistics, max_points)
+        return diagnose(self.law, max_points)
 
     def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> Scores:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
@@ -72,7 +74,7 @@ class AssessablePosterior(PosteriorDraws):
             For weights with classes.
 
         """
-        return Scores(score(self, LabelledRows.read(self, X, y, weights), quick=quick))
+        return Scores(score(self.law, LabelledRows.read(self.law, X, y, weights), quick=quick))
 
     def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
         """Compare levels of intervals with the shares of outcomes inside them.
@@ -99,8 +101,8 @@ class AssessablePosterior(PosteriorDraws):
             As `score`.
 
         """
-        rows = LabelledRows.read(self, X, y, weights)
-        bins: list[dict[str, Any]] = row_by_row(self, rows, np.arange(len(rows.y)))["calibration"]
+        rows = LabelledRows.read(self.law, X, y, weights)
+        bins: list[dict[str, Any]] = row_by_row(self.law, rows, np.arange(len(rows.y)))["calibration"]
         return bins
 
     def calibrate(self, X: Any, y: Any, weights: Any = None) -> Self:
@@ -126,15 +128,12 @@ class AssessablePosterior(PosteriorDraws):
             As `score`.
 
         """
-        rows = LabelledRows.read(self, X, y, weights)
-        return self.calibrated_by("holdout", conformity(self, rows.part(kept_rows(len(rows.y)))))
+        rows = LabelledRows.read(self.law, X, y, weights)
+        return self.calibrated_by("holdout", conformity(self.law, rows.part(kept_rows(len(rows.y)))))
 
     def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""
-        table = ConformalTable.of(kind, self.num_draws, scores, of_classes=self.classes is not None)
-        calibrated = object.__new__(type(self))
-        calibrated.__dict__ |= self.__dict__ | {"_header": replace(self._header, calibration=table)}
-        return calibrated
+        raise NotImplementedError
 
     def convergence(self) -> Convergence:
         """Compute R-hat and effective sample sizes of sigma and f for growing numbers of draws.
@@ -149,7 +148,7 @@ class AssessablePosterior(PosteriorDraws):
             R-hat that each verdict allows. Weights of draws are ignored here.
 
         """
-        return Convergence(growth(self, self.num_draws))
+        return Convergence(growth(self.law, self.law.draws.num_draws))
 
     def density(self, row: Any) -> dict[str, Any]:
         """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.
@@ -175,4 +174,4 @@ class AssessablePosterior(PosteriorDraws):
             For a model of more than two classes.
 
         """
-        return density(self, self._coded(row), self.num_draws)
+        return density(self.law, self.law.draws.coded(row), self.law.draws.num_draws)

@@ -6,41 +6,43 @@ import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sampler.errors import SettingsError
-from sampler.posterior.assessment.scoring import LabelledRows
-from sampler.posterior.explanations.accumulated_effects import AccumulatedEffects, accumulated_effects
-from sampler.posterior.explanations.contrasts import Contrast, ContrastWish, contrast
-from sampler.posterior.explanations.inclusion import Inclusion, inclusion
-from sampler.posterior.explanations.interactions import Interactions, interactions
-from sampler.posterior.explanations.partial_dependence import (
-    PartialDependence,
-    Wish,
-    cells_of_codes,
-    partial_dependence,
-    spaced,
-)
-from sampler.posterior.explanations.permutation import PermutationImportance, permutation_importance
-from sampler.posterior.explanations.shap_values import GameKind, ShapValues, cells, explain
-from sampler.posterior.intervals import Request
-from sampler.posterior.posterior_draws import PosteriorDraws
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.accumulated_effects import accumulated_effects
+from sampler.posterior.explanations.contrasts import ContrastWish, contrast
+from sampler.posterior.explanations.inclusion import inclusion
+from sampler.posterior.explanations.interactions import interactions
+from sampler.posterior.explanations.partial_dependence import Wish, cells_of_codes, partial_dependence
+from sampler.posterior.explanations.permutation import permutation_importance
+from sampler.posterior.explanations.shap_values import cells, explain
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    import numpy as np
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.protocol import GameKind
+    from sampler.posterior.results.contrasts import Contrast
+    from sampler.posterior.results.effects import AccumulatedEffects, PartialDependence
+    from sampler.posterior.results.interactions import Interactions
+    from sampler.posterior.results.rankings import Inclusion, PermutationImportance
+    from sampler.posterior.results.shap_values import ShapValues
 
     Floats = NDArray[np.float64]
 
 PARTS = ("mean", "noise")  # parts of a model that may have trees
 
 
-class ExplainablePosterior(PosteriorDraws):
-    """Draws of all chains, with explanations of what they learnt."""
+class ExplainablePosterior:
+    """Methods of a posterior: explanations of what its draws learnt."""
+
+    law: Law
 
     def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
         """Compute the share of split rules that use each feature; a category's indicators are added up.
@@ -50,15 +52,21 @@ class ExplainablePosterior(PosteriorDraws):
         (raises SettingsError where there are none).
         """
         level = Request.check_level(level)
-        names = [column.name for column in self.schema.columns]
-        counts = np.concatenate(self._rule_counts_of(check_part(of)))
-        return inclusion(names, counts[self.draw_weights.spaced(self.num_draws, len(counts))], level)
+        names = [column.name for column in self.law.schema.columns]
+        return inclusion(names, self.law.rules(self._check_part(of)), level)
 
-    def _rule_counts_of(self, part: str) -> list[NDArray[np.int32]]:
-        """Count the rules of each chain's draws by feature, of the trees of that part."""
-        if part == "noise":
-            raise _without_noise_trees()
-        return self._rule_counts
+    def _check_part(self, of: str) -> str:
+        """Check the name of a part of the model that has trees; raise SettingsError."""
+        if of not in PARTS:
+            raise SettingsError(f"of must be mean or noise, not {of!r}", field="of", code="not_accepted")
+        if of == "noise" and not self.law.noise_differs:
+            raise SettingsError(
+                "of noise: this model's noise has no trees, since it doesn't differ by row "
+                "(noise=forest does)",
+                field="of",
+                code="not_applicable",
+            )
+        return of
 
     def importance(
         self,
@@ -106,9 +114,10 @@ class ExplainablePosterior(PosteriorDraws):
             For an invalid loss, level or number, and weights with classes or counts.
 
         """
-        rows = LabelledRows.read(self, X, y, weights)
+        law = self.law
+        rows = LabelledRows.read(law, X, y, weights)
         losses = None if loss is None else [loss]
-        ranked = permutation_importance(self, rows, losses, level=level, permutations=permutations, seed=seed)
+        ranked = permutation_importance(law, rows, losses, level=level, permutations=permutations, seed=seed)
         return ranked[0]
 
     def partial_dependence(
@@ -159,23 +168,23 @@ class ExplainablePosterior(PosteriorDraws):
             For invalid features, levels or numbers, and for too much work.
 
         """
+        law = self.law
         levels = Request.check(level, "credible", None).levels
-        coded = self._coded_to_average(X)
-        chosen = self._alike(num_draws)
+        coded = law.draws.coded_to_average(X)
+        chosen = law.alike(num_draws)
 
-        if check_part(of) == "noise" and not self.noise_differs:
-            raise _without_noise_trees()
+        self._check_part(of)
 
         def f(changed: Coded) -> Floats:
             if of == "noise":
-                return self.sample_sigma(changed, num_draws).reshape(len(chosen), changed.num_rows)
-            return self._mean_of(changed, chosen, num_draws)
+                return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
+            return law.mean_of(changed, chosen)
 
-        each = (self.leaf_counts.shape[2] + self.own_work) / self.num_trees
+        each = (law.leaf_counts.shape[2] + law.own_work) / law.num_trees
         wish = Wish(features, grid or {}, levels, ice, max_work / each)
-        average = self._average_of(chosen) if of == "mean" else None
-        effect = partial_dependence(self._header, f, coded, len(chosen), wish, average)
-        return replace(effect, classes=self.classes)
+        average = law.average_of(chosen) if of == "mean" else None
+        effect = partial_dependence(law.draws.header, f, coded, len(chosen), wish, average)
+        return replace(effect, classes=law.classes)
 
     def shap(
         self,
@@ -219,11 +228,14 @@ class ExplainablePosterior(PosteriorDraws):
             For an invalid level, game or number of draws, and for soft trees, which have no exact values.
 
         """
+        law = self.law
         level = Request.check_level(level)
-        rows = self.reference if background is None else self._coded(background)
-        coded = self.reference if X is None else self._coded(X)
-        data = cells_of_codes(self._header, coded.codes) if X is None or X is coded else cells(X, self.schema)
-        return explain(self, coded, data, rows, self._alike(None), level, game, max_draws)
+        rows = law.draws.reference if background is None else self.law.draws.coded(background)
+        coded = law.draws.reference if X is None else self.law.draws.coded(X)
+        data = (
+            cells_of_codes(law.draws.header, coded.codes) if X is None or X is coded else cells(X, law.schema)
+        )
+        return explain(law, coded, data, rows, law.alike(None), level, game, max_draws)
 
     def accumulated_effects(
         self,
@@ -262,14 +274,15 @@ class ExplainablePosterior(PosteriorDraws):
             For a column that is unknown or has no order, and invalid levels and numbers.
 
         """
+        law = self.law
         levels = Request.check(level, "credible", None).levels
-        coded = self._coded_to_average(X)
-        chosen = self._alike(num_draws)
+        coded = law.draws.coded_to_average(X)
+        chosen = law.alike(num_draws)
 
         def f(changed: Coded) -> Floats:
-            return self._mean_of(changed, chosen, num_draws)
+            return law.mean_of(changed, chosen)
 
-        return accumulated_effects(self._header, f, coded, feature, levels)
+        return accumulated_effects(law.draws.header, f, coded, feature, levels)
 
     def contrast(
         self,
@@ -313,15 +326,16 @@ class ExplainablePosterior(PosteriorDraws):
             For unknown columns, settings of different columns, and invalid levels and numbers.
 
         """
+        law = self.law
         level = Request.check_level(level)
-        coded = self._coded_to_average(X)
-        chosen = self._alike(num_draws)
+        coded = law.draws.coded_to_average(X)
+        chosen = law.alike(num_draws)
 
         def f(changed: Coded) -> Floats:
-            return self._mean_of(changed, chosen, num_draws)
+            return law.mean_of(changed, chosen)
 
         request = ContrastWish(first, second, by, level)
-        return contrast(self._header, f, coded, self.inclusion().mean, request)
+        return contrast(law.draws.header, f, coded, self.inclusion().mean, request)
 
     def interactions(
         self,
@@ -358,33 +372,21 @@ class ExplainablePosterior(PosteriorDraws):
             For unknown columns, fewer than two, more than two classes, and soft trees.
 
         """
+        law = self.law
         level = Request.check_level(level)
-        self.forests_to_explain()
-        if self.classes is not None and len(self.classes) > 2:
+        law.forests_to_explain()
+        if law.classes is not None and len(law.classes) > 2:
             raise SettingsError(
                 "interactions are for numbers and two classes only", field=None, code="not_applicable"
             )
-        drawn = self._alike(None)
+        drawn = law.alike(None)
         chosen = drawn[spaced(len(drawn), max_draws)]
 
         def f(changed: Coded) -> Floats:
-            return self._f_of(changed, chosen)
+            return law.f_of(changed, chosen)
 
-        coded = self._coded_to_average(X)
-        scale = self._learnt_unit() if self.classes is None else f"the probability of {self.classes[1]!r}"
-        return interactions(self._header, concatenate(self.chains()), f, coded, features, level, scale)
-
-
-def check_part(of: str) -> str:
-    """Check the name of a part of the model that has trees; raise SettingsError."""
-    if of not in PARTS:
-        raise SettingsError(f"of must be mean or noise, not {of!r}", field="of", code="not_accepted")
-    return of
-
-
-def _without_noise_trees() -> SettingsError:
-    return SettingsError(
-        "of noise: this model's noise has no trees, since it doesn't differ by row (noise=forest does)",
-        field="of",
-        code="not_applicable",
-    )
+        coded = law.draws.coded_to_average(X)
+        scale = law.learnt_unit() if law.classes is None else f"the probability of {law.classes[1]!r}"
+        return interactions(
+            law.draws.header, concatenate(law.draws.chains()), f, coded, features, level, scale
+        )

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import os
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, Method
 from sampler.posterior.assessable_posterior import AssessablePosterior
-from sampler.posterior.display.arviz import to_arviz
-from sampler.posterior.display.model_card import model_card
-from sampler.posterior.display.plots import Plots
-from sampler.posterior.display.tabular import (
-    posterior_card,
-)
+from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
+from sampler.posterior.core.intervals import CALIBRATED
+from sampler.posterior.core.stored_draws import StoredDraws
+from sampler.posterior.described_posterior import DescribedPosterior
 from sampler.posterior.explainable_posterior import ExplainablePosterior
-from sampler.posterior.survival_curves import SurvivalCurves, survival_curves
+from sampler.posterior.explanations.survival_curves import survival_curves
+from sampler.posterior.predicting import predict
+from sampler.posterior.results.answer import draw
+from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import read_parts, write_model
@@ -28,34 +30,45 @@ from sampler.storage.model_header import Header
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from sampler.posterior.display.card_document import ModelCard
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.results.card_document import ModelCard
+    from sampler.posterior.results.prediction import Prediction
+    from sampler.posterior.results.survival import SurvivalCurves
     from sampler.prepared_fit import PreparedFit
+    from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind
+
+    Floats = NDArray[np.float64]
 
 
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({
-    "bound_errors", "bound_work", "calibrated_by", "conformal_table", "draw_weights", "drawn",
-    "draws_by_figure", "forests_to_explain", "from_blocks", "grid", "header", "law", "match", "nbytes",
-    "noise_differs", "origin", "outcomes_by_draw", "own_work", "probabilities_by_draw", "reference",
-    "sample_learnt", "spaced_draws", "usual_interval", "usual_loss",
+    "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "law", "match", "nbytes",
+    "noise_differs", "origin", "reference", "sample_learnt", "usual_interval",
 })  # fmt: skip
 
 
-class Posterior(ExplainablePosterior, AssessablePosterior):
+class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
     """Draws of all chains, with the schema of their data.
 
-    Its draws and predictions are methods of `PosteriorDraws`, explanations of `ExplainablePosterior`,
-    diagnostics and scores of `AssessablePosterior`; what is here makes, extends, shows and
-    stores a posterior.
+    A posterior has stored draws, and the law that its family, noise and method make of them. What it consists
+    of is said by `DescribedPosterior`; explanations are methods of `ExplainablePosterior`, diagnostics and
+    scores of `AssessablePosterior`; what is here makes, predicts with, extends, shows and stores a posterior.
 
-    Attributes
+    Parameters
     ----------
+    law
+        The law with its draws.
     origin
         Data and states from which `extend` continues; None where there are none.
 
     """
 
-    origin: Origin | None = None
+    def __init__(self, law: Law, origin: Origin | None = None) -> None:
+        self.law = law
+        self.origin = origin
 
     @classmethod
     def from_blocks(
@@ -78,7 +91,7 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         Returns
         -------
         Posterior
-            A posterior of the class for its method, family and noise.
+            A posterior with the law of its method, family and noise.
 
         Raises
         ------
@@ -91,8 +104,70 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
-        kind: type[Posterior] = _method_of(read).posterior_of(read.settings)
-        return kind(read, chains, blocks, statistics or [])
+        law: type[Law] = _method_of(read).law_of(read.settings)
+        return cls(law(StoredDraws(read, chains, blocks, statistics or []), chains))
+
+    def calibrated_levels(self, level: float | Sequence[float] | None = 0.9) -> list[CalibratedLevel]:
+        """Return what calibrated intervals, or prediction sets, of these levels are and promise.
+
+        Raises
+        ------
+        SettingsError
+            For a model that is not calibrated, and for levels that need more calibration rows.
+
+        """
+        return levels_to_claim(self.law, level)
+
+    def predict(
+        self,
+        X: Any,
+        level: float | Sequence[float] | None = 0.9,
+        interval: str | None = None,
+        quantiles: float | Sequence[float] | None = None,
+        num_draws: int | None = None,
+        *,
+        ignore_extra: bool = False,
+    ) -> Prediction:
+        """Predict means, standard deviations and intervals at each row of X.
+
+        Parameters
+        ----------
+        X
+            A table with the model's columns, in any order; a single row as a dict or a pandas series; a list
+            of such rows; or rows already encoded.
+        level
+            Probability of the interval: one, several, or None for no interval.
+        interval
+            "predictive", for a new outcome (of weight 1), or "credible", for the regression function; None
+            is predictive for numbers and, for classes, credible: of their probabilities. "calibrated": for
+            a new outcome, with a stated coverage (`calibrate`); of classes, prediction sets.
+        quantiles
+            Further quantiles of the same distribution, in (0, 1).
+        num_draws
+            Use the first `num_draws` draws of each chain, which reproduces an earlier answer after `extend`;
+            None uses all.
+        ignore_extra
+            Whether columns that the model doesn't know are left out with a warning; else they are refused.
+
+        Returns
+        -------
+        Prediction
+            ``mean`` and ``sd``, float64 [row] (of more than two classes [row, class]), ``intervals``,
+            ``quantiles``, and for each row the cells unlike the training data.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, with each cell named.
+        SettingsError
+            For an invalid level, interval, quantile or number of draws; for calibrated intervals of a model
+            that has none, and for levels that need more calibration rows.
+
+        """
+        if interval == CALIBRATED:
+            levels = levels_to_claim(self.law, level, quantiles, num_draws)
+            return predict_calibrated(self.law, X, levels, num_draws, ignore_extra=ignore_extra)
+        return predict(self.law, X, level, interval, quantiles, num_draws, ignore_extra=ignore_extra)
 
     def survival(
         self,
@@ -130,7 +205,7 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
 
         """
         coded = X if isinstance(X, Coded) else self.encode(X, ignore_extra=ignore_extra)
-        return survival_curves(self, coded, times, level, num_draws)
+        return survival_curves(self.law, coded, times, level, num_draws)
 
     def extend(
         self, num_draws: int, X: Any = None, y: Any = None, weights: Any = None, *, progress: bool = True
@@ -166,7 +241,7 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
                 code="unavailable",
             )
         rows = None if X is None and y is None else (X, y, weights)
-        method = _method_of(self._header)
+        method = _method_of(self.header)
         extended: Posterior = method.extend(self, self.origin, num_draws, rows, progress=progress)
         return extended
 
@@ -189,7 +264,7 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
             When `num_draws` is out of range, or the method makes all draws at once.
 
         """
-        if _method_of(self._header).engine.at_once:
+        if _method_of(self.header).engine.at_once:
             method = str(self.settings["method"])
             raise SettingsError(
                 f"method {method} makes all its draws at once: none comes before others",
@@ -207,9 +282,9 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
             return self
         discarded = int(self.settings.get("discarded", 0)) + num_draws
         lengths = {"num_draws": self.num_draws - num_draws, "discarded": discarded}
-        header = replace(self._header, settings=self.settings | lengths, calibration=None)
+        header = replace(self.header, settings=self.settings | lengths, calibration=None)
         blocks = [[pack(draws[num_draws:])] for draws in self.chains()]
-        posterior = Posterior.from_blocks(header.to_bytes(), blocks, self._statistics)
+        posterior = Posterior.from_blocks(header.to_bytes(), blocks, self.law.draws.statistics)
         posterior.origin = self.origin
         return posterior
 
@@ -250,21 +325,27 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         if X is not None:
             scores = self.score(X, y, weights)
             importance = self.importance(X, y, weights).to_json()
-        return model_card(self, self._header, scores, importance, facts or {})
+        card: ModelCard = draw("model_card:model_card", self, scores, importance, facts or {})
+        return card
 
     @property
-    def plot(self) -> Plots:
-        """Charts with matplotlib, which is optional: `posterior.plot.traces()` and so on."""
-        return Plots(self)
+    def plot(self) -> Any:
+        """Charts with matplotlib, which is optional: `posterior.plot.traces()` and so on.
+
+        They are methods of `sampler.posterior.charts.plots.Plots`.
+        """
+        return draw("plots:Plots", self)
 
     def to_arviz(self) -> Any:
         """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""
-        return to_arviz(self)
+        return draw("arviz:to_arviz", self)
 
     def to_bytes(self) -> bytes:
         """Encode the posterior as a model file."""
         checkpoints = self.origin.checkpoints if self.origin else []
-        return write_model(self._header.to_bytes(), self._blocks, self._statistics, checkpoints)
+        return write_model(
+            self.header.to_bytes(), self.law.draws.blocks, self.law.draws.statistics, checkpoints
+        )
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Posterior:
@@ -284,6 +365,15 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         finally:
             partial.unlink(missing_ok=True)
 
+    def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
+        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""
+        table = ConformalTable.of(kind, self.num_draws, scores, of_classes=self.classes is not None)
+        calibrated = copy(self)
+        calibrated.law = copy(self.law)
+        calibrated.law.draws = copy(self.law.draws)
+        calibrated.law.draws.header = replace(self.header, calibration=table)
+        return calibrated
+
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the posterior as its model file, without the training rows."""
         return Posterior.from_bytes, (self.to_bytes(),)
@@ -292,7 +382,8 @@ class Posterior(ExplainablePosterior, AssessablePosterior):
         return [name for name in super().__dir__() if name not in INTERNAL]
 
     def _repr_html_(self) -> str:
-        return posterior_card(self)
+        html: str = draw("cards:posterior_card", self)
+        return html
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.schema.columns)

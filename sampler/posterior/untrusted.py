@@ -91,13 +91,13 @@ def _read(data: bytes) -> Contents:
     _check_header(known)
     _check_statistics(statistics, len(blocks))
     posterior = Posterior.from_blocks(header, blocks, statistics)
-    for sigma in (posterior._sigma, posterior.sigma):  # noqa: SLF001  `sigma` is None for probit
+    for sigma in (posterior.law.draws.sigma, posterior.sigma):  # the latter is None for classes
         if sigma is not None and not (float(sigma.min()) > 0 and float(sigma.max()) <= LARGEST):
             raise _wrong("its draws of sigma are out of range")
     if posterior.num_trees != known.settings.get("num_trees"):
         raise _wrong("its blocks of draws don't fit its settings")
     with np.errstate(over="ignore", invalid="ignore"):
-        f = posterior.draws_by_figure(posterior.reference)
+        f = posterior.law.draws_by_figure(posterior.reference)
     if not float(np.abs(f).max()) <= LARGEST:
         raise _wrong("its predictions are out of range")
     chains = [

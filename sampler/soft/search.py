@@ -22,7 +22,7 @@ import numpy as np
 from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.kernels.random import next_word, uniform
-from sampler.posterior.topology import shape_of as text_of
+from sampler.posterior.core.topology import shape_of as text_of
 from sampler.soft.evidence import NOTHING, Evidence, fill_samples, reduce_samples, sample_layers
 from sampler.soft.kept_trees import KeptSoftTrees, leaf_values
 from sampler.soft.topology_chains import Chains, Local

@@ -14,7 +14,7 @@ from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
 from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.preparation import prepare_rows
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
@@ -59,7 +59,7 @@ def fit_calibrated(
         check_held_out(len(held))
         _tell(prepare_rows(rows, **settings | {"transform": NO_TRANSFORM}).warnings)  # all checked
         posterior = fitted(prepare_without(rows, held, settings))
-        scores = conformity(posterior, LabelledRows.of(posterior, rows.take(held)))
+        scores = conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(held)))
         return posterior.calibrated_by("holdout", scores)
     parts = folds_of(rows.num_rows, FOLDS, seed)
     problem = prepare_rows(rows, **settings)
@@ -72,7 +72,7 @@ def fit_calibrated(
             message = "the fit was interrupted: its intervals are not calibrated"
             warnings.warn(message, DataWarning, stacklevel=5)
             return posterior
-        scores[held] = conformity(apart, LabelledRows.of(apart, rows.take(held)))
+        scores[held] = conformity(apart.law, LabelledRows.of(apart.law, rows.take(held)))
     return posterior.calibrated_by("folds", scores)
 
 

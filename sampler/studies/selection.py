@@ -20,8 +20,8 @@ from sampler.data.groupings import group_names
 from sampler.data.rows import Rows
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.posterior.display.figure import ACCENT, SOFT, chart, height_of, new_axes, short
-from sampler.posterior.display.tabular import table_card
+from sampler.posterior.charts.cards import table_card
+from sampler.posterior.charts.figure import ACCENT, SOFT, chart, height_of, new_axes, short
 from sampler.preparation import prepare_rows
 from sampler.running import run
 

@@ -20,8 +20,9 @@ from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.posterior.assessment.scoring import LabelledRows, one_hot
-from sampler.posterior.display.tabular import table_card
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.scoring import one_hot
+from sampler.posterior.charts.cards import table_card
 from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import folds_of, prepare_without
@@ -288,7 +289,7 @@ def score_fold(
     start = time.perf_counter()
     posterior = run(prepare_without(rows, held, of_fold(settings, seed)), num_threads=1, report=report)
     seconds = time.perf_counter() - start
-    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior, rows.take(held)))
+    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior.law, rows.take(held)))
     return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
 
 
@@ -300,7 +301,7 @@ def _scores_of(posterior: Posterior, rows: LabelledRows) -> tuple[Floats, Floats
         p = np.zeros((len(rows.y), len(rows.classes)))
         p[:, : known.shape[1]] = known
         return np.log(np.maximum(p[one_hot(rows)], TINY)), np.zeros(0), np.zeros(0, bool)
-    law = posterior.law(rows.coded, rows.weights)
+    law = posterior.law.outcome_law(rows.coded, rows.weights)
     below = law.below(rows.y)
     inside = np.abs(below - 0.5) <= COVERAGE / 2
     return law.log_density(rows.y), (mean - rows.y) ** 2, inside

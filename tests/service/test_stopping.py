@@ -15,8 +15,8 @@ from app.store.engine import session_scope
 from app.store.queue import claims, restarts, units
 from app.store.tables import Model
 from sampler import Posterior
-from sampler.posterior import rhat_ess, row_diagnostics
-from sampler.posterior.assessment.stop_rules import next_look
+from sampler.posterior.stop_rules import next_look
+from sampler.posterior.verdict import rhat_ess, row_diagnostics
 from sampler.running import run
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_header import with_counts
@@ -96,7 +96,7 @@ def ess(posterior, first, last):
     """Return the figure that `min_ess` checks, for some draws of each chain."""
     parts = [[pack(chain[first:last])] for chain in posterior.chains()]
     posterior = Posterior.from_blocks(posterior.header.to_bytes(), parts)
-    of_f = row_diagnostics.agreement(posterior, posterior.reference, last - first)
+    of_f = row_diagnostics.agreement(posterior.law, posterior.reference, last - first)
     sigma = posterior.sigma[None]
     of_sigma = min(rhat_ess.ess_bulk(sigma)[0], rhat_ess.ess_tail(sigma)[0])
     return min(np.quantile(np.minimum(of_f.ess_bulk, of_f.ess_tail), 0.05), of_sigma)

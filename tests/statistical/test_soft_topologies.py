@@ -5,7 +5,7 @@ import pytest
 from scipy import special, stats
 
 from sampler.chains import start_chain
-from sampler.posterior.topology import shape_of
+from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
 from sampler.soft.tree import log_topology
 from sampler.storage.draws import concatenate

@@ -130,7 +130,7 @@ def test_what_cannot_be_extended(tmp_path):
             loaded.extend(10, *rows, progress=False)
     with pytest.raises(DataError, match="without weights: leave them out"):
         loaded.extend(10, X, y, np.ones(60))
-    served = sampler.Posterior.from_blocks(posterior._header.to_bytes(), posterior._blocks)
+    served = sampler.Posterior.from_blocks(posterior.header.to_bytes(), posterior.law.draws.blocks)
     with pytest.raises(SettingsError, match="fit again with more draws"):
         served.extend(10, X, y)
     for number in (0, -1, 2.5, "many", 10**7):

@@ -139,7 +139,7 @@ def test_a_notebook_needs_nothing_of_the_service(tmp_path):
         "from bartserve import BARTClassifier, BARTRegressor, Client, fit, load\n"
         "import sampler\n"
         "for name in sampler.__all__: getattr(sampler, name)\n"
-        "import sampler.posterior.display.arviz, sampler.posterior.report\n"
+        "import sampler.posterior.charts.arviz, sampler.posterior.assessment.diagnostics\n"
         "import sampler.posterior.explanations.inclusion, sampler.posterior.explanations.partial_dependence\n"
         "Client('http://127.0.0.1:1').close()\n"
     )

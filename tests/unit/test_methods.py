@@ -43,7 +43,7 @@ def test_another_entry_is_another_method(monkeypatch):
     monkeypatch.setitem(METHODS, "quick-tree", entry)
     x = np.arange(40.0)
     posterior = fit({"x": x}, np.sin(x / 9), method="quick-tree", progress=False)
-    assert type(posterior) is entry.posterior_of(posterior.settings)
+    assert type(posterior.law) is entry.law_of(posterior.settings)
     assert (posterior.num_chains, posterior.num_draws) == (2, 6)
     again = Posterior.from_bytes(posterior.to_bytes())
     assert np.array_equal(again.predict({"x": x}).mean, posterior.predict({"x": x}).mean)

@@ -65,13 +65,10 @@ def modules():
 
 
 def imported(tree, known):
-    """Return the modules that a module imports, late or not, except for type checking."""
+    """Return the modules that a module imports, late or not, for types alone or not."""
     waiting, imports = [tree], set()
     while waiting:
         node = waiting.pop()
-        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
-            waiting += node.orelse
-            continue
         if isinstance(node, ast.Import):
             imports |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):

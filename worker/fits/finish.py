@@ -14,7 +14,7 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
-from sampler.posterior.assessment.stop_rules import StopCheck, look, look_for_part, next_look
+from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
 from sampler.settings import OMITTED
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.model_header import with_calibration, with_counts

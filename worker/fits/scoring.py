@@ -14,7 +14,7 @@ from sampler.errors import DataError
 from sampler.posterior.assessment import calibration, censored_scores, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 
@@ -28,8 +28,8 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
-    rows = LabelledRows.of(posterior, held)
-    scores = scoring.score(posterior, rows, beat, quick=True)
+    rows = LabelledRows.of(posterior.law, held)
+    scores = scoring.score(posterior.law, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
     if rows.coded.limits is not None:
@@ -43,13 +43,13 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
 
 def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:
     """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`."""
-    return calibration.row_by_row(posterior, LabelledRows.of(posterior, held), numbers, beat)
+    return calibration.row_by_row(posterior.law, LabelledRows.of(posterior.law, held), numbers, beat)
 
 
 def calibrate(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> ConformalTable | None:
     """Calibrate the posterior by the held-out rows, at most 10,000 of them, evenly spaced."""
-    rows = LabelledRows.of(posterior, held)
-    scores = conformity(posterior, rows.part(kept_rows(len(rows.y))), beat)
+    rows = LabelledRows.of(posterior.law, held)
+    scores = conformity(posterior.law, rows.part(kept_rows(len(rows.y))), beat)
     return posterior.calibrated_by("holdout", scores).conformal_table
 
 
@@ -58,9 +58,9 @@ def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) ->
 
     The usual loss comes first. `beat` is called between evaluations. None for too few rows.
     """
-    rows = LabelledRows.of(posterior, held)
+    rows = LabelledRows.of(posterior.law, held)
     try:
-        ranked = permutation_importance(posterior, rows, before=beat)
+        ranked = permutation_importance(posterior.law, rows, before=beat)
     except DataError:
         return None
     return [by_loss.to_json() for by_loss in ranked]

@@ -10,7 +10,7 @@ from app.store import models
 from app.store.tables import Json, Study
 from sampler.data.rows import Rows
 from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.running import run as run_fit
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
@@ -34,7 +34,7 @@ def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int
     problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), training)
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
-    return {"scores": conformity(posterior, LabelledRows.of(posterior, rows.take(chosen))).tolist()}
+    return {"scores": conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(chosen))).tolist()}
 
 
 def _as_burnin(settings: Json) -> Json:

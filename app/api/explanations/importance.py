@@ -12,7 +12,7 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
-from sampler.posterior.explanations.permutation import Loss
+from sampler.posterior.protocol import Loss
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 

@@ -13,7 +13,7 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
-from sampler.posterior.explanations.shap_values import GameKind
+from sampler.posterior.protocol import GameKind
 
 router = APIRouter(prefix="/models", tags=["explanations"], route_class=StrictRoute)
 

@@ -13,7 +13,7 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
-from sampler.posterior.survival_curves import MOST_TIMES
+from sampler.posterior.explanations.survival_curves import MOST_TIMES
 
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=StrictRoute)
 

@@ -52,7 +52,7 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     head, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))
-    each = posterior.leaf_counts.shape[2] + posterior.own_work
+    each = posterior.leaf_counts.shape[2] + posterior.law.own_work
     if 2 * count * posterior.num_chains * min(draws, posterior.num_draws) * each > MAX_WORK:
         raise TooLargeError(
             "These rows are too much work for one request: send fewer, or ask for fewer draws."

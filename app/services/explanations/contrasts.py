@@ -10,7 +10,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import MAX_WORK, TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_if_any
-from sampler.posterior.explanations.contrasts import ContrastEstimate
+from sampler.posterior.results.contrasts import ContrastEstimate
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     head, posterior = finished(predictor, owner, model)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
-    each = posterior.leaf_counts.shape[2] + posterior.own_work
+    each = posterior.leaf_counts.shape[2] + posterior.law.own_work
     if 2 * count * draws * posterior.num_chains * each > MAX_WORK:
         raise TooLargeError(
             f"The contrast of {count} rows is too much work for one request: send fewer rows, or ask for "

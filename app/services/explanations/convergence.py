@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from app.services.predictions.predict_rows import Predictor
 from app.store.tables import Json
 from sampler.posterior.assessment import convergence
-from sampler.posterior.report import evenly_spaced
+from sampler.posterior.assessment.diagnostics import evenly_spaced
 
 MAX_TRACE = 500
 rank_curves = convergence.rank_curves  # that charts draw
@@ -42,13 +42,13 @@ def growth(predictor: Predictor, owner: str, model: str) -> Growth:
     Raises NotFoundError, and NotFinishedError while a chain has no draws.
     """
     stored, posterior, draws = predictor.lookup(owner, model)
-    return Growth(stored.id, **convergence.growth(posterior, draws))
+    return Growth(stored.id, **convergence.growth(posterior.law, draws))
 
 
 def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | None:
     """Return the draws of sigma by chain, or None for classes, which have none; raises as `growth`."""
     _, posterior, draws = predictor.lookup(owner, model)
-    sigma = convergence.sigma_of(posterior, draws)
+    sigma = convergence.sigma_of(posterior.law, draws)
     if sigma is None:
         return None
     places = evenly_spaced(draws, MAX_TRACE)

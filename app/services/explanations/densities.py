@@ -34,4 +34,4 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
         raise NotFoundError("More than two classes have no density: ask for their probabilities.")
     with understood():
         coded = posterior.encode(columns_of([dict(row)], None, 1))
-        return Density(**of_row(posterior, coded, draws))
+        return Density(**of_row(posterior.law, coded, draws))

@@ -19,7 +19,7 @@ from app.services.predictions.predict_rows import Predictor
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
-from sampler.posterior.report import diagnose
+from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.verdict.agreement import LIMITS
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
@@ -32,7 +32,7 @@ def converged_rhat(chains: int) -> float:
 
 @dataclass(frozen=True)
 class Diagnostics:
-    """The report of `sampler.posterior.report.diagnose` on a model."""
+    """The report of `sampler.posterior.assessment.diagnostics.diagnose` on a model."""
 
     model_id: str
     classes: list[str] | None
@@ -74,7 +74,7 @@ def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -
     with session_scope(predictor.engine, read_only=True) as session:
         chains = store.chains(session, [head.id])[head.id]
     statistics = [chain.statistics or {} for chain in chains]
-    return Diagnostics(head.id, classes_of(posterior), **diagnose(posterior, statistics, max_points))
+    return Diagnostics(head.id, classes_of(posterior), **diagnose(posterior.law, max_points, statistics))
 
 
 def held_out(session: Session, owner: str, model: str) -> HeldOut:

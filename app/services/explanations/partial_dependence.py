@@ -24,8 +24,8 @@ from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
-from sampler.posterior.explanations.partial_dependence import PartialDependence
-from sampler.posterior.intervals import Interval
+from sampler.posterior.core.intervals import Interval
+from sampler.posterior.results.effects import PartialDependence
 
 RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response

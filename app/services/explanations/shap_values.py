@@ -10,9 +10,9 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_if_any
-from sampler.posterior.display import shap_plots
-from sampler.posterior.explanations.partial_dependence import spaced
-from sampler.posterior.explanations.shap_values import GameKind
+from sampler.posterior.charts import shap_plots
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.protocol import GameKind
 
 MAX_WORK = 5e8  # leaves of all draws times rows: about a second of a core
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer

@@ -9,7 +9,8 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.rows import columns_of
-from sampler.posterior.survival_curves import Band, check_times
+from sampler.posterior.explanations.survival_curves import check_times
+from sampler.posterior.results.survival import Band
 
 MAX_WORK = 1e8  # rows times times times draws of one answer: about three seconds of a core
 MAX_CELLS = 300_000  # rows times times
@@ -69,7 +70,7 @@ def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequ
     head, posterior = finished(predictor, owner, model)
     count = len(next(iter(rows.values()), ()))
     with understood():
-        times = check_times(posterior, request.times)
+        times = check_times(posterior.law, request.times)
         draws = posterior.num_chains * posterior.num_draws
         if count * len(times) > MAX_CELLS or count * len(times) * draws > MAX_WORK:
             raise TooLargeError(

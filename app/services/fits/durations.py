@@ -11,7 +11,7 @@ from typing import Any
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
 from sampler.noise import NOISE_TREES, NOISES
-from sampler.posterior.assessment.stop_rules import next_look
+from sampler.posterior.stop_rules import next_look
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
 

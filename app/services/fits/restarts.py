@@ -26,7 +26,7 @@ from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.definitions.stop import TIMES_DRAWS
 from sampler.methods import check_extends
-from sampler.posterior.assessment.stop_rules import next_look
+from sampler.posterior.stop_rules import next_look
 from sampler.posterior.verdict.agreement import times_to_converge
 from sampler.settings import LIMITS
 from sampler.storage.model_header import with_counts

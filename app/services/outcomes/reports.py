@@ -26,10 +26,10 @@ from app.store.outcomes import watches
 from app.store.predictions import encode
 from app.store.tables import Json, KnownOutcome, OutcomeWatch, new_id
 from sampler import DataError, Posterior
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import LEVELS, OutcomeScores, score_outcomes
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
 from sampler.posterior.assessment.outcome_watch import WatchReport, watch
-from sampler.posterior.assessment.scoring import LabelledRows
 
 MAX_OUTCOMES = 200_000  # most outcomes that a model may have
 ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm
@@ -98,7 +98,7 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         predictor.check_work(posterior, labelled.coded, prediction)
         report_id = new_id("out")
         rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
-        scores = score_outcomes(posterior, labelled, rng.uniform(size=len(labelled.y)))
+        scores = score_outcomes(posterior.law, labelled, rng.uniform(size=len(labelled.y)))
     weeks = [week_of(at) for at in reported_rows.at]
     columns = {name: getattr(scores, name).tolist() for name in _STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
@@ -216,7 +216,7 @@ def _labelled(
     scored_by = {weights, *posterior.censoring.values()}  # columns that predictions don't use, but scores do
     try:
         coded = posterior.encode({name: values for name, values in X.items() if name not in scored_by})
-        return LabelledRows.read(posterior, X, reported_rows.y, reported_rows.weights, coded)
+        return LabelledRows.read(posterior.law, X, reported_rows.y, reported_rows.weights, coded)
     except DataError as error:
         problems = [
             type(each)(names.get(each.column or "") or each.column, each.row, each.detail)

@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from app.services.predictions.csv_tables import Digits, places_of, rounded
 from app.services.predictions.kept_columns import IN_CSV, beside, renamed
 from sampler import Prediction
-from sampler.posterior.answer_columns import by_class, columns, without_infinity
-from sampler.posterior.row_diagnostics import Errors, RowsVerdict
+from sampler.posterior.assessment.row_diagnostics import RowsVerdict
+from sampler.posterior.results.columns import by_class, without_infinity
+from sampler.posterior.results.prediction import Errors, prediction_columns
 from sampler.storage.file_dialect import FileDialect
 
 Floats = NDArray[np.float64]
@@ -74,7 +75,7 @@ class PredictionAnswer:
 
         `rename` renames repeated columns that have the name of a figure; else raises InvalidRequestError.
         """
-        named = columns(
+        named = prediction_columns(
             self.prediction,
             only_mean=self.only_mean,
             errors=self.errors,

@@ -19,7 +19,7 @@ from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import PackedError, Posterior, is_warm, warm
-from sampler.posterior import row_diagnostics
+from sampler.posterior.assessment import row_diagnostics
 
 log = logging.getLogger(__name__)
 LOADS = 3  # attempts to load a posterior that grows during the read
@@ -180,7 +180,7 @@ class Posteriors:
         if key not in self._verdicts:
             if len(self._verdicts) >= MAX_VERDICTS:
                 self._verdicts.clear()
-            self._verdicts[key] = row_diagnostics.model_verdict(posterior, draws)
+            self._verdicts[key] = row_diagnostics.model_verdict(posterior.law, draws)
         return self._verdicts[key]
 
     def _load(self, model_id: str) -> Posterior:

@@ -27,8 +27,8 @@ from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
 from sampler.families import FAMILIES
-from sampler.posterior import row_diagnostics
-from sampler.posterior.answer_columns import are_finite
+from sampler.posterior.assessment import row_diagnostics
+from sampler.posterior.results.prediction import are_finite
 from sampler.posterior.verdict.reasons import VERDICTS
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
@@ -157,22 +157,22 @@ class Predictor(Posteriors):
         agreement = judged = None
         if request.rhat or request.require is not None:
             if request.rhat or row_diagnostics.is_known(prediction.draws):
-                agreement = row_diagnostics.agreement(posterior, coded, prediction.draws)
-            judged = row_diagnostics.verdict(posterior, agreement, prediction.draws)
+                agreement = row_diagnostics.agreement(posterior.law, coded, prediction.draws)
+            judged = row_diagnostics.verdict(posterior.law, agreement, prediction.draws)
             _check_verdict(judged, request.require, coded.num_rows)
         return PredictionAnswer(
             model_id=model.id,
             verdict=self.verdict(model, posterior, prediction.draws),
             prediction=prediction,
             only_mean=only_mean,
-            errors=row_diagnostics.errors(posterior, coded, prediction) if request.mcse else None,
-            rhat=row_diagnostics.rhat_by_row(posterior, agreement)
+            errors=row_diagnostics.errors(posterior.law, coded, prediction) if request.mcse else None,
+            rhat=row_diagnostics.rhat_by_row(posterior.law, agreement)
             if agreement is not None and request.rhat
             else None,
             rows_verdict=judged,
             samples=None
             if request.samples is None
-            else row_diagnostics.thinned(posterior, coded, prediction.draws, request.samples),
+            else row_diagnostics.thinned(posterior.law, coded, prediction.draws, request.samples),
             classes=posterior.classes,
             dialect=posterior.header.dialect,
         )
@@ -198,11 +198,11 @@ def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | No
     """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
     draws = posterior.num_draws if request.draws is None else min(request.draws, posterior.num_draws)
-    each = float(posterior.leaf_counts.shape[2] + posterior.own_work)
+    each = float(posterior.leaf_counts.shape[2] + posterior.law.own_work)
     if request.target != "mean":
         bounds = 2 * len(request.levels) + len(request.quantiles or ())
         kind = request.interval or posterior.usual_interval
-        each += QUANTILES + (posterior.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
+        each += QUANTILES + (posterior.law.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
     if request.mcse or request.rhat or request.require is not None:
         each += EXAMINED
     return int(posterior.num_chains * draws * each)

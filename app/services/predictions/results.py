@@ -34,7 +34,7 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction, Dataset
 from sampler.data.row_flags import Flag, as_text
-from sampler.posterior.answer_columns import percent
+from sampler.posterior.results.columns import percent
 from sampler.storage.conformal_table import CalibratedLevel
 from sampler.storage.model_header import Header
 

@@ -21,8 +21,8 @@ from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.queue.jobs import UNSEEN
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
 from sampler.data.row_flags import NAMES, UNSEEN_LEVEL, unseen_in_words
-from sampler.posterior import row_diagnostics
-from sampler.posterior.answer_columns import percent
+from sampler.posterior.assessment import row_diagnostics
+from sampler.posterior.results.columns import percent
 
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.
@@ -119,7 +119,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
             draws if request.draws is None else request.draws,
         )
         if request.mcse:
-            row_diagnostics.errors(posterior, nothing, checked)
+            row_diagnostics.errors(posterior.law, nothing, checked)
         if request.mcse or request.rhat:
             row_diagnostics.check_draws(checked.draws)
     resolved: dict[str, Any] = {

@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.posterior.assessment.scoring import binomial_interval, count_inside
+from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior_draws import PosteriorDraws
-    from sampler.posterior.prediction import Prediction
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.results.prediction import Prediction
 
     Floats = NDArray[np.float64]
 
@@ -28,7 +29,7 @@ BATCH_ROWS = 500
 
 
 def row_by_row(
-    posterior: PosteriorDraws,
+    law: Law,
     rows: LabelledRows,
     numbers: NDArray[np.int64],
     before: Callable[[], None] = lambda: None,
@@ -37,8 +38,8 @@ def row_by_row(
 
     Parameters
     ----------
-    posterior
-        Posterior fitted without these rows.
+    law
+        Law of the draws fitted without these rows.
     rows
         The rows and their outcomes.
     numbers
@@ -70,7 +71,7 @@ def row_by_row(
     inside = np.zeros(len(LEVELS), np.int64)
     for batch, part in examined.batches(BATCH_ROWS):
         before()
-        answer = posterior.predict(part.coded, LEVEL, "credible" if classes else "predictive")
+        answer = predict(law, part.coded, LEVEL, "credible" if classes else "predictive")
         if several:
             figures = _of_each_class(answer)
             predicted[batch], most[batch] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
@@ -86,10 +87,10 @@ def row_by_row(
         )
         if classes:
             continue
-        law = posterior.law(part.coded, part.weights)
-        inside += [count_inside(law.below(part.y), level) for level in LEVELS]
+        outcome_law = law.outcome_law(part.coded, part.weights)
+        inside += [count_inside(outcome_law.below(part.y), level) for level in LEVELS]
         if part.weights is not None:
-            summaries["lower"][batch], summaries["upper"][batch] = law.interval(LEVEL)
+            summaries["lower"][batch], summaries["upper"][batch] = outcome_law.interval(LEVEL)
     shown = _spaced(len(y), MAX_SHOWN)
     return {
         "interval": "credible" if classes else "predictive",

@@ -8,17 +8,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import Interval, Request
-from sampler.posterior.prediction import PredictionSet
+from sampler.posterior.core.intervals import Interval, Request
+from sampler.posterior.predicting import predict
+from sampler.posterior.results.prediction import PredictionSet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior_draws import PosteriorDraws
-    from sampler.posterior.prediction import Prediction
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.results.prediction import Prediction
     from sampler.storage.conformal_table import CalibratedLevel
 
     Floats = NDArray[np.float64]
@@ -27,16 +28,14 @@ FARTHEST = 1e-12  # tail probability beyond which an end is infinite
 BATCH_ROWS = 500
 
 
-def conformity(
-    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None] = lambda: None
-) -> Floats:
+def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda: None) -> Floats:
     """Score rows that the posterior was not fitted to, float64 [row].
 
     The predictive probability of values below each outcome (of counts randomised between those below and up
     to it); of classes the probability of the row's own, 0 for one that the model doesn't know. `before` is
     called before each batch of rows. Raises SettingsError for a model of censored outcomes.
     """
-    if posterior.censoring:
+    if law.draws.header.censoring:
         raise SettingsError(
             "intervals can't be calibrated by rows whose outcomes may be censored",
             field="calibrate",
@@ -45,10 +44,10 @@ def conformity(
     scores = np.zeros(len(rows.y))
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        if posterior.classes is None:
-            scores[batch] = posterior.law(part.coded, part.weights).below(part.y)
+        if law.classes is None:
+            scores[batch] = law.outcome_law(part.coded, part.weights).below(part.y)
             continue
-        p = probabilities(posterior.predict(part.coded, level=None))
+        p = probabilities(predict(law, part.coded, level=None))
         own = part.y.astype(np.int64)
         known = np.flatnonzero(own < p.shape[1])
         scores[batch.start + known] = p[known, own[known]]
@@ -62,7 +61,7 @@ def probabilities(prediction: Prediction) -> Floats:
 
 
 def levels_to_claim(
-    posterior: PosteriorDraws,
+    law: Law,
     level: float | Sequence[float] | None,
     quantiles: Any = None,
     num_draws: int | None = None,
@@ -72,7 +71,7 @@ def levels_to_claim(
     Raises SettingsError for a model that has none, with figures that have none (quantiles, fewer draws), and
     for levels that need more calibration rows.
     """
-    table = posterior.conformal_table
+    table = law.draws.header.calibration
     if table is None:
         raise SettingsError(
             "the model has no calibrated intervals: fit it with calibrate, or use posterior.calibrate",
@@ -96,7 +95,7 @@ def levels_to_claim(
 
 
 def predict_calibrated(
-    posterior: PosteriorDraws,
+    law: Law,
     X: Any,
     levels: Sequence[CalibratedLevel],
     num_draws: int | None = None,
@@ -107,17 +106,15 @@ def predict_calibrated(
 
     An end is infinite where no finite one can be claimed. A set always has the most probable class.
     """
-    if posterior.classes is not None:
-        prediction = posterior.predict(X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
+    if law.classes is not None:
+        prediction = predict(law, X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
         p = probabilities(prediction)
         best = p == p.max(axis=1, keepdims=True)
         sets = [PredictionSet(each.level, (p >= (each.least_probability or 0.0)) | best) for each in levels]
         return replace(prediction, interval="calibrated", sets=sets, claims=list(levels))
     ends = [end for each in levels for end in each.ends or (0.0, 1.0)]
     finite = sorted({end for end in ends if FARTHEST < end < 1 - FARTHEST})
-    prediction = posterior.predict(
-        X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra
-    )
+    prediction = predict(law, X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra)
     infinite = np.full(len(prediction.mean), np.inf)
     values = {quantile.q: quantile.values for quantile in prediction.quantiles}
     bounds = [values.get(end, -infinite if end < 0.5 else infinite) for end in ends]

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior import rhat_ess
-from sampler.posterior.report import evenly_spaced
+from sampler.posterior.assessment.diagnostics import evenly_spaced
+from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.laws.law import Law
     from sampler.posterior.verdict.agreement import VerdictLimits
 
     Floats = NDArray[np.float64]
@@ -23,10 +23,10 @@ ROWS = 50  # evenly spaced reference rows: each figure and point takes half a mi
 FEWEST_RANKED = 20  # draws of each chain that are kept however strongly they are correlated
 
 
-def growth(posterior: PosteriorDraws, num_draws: int) -> dict[str, Any]:
+def growth(law: Law, num_draws: int) -> dict[str, Any]:
     """Compute R-hat and effective sample sizes for growing parts of each chain's first `num_draws` draws.
 
-    Weights of draws (smc, dcc-tree) are ignored here: the figures describe the particles, not the posterior,
+    Weights of draws (smc, dcc-tree) are ignored here: the figures describe the particles, not the law,
     whose verdict uses the weights. Such draws come all at once and have no growth.
 
     Returns
@@ -39,24 +39,24 @@ def growth(posterior: PosteriorDraws, num_draws: int) -> dict[str, Any]:
 
     """
     counts = _counts(num_draws)
-    rows = evenly_spaced(posterior.reference.num_rows, ROWS)
-    f = posterior.draws_by_figure(posterior.reference.part(rows), num_draws)
-    sigma = sigma_of(posterior, num_draws)
+    rows = evenly_spaced(law.draws.reference.num_rows, ROWS)
+    f = law.draws_by_figure(law.draws.reference.part(rows), num_draws)
+    sigma = sigma_of(law, num_draws)
     of_f = [_of_rows(f[:, :, :count]) for count in counts]
     return {
         "draws": counts,
-        "chains": posterior.num_chains,
+        "chains": law.draws.num_chains,
         "sigma": None
         if sigma is None
         else _turned([_figures(sigma[None, :, :count], np.median) for count in counts]),
         "f": {"rows": len(rows), **_turned(of_f)},
-        "limits": {name: _limits(each.of(posterior.num_chains)) for name, each in LIMITS.items()},
+        "limits": {name: _limits(each.of(law.draws.num_chains)) for name, each in LIMITS.items()},
     }
 
 
-def sigma_of(posterior: PosteriorDraws, num_draws: int) -> Floats | None:
+def sigma_of(law: Law, num_draws: int) -> Floats | None:
     """Return each chain's first `num_draws` draws of sigma, float64 [chain, draw]; None for two classes."""
-    sigma = posterior.sigma
+    sigma = law.sigma
     return None if sigma is None else np.ascontiguousarray(sigma[:, :num_draws])
 
 

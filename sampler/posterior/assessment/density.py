@@ -8,13 +8,14 @@ import numpy as np
 
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
+from sampler.posterior.predicting import predict
 from sampler.posterior.weighting.noise_law import scaled_density
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
 
@@ -23,13 +24,13 @@ FAR = 4.0  # standard deviations of the noise shown beyond the draws
 LEVEL = 0.9
 
 
-def density(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> dict[str, Any]:
+def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
     """Compute the densities of the regression function and of a new outcome at one row.
 
     Parameters
     ----------
-    posterior
-        Posterior of numbers or of two classes.
+    law
+        Law of the draws of numbers or of two classes.
     coded
         The row.
     num_draws
@@ -52,7 +53,7 @@ def density(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> dict[str
         For more than two classes.
 
     """
-    if posterior.classes is not None and len(posterior.classes) > 2:
+    if law.classes is not None and len(law.classes) > 2:
         raise SettingsError(
             "more than two classes have no single density: predict their probabilities",
             field=None,
@@ -63,28 +64,29 @@ def density(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> dict[str
     from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second to import
 
     # Draws with weights are repeated in proportion to them.
-    alike = posterior.draw_weights.spaced(num_draws, posterior.num_chains * num_draws)
-    f = posterior.sample(coded, num_draws)[:, :, 0].reshape(-1)[alike]
-    noise = None if posterior.sigma is None else posterior.sample_sigma(coded, num_draws)
+    alike = law.weights.spaced(num_draws, law.draws.num_chains * num_draws)
+    f = law.mean(coded, num_draws)[:, :, 0].reshape(-1)[alike]
+    noise = None if law.sigma is None else law.outcome_sd(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
-    transform = posterior.transform
-    drawn = posterior.degrees(num_draws)
+    transform = law.transform
+    drawn = law.degrees(num_draws)
     degrees = None if drawn is None else drawn.reshape(-1)[alike]
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
-    counted = FAMILIES[posterior.family].target == "counts"
+    counted = FAMILIES[law.draws.family].target == "counts"
     if counted:  # a bar of width 1 around each count
-        law = posterior.law(coded)
-        top = max(float(law.quantile(0.999)[0]), np.ceil(f.max()))
+        outcome_law = law.outcome_law(coded)
+        top = max(float(outcome_law.quantile(0.999)[0]), np.ceil(f.max()))
         x = np.linspace(-0.5, top + 0.499, POINTS)
-        heights = np.array([np.exp(law.log_density(np.array([k])))[0] for k in np.rint(x)])
-    if posterior.classes is not None:
+        heights = np.array([np.exp(outcome_law.log_density(np.array([k])))[0] for k in np.rint(x)])
+    if law.classes is not None:
         x = np.clip(x, 0.0, 1.0)
 
     def outcome(x: Floats) -> Floats:
         learnt, noise = (
-            values[:, :, 0].reshape(-1)[alike] for values in posterior.sample_learnt(coded, num_draws)
+            values[:, :, 0].reshape(-1)[alike]
+            for values in (law.f(coded, num_draws), law.noise(coded, num_draws))
         )
         if transform is None:
             return _mixture(x, learnt, noise, degrees)
@@ -92,9 +94,7 @@ def density(posterior: PosteriorDraws, coded: Coded, num_draws: int) -> dict[str
             return _mixture(transform.forward(x), learnt, noise, degrees) * np.exp(transform.log_slope(x))
 
     kinds = {"mean": "credible"} | ({} if sigma is None and not counted else {"outcome": "predictive"})
-    answers = {
-        name: posterior.predict(coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()
-    }
+    answers = {name: predict(law, coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()}
     return {
         "x": x,
         "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,

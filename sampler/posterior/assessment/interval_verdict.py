@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.assessment.scoring import LabelledRows
-    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
+    from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
 
@@ -96,15 +96,13 @@ class Comparison:
         }
 
 
-def interval_verdict(
-    posterior: PosteriorDraws, rows: LabelledRows, below: Floats, mean: Floats
-) -> dict[str, Any]:
+def interval_verdict(law: Law, rows: LabelledRows, below: Floats, mean: Floats) -> dict[str, Any]:
     """Judge predictive intervals by rows with known outcomes.
 
     Parameters
     ----------
-    posterior
-        Of numbers, fitted without these rows.
+    law
+        Law of numbers, of a fit without these rows.
     rows
         The rows and their outcomes.
     below
@@ -130,7 +128,7 @@ def interval_verdict(
     if count < FEWEST_ROWS:
         text = f"{count} held-out rows are too few to judge the intervals by: {FEWEST_ROWS} are needed."
         return report | {"verdict": "unknown", "text": text, "advice": None, "reasons": [], "by": []}
-    compared = _compare(level, [*_groupings(posterior, rows, mean)])
+    compared = _compare(level, [*_groupings(law, rows, mean)])
     uneven = [each for each in compared if each.is_worth_a_word]
     general = _overall_fault(level)
     reasons: list[dict[str, Any]] = [] if general is None else [{"code": general, "feature": None}]
@@ -139,7 +137,7 @@ def interval_verdict(
     return report | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
-        "advice": _advice(general, uneven, posterior.settings),
+        "advice": _advice(general, uneven, law.draws.header.settings),
         "reasons": reasons,
         "by": [each.to_json() for each in selected],
     }
@@ -157,10 +155,10 @@ def _share(level: float, inside: int, rows: int) -> dict[str, Any]:
     return {"level": level, "rows": rows, "observed": inside / rows, "lower": lower, "upper": upper}
 
 
-def _groupings(posterior: PosteriorDraws, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
+def _groupings(law: Law, rows: LabelledRows, mean: Floats) -> Iterator[Groups]:
     edges = np.unique(np.quantile(mean, [0.25, 0.5, 0.75]))
     yield Groups(None, np.searchsorted(edges, mean), edges.tolist(), number_to_text)
-    schema, grid = posterior.schema, posterior.grid
+    schema, grid = law.schema, law.draws.header.grid
     for position, (j, _) in enumerate(schema.coded):
         column = schema.columns[j]
         if column.kind == "category":

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.posterior.assessment.conformal import probabilities
-from sampler.posterior.assessment.scoring import TINY, LabelledRows
+from sampler.posterior.assessment.scoring import TINY
+from sampler.posterior.predicting import predict
 from sampler.storage.conformal_table import rows_needed
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
+    from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
     Marks = NDArray[np.bool_]
@@ -70,7 +72,7 @@ class OutcomeScores:
 
 
 def score_outcomes(
-    posterior: PosteriorDraws,
+    law: Law,
     rows: LabelledRows,
     shares: Floats,
     before: Callable[[], None] = lambda: None,
@@ -79,8 +81,8 @@ def score_outcomes(
 
     Parameters
     ----------
-    posterior
-        Posterior of numbers, counts, censored outcomes or classes.
+    law
+        Law of the draws of numbers, counts, censored outcomes or classes.
     rows
         The rows and their outcomes.
     shares
@@ -100,32 +102,30 @@ def score_outcomes(
     best = np.zeros(count, bool)
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        if posterior.classes is None:
-            pit[batch], density[batch], error[batch] = _of_numbers(posterior, part, shares[batch])
+        if law.classes is None:
+            pit[batch], density[batch], error[batch] = _of_numbers(law, part, shares[batch])
             score[batch] = pit[batch]
         else:
-            pit[batch], score[batch], error[batch], best[batch] = _of_classes(posterior, part, shares[batch])
+            pit[batch], score[batch], error[batch], best[batch] = _of_classes(law, part, shares[batch])
             density[batch] = np.log(np.clip(score[batch], TINY, 1 - TINY))
-    half, most = (_inside(posterior, level, pit, score) | best for level in LEVELS)
-    of_classes = posterior.classes is not None
-    above = np.zeros(count, bool) if of_classes else pit > _middle(posterior)
+    half, most = (_inside(law, level, pit, score) | best for level in LEVELS)
+    of_classes = law.classes is not None
+    above = np.zeros(count, bool) if of_classes else pit > _middle(law)
     density, error = np.maximum(density, FLOOR), np.minimum(error, CEILING)
     return OutcomeScores(pit, score, density, error, half, most, above)
 
 
-def _of_numbers(posterior: PosteriorDraws, rows: LabelledRows, shares: Floats) -> tuple[Floats, ...]:
-    law = posterior.law(rows.coded, rows.weights)
-    pit = np.clip(law.below(rows.y, shares), 0.0, 1.0)
-    error = (posterior.predict(rows.coded, level=None).mean - rows.y) ** 2
+def _of_numbers(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, ...]:
+    outcome_law = law.outcome_law(rows.coded, rows.weights)
+    pit = np.clip(outcome_law.below(rows.y, shares), 0.0, 1.0)
+    error = (predict(law, rows.coded, level=None).mean - rows.y) ** 2
     if (limits := rows.coded.limits) is not None:
         error = np.where(limits[0] == limits[1], error, np.nan)
-    return pit, law.log_density(rows.y), error
+    return pit, outcome_law.log_density(rows.y), error
 
 
-def _of_classes(
-    posterior: PosteriorDraws, rows: LabelledRows, shares: Floats
-) -> tuple[Floats, Floats, Floats, Marks]:
-    p = probabilities(posterior.predict(rows.coded, level=None))
+def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, Floats, Floats, Marks]:
+    p = probabilities(predict(law, rows.coded, level=None))
     own = rows.y.astype(np.int64)
     # A class that the model doesn't know has no probability and comes last.
     p = np.pad(p, ((0, 0), (0, max(int(own.max(initial=0)) + 1 - p.shape[1], 0))))
@@ -137,26 +137,26 @@ def _of_classes(
     pit[mine == 0] = 1.0
     squares = (p - (np.arange(p.shape[1]) == own[:, None])) ** 2
     brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(axis=1)
-    calibrated = posterior.conformal_table is not None
+    calibrated = law.draws.header.calibration is not None
     return pit, mine, brier, calibrated & (mine == p.max(axis=1))
 
 
-def _inside(posterior: PosteriorDraws, level: float, pit: Floats, score: Floats) -> Marks:
+def _inside(law: Law, level: float, pit: Floats, score: Floats) -> Marks:
     """Tell which outcomes are in intervals, or sets, of a level; the most probable class is added later."""
-    table = posterior.conformal_table
+    table = law.draws.header.calibration
     if table is not None and table.rows >= rows_needed(level):
         claim = table.at(level)
         if claim.least_probability is not None:
             return np.asarray(score >= claim.least_probability)
         low, high = claim.ends or (0.0, 1.0)
         return np.asarray((low <= pit) & (pit <= high))
-    if posterior.classes is not None:
+    if law.classes is not None:
         return np.asarray(pit <= level)
     tail = (1 - level) / 2
     return np.asarray((tail <= pit) & (pit <= 1 - tail))
 
 
-def _middle(posterior: PosteriorDraws) -> float:
+def _middle(law: Law) -> float:
     """Return the probability whose predictive quantile is the median, calibrated or not."""
-    table = posterior.conformal_table
+    table = law.draws.header.calibration
     return 0.5 if table is None else float(np.median(table.scores))

@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import betaincinv
 
-from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
-from sampler.data.rows import Rows, read_roles_again
-from sampler.data.table import read_rows
-from sampler.data.target import read_outcomes, read_weights
-from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
 from sampler.posterior.assessment.interval_verdict import interval_verdict
-from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.laws.normal import predictive_of
+from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
-    from sampler.data.encode import Coded
-    from sampler.data.table import RawColumn
-    from sampler.posterior.posterior_draws import PosteriorDraws
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
+    from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
 
@@ -35,105 +29,8 @@ BATCH_ROWS = 2_000  # predicted at once: 16 MB for 1,000 draws
 TINY = 1e-12  # smallest probability used in the log loss
 
 
-@dataclass(frozen=True)
-class LabelledRows:
-    """Rows with known outcomes, encoded for a model.
-
-    Attributes
-    ----------
-    coded
-        The rows.
-    y
-        float64 [row]: the outcomes; for classes their indices in `classes`.
-    weights
-        float64 [row], precisions; None where all are 1.
-    classes
-        The model's classes, then those that only these rows have; None for numbers.
-
-    """
-
-    coded: Coded
-    y: Floats
-    weights: Floats | None = None
-    classes: tuple[str, ...] | None = None
-
-    @classmethod
-    def read(
-        cls, posterior: PosteriorDraws, X: Any, y: Any, weights: Any = None, coded: Coded | None = None
-    ) -> LabelledRows:
-        """Check, encode and return rows as people give them.
-
-        Parameters
-        ----------
-        posterior
-            The model.
-        X, y, weights
-            Rows with the model's columns, also those of exposures, events or limits where it has such; their
-            outcomes; and their weights or None.
-        coded
-            The rows, if they are encoded already.
-
-        Raises
-        ------
-        DataError
-            For rows that don't fit the model, lack what it was fitted with, or are labelled otherwise than
-            their outcomes; for classes that the model doesn't have.
-        SettingsError
-            For weights where the model takes none.
-
-        """
-        if weights is not None and not FAMILIES[posterior.family].weights:
-            noun = "counts" if posterior.classes is None else "classes"
-            raise SettingsError(
-                f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
-            )
-        header = posterior.header
-        if header.censoring:
-            check_censoring_weights(weighted=weights is not None)
-        table = read_rows(X)
-        if coded is None:
-            coded = posterior.encode(table)
-        roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
-        return cls._with_outcomes(posterior, coded, y, roles)
-
-    @classmethod
-    def of(cls, posterior: PosteriorDraws, rows: Rows) -> LabelledRows:
-        """Encode rows of the data that the model was fitted to; they may have classes that it didn't see."""
-        coded = posterior.encode(rows.table_of(posterior.header.role_columns))
-        return cls._with_outcomes(posterior, coded, rows.outcome, rows.roles, new_classes=True)
-
-    @classmethod
-    def _with_outcomes(
-        cls,
-        posterior: PosteriorDraws,
-        coded: Coded,
-        y: Any,
-        roles: Mapping[str, RawColumn],
-        *,
-        new_classes: bool = False,
-    ) -> LabelledRows:
-        target, censoring, weights = posterior.schema.target, censoring_roles(roles), roles.get("weights")
-        if censoring:
-            censored = read_censored(y, target.name, censoring, coded.num_rows)
-            return cls(replace(coded, limits=censored.limits), censored.y)
-        classes, outcomes = read_outcomes(y, target, coded.num_rows, new_classes=new_classes)
-        precisions = None if weights is None else read_weights(weights, coded.num_rows)
-        return cls(coded, outcomes, precisions, classes)
-
-    def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
-        """Select some of the rows."""
-        weights = None if self.weights is None else self.weights[rows]
-        return LabelledRows(self.coded.part(rows), self.y[rows], weights, self.classes)
-
-    def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
-        """Yield all rows, up to `size` at a time, with their positions."""
-        for start in range(0, len(self.y), size):
-            rows = slice(start, min(start + size, len(self.y)))
-            yield rows, self.part(rows)
-
-
 def score(
-    posterior: PosteriorDraws,
+    law: Law,
     rows: LabelledRows,
     before: Callable[[], None] = lambda: None,
     *,
@@ -143,8 +40,8 @@ def score(
 
     Parameters
     ----------
-    posterior
-        Posterior of numbers or of classes.
+    law
+        Law of the draws of numbers or of classes.
     rows
         The rows and their outcomes.
     before
@@ -172,21 +69,19 @@ def score(
 
     """
     if rows.classes is not None:
-        return _score_classes(posterior, rows, before)
+        return _score_classes(law, rows, before)
     if rows.coded.limits is not None:
-        return _score_censored(posterior, rows, rows.coded.limits, before)
-    return _score_numbers(posterior, rows, before, quick=quick)
+        return _score_censored(law, rows, rows.coded.limits, before)
+    return _score_numbers(law, rows, before, quick=quick)
 
 
-def _score_classes(
-    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None]
-) -> dict[str, Any]:
+def _score_classes(law: Law, rows: LabelledRows, before: Callable[[], None]) -> dict[str, Any]:
     y = one_hot(rows)
     p = np.zeros(y.shape)
-    known = len(posterior.classes or ())
+    known = len(law.classes or ())
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        mean = posterior.predict(part.coded).mean
+        mean = predict(law, part.coded).mean
         p[batch, :known] = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
     squares = (p - y) ** 2
     return {
@@ -208,23 +103,23 @@ def log_loss(y: NDArray[np.bool_], p: Floats) -> float:
 
 
 def _score_numbers(
-    posterior: PosteriorDraws, rows: LabelledRows, before: Callable[[], None], *, quick: bool
+    law: Law, rows: LabelledRows, before: Callable[[], None], *, quick: bool
 ) -> dict[str, Any]:
     count = len(rows.y)
     mean, below, density, crps, zero = (np.zeros(count) for _ in range(5))
-    counted = FAMILIES[posterior.family].target == "counts"
+    counted = FAMILIES[law.draws.family].target == "counts"
     losses = np.zeros((len(QUANTILES), count))
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        law = posterior.law(part.coded, part.weights)
-        mean[batch] = posterior.predict(part.coded, level=None).mean
-        density[batch] = law.log_density(part.y)
-        below[batch] = law.below(part.y)
+        outcome_law = law.outcome_law(part.coded, part.weights)
+        mean[batch] = predict(law, part.coded, level=None).mean
+        density[batch] = outcome_law.log_density(part.y)
+        below[batch] = outcome_law.below(part.y)
         if counted:
-            zero[batch] = np.exp(law.log_density(np.zeros(len(part.y))))
+            zero[batch] = np.exp(outcome_law.log_density(np.zeros(len(part.y))))
         if not quick:
-            crps[batch] = law.crps(part.y)
-            losses[:, batch] = [pinball_loss(part.y, law.quantile(q), q) for q in QUANTILES]
+            crps[batch] = outcome_law.crps(part.y)
+            losses[:, batch] = [pinball_loss(part.y, outcome_law.quantile(q), q) for q in QUANTILES]
     slow = {
         "crps": float(crps.mean()),
         "pinball": [{"q": q, "loss": float(loss.mean())} for q, loss in zip(QUANTILES, losses, strict=True)],
@@ -236,12 +131,12 @@ def _score_numbers(
         **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
         "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
-        "intervals_verdict": interval_verdict(posterior, rows, below, mean),
+        "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
 
 def _score_censored(
-    posterior: PosteriorDraws, rows: LabelledRows, limits: Floats, before: Callable[[], None]
+    law: Law, rows: LabelledRows, limits: Floats, before: Callable[[], None]
 ) -> dict[str, Any]:
     """Score rows some of which are censored; C and Brier scores only where all are so from the right."""
     count = len(rows.y)
@@ -252,14 +147,14 @@ def _score_censored(
     survival = np.zeros((count, 0 if at is None else len(at)))
     for batch, part in rows.batches(BATCH_ROWS):
         before()
-        law = Predictive.of(posterior, part.coded, part.weights)
-        mean[batch] = posterior.predict(part.coded, level=None).mean
-        expected[batch] = law.f.mean(axis=(0, 1))
-        density[batch] = law.log_density(part.y)
-        below[batch] = law.below(part.y)
-        low[batch], high[batch] = law.below_limits()
+        outcome_law = predictive_of(law, part.coded, part.weights)
+        mean[batch] = predict(law, part.coded, level=None).mean
+        expected[batch] = outcome_law.f.mean(axis=(0, 1))
+        density[batch] = outcome_law.log_density(part.y)
+        below[batch] = outcome_law.below(part.y)
+        low[batch], high[batch] = outcome_law.below_limits()
         if at is not None:
-            survival[batch] = law.above(at)
+            survival[batch] = outcome_law.above(at)
     by_time = None if at is None else brier(times, events, at, survival)
     return {
         "rows": count,
@@ -272,7 +167,7 @@ def _score_censored(
         else [{"time": t, "score": each} for t, each in zip(at.tolist(), by_time.tolist(), strict=True)],
         "d_calibration": d_calibration(low, high),
         "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
-        "intervals_verdict": interval_verdict(posterior, rows, below, mean),
+        "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
 

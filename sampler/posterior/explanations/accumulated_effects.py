@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.display.tabular import curve_columns, to_pandas
+from sampler.posterior.core.intervals import Interval
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
-from sampler.posterior.intervals import Interval
+from sampler.posterior.results.effects import AccumulatedEffects
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,49 +26,6 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 MAX_CELLS = 1 << 21  # draws times rows (times classes) of a block: 16 MB for each of a few arrays
-
-
-@dataclass(frozen=True)
-class AccumulatedEffects:
-    """Accumulated local effects of a column, with mean 0 over the rows.
-
-    Attributes
-    ----------
-    feature
-        Name of the column.
-    grid
-        Its values, numbers or dates.
-    mean
-        float64 [value]; for more than two classes [value, class].
-    intervals
-        Ends of the intervals over draws, at each requested level.
-    rows
-        int64 [value - 1]: number of rows between a value and the next, from which its difference is taken.
-    classes
-        Names of the classes; None for numbers.
-
-    """
-
-    feature: str
-    grid: list[Any]
-    mean: Floats
-    intervals: list[Interval]
-    rows: NDArray[np.int64]
-    classes: tuple[str, ...] | None = None
-
-    def to_pandas(self) -> Any:
-        """Return a data frame with one row per value: the feature, ``mean``, ``lower_90`` and so on."""
-        return to_pandas(curve_columns(self))
-
-    @property
-    def lower(self) -> Floats:
-        """Lower ends of the first interval."""
-        return self.intervals[0].lower
-
-    @property
-    def upper(self) -> Floats:
-        """Upper ends of the first interval."""
-        return self.intervals[0].upper
 
 
 def accumulated_effects(

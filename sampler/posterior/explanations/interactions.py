@@ -5,21 +5,18 @@ See docs/maths.md#interactions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sampler import interrupt
-from sampler.data.scalars import cells_to_text
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.display.comparison_plots import draw_interactions
-from sampler.posterior.display.tabular import pair_columns, pairs_card, to_pandas
-from sampler.posterior.explanations.inclusion import rules_per_draw
-from sampler.posterior.explanations.partial_dependence import spaced
-from sampler.posterior.intervals import equal_tailed
+from sampler.posterior.core.ensemble import rules_per_draw
+from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.results.interactions import Interactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -33,75 +30,6 @@ if TYPE_CHECKING:
 
 ROWS = 50  # at most, since H needs their square
 COLUMNS = 10  # by default
-
-
-@dataclass(frozen=True)
-class Interactions:
-    """Pairs of columns, the strongest first.
-
-    Attributes
-    ----------
-    pairs
-        Names of the two columns.
-    strength, strength_lower, strength_upper
-        float64 [pair]: standard deviation over rows of what the joint effect has beyond the two separate
-        ones, in units of `scale`.
-    h, h_lower, h_upper
-        float64 [pair]: Friedman's H, that standard deviation divided by the joint effect's; 0 for no
-        interaction, 1 for nothing else. It is large by chance where two columns have hardly any effect.
-    inclusion, inclusion_lower, inclusion_upper
-        float64 [pair]: share of the splits right below another one that join these two columns.
-    expected
-        float64 [pair]: that share if the columns of neighbouring splits were independent.
-    level
-        Probability of the intervals.
-    draws
-        Number of draws used, of all chains.
-    draws_without_pairs
-        Number of draws left out of `inclusion`: no split of theirs is below one of another column.
-    scale
-        Scale of the strength, in words: the outcome's, its transform's, or that of a probability.
-
-    """
-
-    pairs: list[tuple[str, str]]
-    strength: Floats
-    strength_lower: Floats
-    strength_upper: Floats
-    h: Floats
-    h_lower: Floats
-    h_upper: Floats
-    inclusion: Floats
-    inclusion_lower: Floats
-    inclusion_upper: Floats
-    expected: Floats
-    level: float
-    draws: int
-    draws_without_pairs: int
-    scale: str
-
-    def to_pandas(self) -> Any:
-        """Return a data frame with one row per pair, the strongest first."""
-        return to_pandas(pair_columns(self))
-
-    def plot(self, ax: Any = None) -> Any:
-        """Draw the strengths with matplotlib, the strongest pairs on top, and return the axes."""
-        return draw_interactions(self, ax)
-
-    def _repr_html_(self) -> str:
-        return pairs_card(self)
-
-    def __str__(self) -> str:
-        names = [f"{a} : {b}" for a, b in self.pairs]
-        width = max(map(len, names), default=0) + 2
-        head = f"{'':{width}}{'strength':>10}{'lower':>10}{'upper':>10}{'H':>7}{'share':>8}{'expected':>10}"
-        strengths = np.array([self.strength, self.strength_lower, self.strength_upper])
-        rows = (
-            f"{name:{width}}{cells_to_text(strengths[:, i], 10, 3)}{self.h[i]:7.2f}{self.inclusion[i]:8.3f}"
-            f"{self.expected[i]:10.3f}"
-            for i, name in enumerate(names)
-        )
-        return "\n".join([f"strength: standard deviation over rows, of {self.scale}", head, *rows])
 
 
 def interactions(

@@ -15,8 +15,9 @@ from sampler.data.cut_points import GRID_POINTS
 from sampler.data.encode import Coded, Copies, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError, unknown_feature
-from sampler.posterior.display.tabular import dependence_columns, to_pandas
-from sampler.posterior.intervals import Interval
+from sampler.posterior.core.intervals import Interval
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.results.effects import Ice, PartialDependence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -35,68 +36,6 @@ MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arra
 MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
 MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
 FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
-
-
-@dataclass(frozen=True)
-class PartialDependence:
-    """Mean and intervals over draws of f averaged over rows, with the features set to each point of a grid.
-
-    Attributes
-    ----------
-    features
-        One or two names.
-    grid
-        Points of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing).
-    mean
-        float64 [point of the first feature] or [point of the first, point of the second]; for more than two
-        classes the probability of each, [.., class].
-    sd
-        Posterior standard deviation, shaped as `mean`.
-    intervals
-        Ends of the intervals, shaped as `mean`, at each requested level.
-    rows
-        Number of rows averaged over.
-    ice
-        Curves of single rows (individual conditional expectation), None unless requested.
-    classes
-        Names of the classes; None for numbers.
-
-    """
-
-    features: list[str]
-    grid: list[list[Any]]
-    mean: Floats
-    sd: Floats
-    intervals: list[Interval]
-    rows: int
-    ice: Ice | None = None
-    classes: tuple[str, ...] | None = None
-
-    def to_pandas(self) -> Any:
-        """Return a data frame [point]: the features, ``mean``, ``sd``, ``lower_90`` and so on."""
-        return to_pandas(dependence_columns(self, self.classes))
-
-    @property
-    def lower(self) -> Floats:
-        """Lower ends of the first interval."""
-        return self.intervals[0].lower
-
-    @property
-    def upper(self) -> Floats:
-        """Upper ends of the first interval."""
-        return self.intervals[0].upper
-
-
-@dataclass(frozen=True)
-class Ice:
-    """f at single rows with the feature set to each point: mean and ends, float64 [row, point(, class)].
-
-    `rows` holds their positions among the rows averaged over.
-    """
-
-    rows: NDArray[np.int64]
-    mean: Floats
-    intervals: list[Interval]
 
 
 @dataclass(frozen=True)
@@ -293,11 +232,6 @@ def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
             "ice: curves of single rows are for one feature only", field="ice", code="not_applicable"
         )
     return chosen
-
-
-def spaced(count: int, most: float) -> NDArray[np.int64]:
-    """Choose at most `most` of `count` rows, evenly spaced: their positions."""
-    return np.unique(np.linspace(0, count - 1, int(min(count, most))).astype(np.int64))
 
 
 def _intervals(levels: Sequence[float], ends: Floats) -> list[Interval]:

@@ -3,156 +3,34 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler import interrupt
-from sampler.data.scalars import days_to_text, number_to_text
+from sampler.data.scalars import days_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
-from sampler.posterior.display.shap_plots import draw_beeswarm, draw_waterfall
-from sampler.posterior.display.tabular import shap_columns, to_pandas
-from sampler.posterior.explanations.partial_dependence import spaced
-from sampler.posterior.intervals import equal_tailed
+from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
+from sampler.posterior.results.shap_values import ShapValues
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
     from sampler.data.schema import Schema
-    from sampler.posterior.kinds.slopes import Slopes
-    from sampler.posterior.posterior_draws import PosteriorDraws
-    from sampler.storage.draws import Draws
+    from sampler.posterior.laws.law import ForestToExplain, Law
+    from sampler.posterior.protocol import GameKind
 
     Floats = NDArray[np.float64]
 
-GameKind = Literal["interventional", "path-dependent"]
 GAMES = ("interventional", "path-dependent")
 BACKGROUND_ROWS = 100
 MAX_CELLS = 1 << 21  # draws times columns times rows of a block: 16 MB
-
-
-@dataclass(frozen=True)
-class ShapValues:
-    """SHAP values of rows: means and intervals over draws; a row's values and the base add up to f.
-
-    Attributes
-    ----------
-    names
-        Names of the columns.
-    values, lower, upper
-        float64 [row, column]; for more than two classes [row, column, class].
-    base_values, base_lower, base_upper
-        float64 [], or [class]: f averaged over the background rows.
-    data
-        The rows as given, a list for each column; of reference rows each number is the middle of those that
-        the model doesn't tell from it.
-    level
-        Probability of the intervals.
-    draws
-        Number of draws used, of all chains.
-    game
-        "interventional" or "path-dependent".
-    scale
-        What the values add up to, in words.
-    warnings
-        Warnings about the rows.
-    classes
-        Names of the classes; None for numbers.
-    labels
-        Labels of the rows (an index of pandas), which `to_pandas` keeps; None for rows without.
-
-    """
-
-    names: list[str]
-    values: Floats
-    lower: Floats
-    upper: Floats
-    base_values: Floats
-    base_lower: Floats
-    base_upper: Floats
-    data: list[list[Any]]
-    level: float
-    draws: int
-    game: GameKind
-    scale: str
-    warnings: list[str]
-    classes: tuple[str, ...] | None = None
-    labels: Any = field(default=None, repr=False, compare=False)
-
-    def to_pandas(self) -> Any:
-        """Return a data frame [row] with each feature's mean value, of several classes each class's."""
-        return to_pandas(shap_columns(self), self.labels)
-
-    @property
-    def f(self) -> Floats:
-        """Posterior mean at each row over these draws, float64 [row], or [row, class]: base plus values."""
-        return np.asarray(self.base_values + self.values.sum(axis=1))
-
-    def waterfall(self, row: int = 0, ax: Any = None) -> Any:
-        """Draw with matplotlib how the columns of a row lead from the base to f, and return the axes."""
-        return draw_waterfall(self, row, ax)
-
-    def beeswarm(self, ax: Any = None) -> Any:
-        """Draw all rows' values by feature with matplotlib, and return the axes."""
-        return draw_beeswarm(self, ax)
-
-    def explanation(self) -> Any:
-        """Convert to the `shap.Explanation` that shap's plots take; needs the package shap.
-
-        Its `lower_bounds` and `upper_bounds` are the ends of the intervals. Raises ImportError without shap.
-        """
-        try:
-            shap = import_module("shap")
-        except ImportError:
-            raise ImportError("explanation() needs the package shap: pip install shap") from None
-        data = np.empty((len(self.values), len(self.names)), dtype=object)
-        for j, column in enumerate(self.data):
-            data[:, j] = column
-        return shap.Explanation(
-            values=self.values,
-            base_values=np.broadcast_to(self.base_values, (len(self.values), *self.base_values.shape)).copy(),
-            data=data,
-            feature_names=list(self.names),
-            lower_bounds=self.lower,
-            upper_bounds=self.upper,
-        )
-
-    def __str__(self) -> str:
-        size = np.abs(self.values).mean(axis=tuple(i for i in range(self.values.ndim) if i != 1))
-        width = max(map(len, self.names)) + 2
-        rows = (
-            f"{self.names[j]:{width}}{number_to_text(size[j]):>12}" for j in np.argsort(-size, kind="stable")
-        )
-        return "\n".join([f"{'':{width}}{'mean |SHAP|':>12}", *rows])
-
-
-@dataclass(frozen=True)
-class ForestToExplain:
-    """A sum of trees to explain.
-
-    Attributes
-    ----------
-    draws
-        Trees of all draws.
-    leaf
-        float64 [node], leaf values in the unit of the answer, anything at splits.
-    offset
-        What f has besides the trees and the linear part.
-    slopes
-        Of the linear part beside the trees; None without one.
-
-    """
-
-    draws: Draws
-    leaf: Floats
-    offset: float
-    slopes: Slopes | None = None
 
 
 @dataclass(frozen=True)
@@ -166,7 +44,7 @@ class RowsToExplain:
 
 
 def explain(
-    posterior: PosteriorDraws,
+    law: Law,
     coded: Coded,
     data: list[list[Any]],
     background: Coded,
@@ -197,16 +75,16 @@ def explain(
     rows = RowsToExplain(
         coded,
         background.part(spaced(background.num_rows, BACKGROUND_ROWS)),
-        np.array([column for column, _ in posterior.schema.coded], dtype=np.int64),
-        len(posterior.schema.columns),
+        np.array([column for column, _ in law.schema.coded], dtype=np.int64),
+        len(law.schema.columns),
     )
-    scale, forests = posterior.forests_to_explain()
+    scale, forests = law.forests_to_explain()
     by_class = [shap_values(forest, chosen, rows, game, level) for forest in forests]
     mean, lower, upper, base = (np.stack(part, axis=-1) for part in zip(*by_class, strict=True))
     base_lower, base_upper = equal_tailed(base, level)
     only = 0 if len(forests) == 1 else slice(None)
     return ShapValues(
-        names=[column.name for column in posterior.schema.columns],
+        names=[column.name for column in law.schema.columns],
         values=mean[..., only],
         lower=lower[..., only],
         upper=upper[..., only],
@@ -219,7 +97,7 @@ def explain(
         game=game,
         scale=scale,
         warnings=list(coded.warnings),
-        classes=posterior.classes,
+        classes=law.classes,
         labels=coded.labels,
     )
 

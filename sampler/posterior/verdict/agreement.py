@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.posterior import rhat_ess
+from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.reasons import Reason, Verdict
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ import numpy as np
 
 from sampler.data.scalars import counted, estimate_to_text
 from sampler.definitions.stop import MORE_TREES
-from sampler.posterior import rhat_ess
+from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import (
     END_ERROR,
     FEWEST_DRAWS,

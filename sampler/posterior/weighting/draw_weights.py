@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.rhat_ess import (
+from sampler.posterior.verdict.agreement import Agreement, judge
+from sampler.posterior.verdict.rhat_ess import (
     mcse_mean,
     mcse_quantile,
     reproducibility_of_quantile,
     rhat,
 )
-from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.summary import Summary, summarise
 from sampler.posterior.weighting import importance_weights
 from sampler.posterior.weighting.quantiles import of_draws

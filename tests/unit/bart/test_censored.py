@@ -12,7 +12,7 @@ from sampler import DataError, PackedError, SettingsError, fit, load, select_fea
 from sampler.bart.chain import Chain
 from sampler.data.censoring.regression import expect, fit_censored, log_normal_between
 from sampler.posterior.assessment import censored_scores as scores
-from sampler.posterior.survival_curves import middle_of_mixture, restricted_mean
+from sampler.posterior.explanations.survival_curves import middle_of_mixture, restricted_mean
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare
 from tests.reference.censored import CensoredTrees
@@ -198,7 +198,7 @@ def test_scores_know_what_is_censored(fitted, tmp_path):
     assert all(each["lower"] - 0.03 < each["level"] < each["upper"] + 0.03 for each in figures["coverage"])
     assert figures["intervals_verdict"]["verdict"] == "held"
     seen = table["event"] == 1
-    law = posterior.law(posterior.encode(part_of(table, seen)))
+    law = posterior.law.outcome_law(posterior.encode(part_of(table, seen)))
     logs = np.zeros(500)
     logs[seen] = law.log_density(later[seen])
     rest = part_of(table, ~seen)
@@ -369,9 +369,9 @@ def test_curves_need_censored_outcomes():
     with pytest.raises(SettingsError, match="no survival curves"):
         plain.survival(X)
     posterior = fit(X, Y**2, event=SOME, **few)
-    strange = replace(posterior._header, censoring={"weights": "w"}).to_bytes()
+    strange = replace(posterior.header, censoring={"weights": "w"}).to_bytes()
     with pytest.raises(PackedError, match="censored outcomes"):
-        type(posterior._header).from_bytes(strange)
+        type(posterior.header).from_bytes(strange)
 
 
 def test_auto_and_warnings():

@@ -94,9 +94,9 @@ def test_probabilities_have_lines_in_them(fitted, tmp_path):
     new, _ = three(30, seed=3)
     prediction, coded = fitted.predict(new), fitted.encode(new)
     first = fitted.chains()[0]
-    step, terms = fitted.constants["step"], fitted._header.linear
+    step, terms = fitted.constants["step"], fitted.header.linear
     slopes = step * first.forests[CLASS_FOREST].leaf.reshape(40, 3, -1)
-    sums = np.stack([ensemble.sums(coded.codes)[:40] for ensemble in fitted._of_classes], axis=2)
+    sums = np.stack([ensemble.sums(coded.codes)[:40] for ensemble in fitted.law._of_classes], axis=2)
     logs = np.log(fitted.constants["shares"]) + step * sums
     logs += np.einsum("dkt,tr->drk", slopes, terms.of(coded.values))
     p = np.exp(logs - np.logaddexp.reduce(logs, axis=2)[:, :, None])
@@ -138,7 +138,7 @@ def test_lines_pay_where_classes_are_separated_by_them():
     for linear in (True, False):
         settings = FAST | {"linear": linear, "progress": False}
         posterior = fit(X[few], y[few], family="categorical", **settings)
-        assert (posterior._header.linear is not None) == linear
+        assert (posterior.header.linear is not None) == linear
         log_loss[linear] = posterior.score(X[others], y[others])["log_loss"]
     assert log_loss[True] < 0.75 * log_loss[False]
 
@@ -161,4 +161,4 @@ def test_a_file_without_its_slopes_is_refused(fitted):
     """A header that says lines needs draws that have them."""
     bare = [draws.__class__(**{**vars(draws), "forests": {}}) for draws in fitted.chains()]
     with pytest.raises(PackedError):
-        fitted._read_lines(fitted._header.linear, bare)
+        fitted.law._read_lines(fitted.header.linear, bare)

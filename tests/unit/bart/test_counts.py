@@ -11,7 +11,7 @@ from scipy import stats
 from sampler import DataError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
-from sampler.posterior.kinds.counts import CountLaw
+from sampler.posterior.laws.counts import CountLaw
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law

@@ -147,15 +147,17 @@ def test_known_groups_add_their_slopes(fitted, tmp_path):
     prediction = fitted.predict(new)
     assert np.sqrt(np.mean((prediction.mean - truth) ** 2)) < 0.6  # of outcomes with sd 2.7
     coded, (draws, _) = fitted.encode(new), fitted.chains()
-    step, terms = fitted.constants["step"], fitted._header.groupings.slopes
-    f = fitted.constants["offset"] + step * fitted._ensemble.sums(coded.codes)[:30]
+    step, terms = fitted.constants["step"], fitted.header.groupings.slopes
+    f = fitted.constants["offset"] + step * fitted.law.ensemble.sums(coded.codes)[:30]
     effects = step * draws.forests["groups"].leaf.reshape(30, -1)
     z = (np.clip(new["x"], terms.low[0], terms.high[0]) - terms.mean[0]) / terms.scale[0]
     where = np.array([fitted.schema.groups[1].levels.index(name) for name in new["where"]])
     f += effects[:, new["who"]] + z * effects[:, 8 + new["who"]]
     f += effects[:, 16 + where] + z * effects[:, 21 + where]
     np.testing.assert_allclose(fitted.sample(new)[0], f, atol=4 * step)
-    np.testing.assert_allclose(prediction.lower, fitted.law(coded).quantile(0.05), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(
+        prediction.lower, fitted.law.outcome_law(coded).quantile(0.05), rtol=1e-6, atol=1e-9
+    )
     fitted.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
     np.testing.assert_array_equal(again.predict(new).lower, prediction.lower)
@@ -171,9 +173,9 @@ def test_new_groups_have_slopes_of_their_own(fitted):
     X, _ = rows(3, seed=5)
     new = X | {"x": [0.0, 2.0, None], "who": ["nobody"] * 3}
     prediction = fitted.predict(new)
-    terms, law = fitted._header.groupings.slopes, fitted._intercepts
+    terms, law = fitted.header.groupings.slopes, fitted.law.intercepts
     z = np.array([(0 - terms.mean[0]) / terms.scale[0], (2 - terms.mean[0]) / terms.scale[0], 0.0])
-    factor = law._factor[0]
+    factor = law.factor[0]
     cov = factor @ factor.transpose(0, 2, 1)
     between = cov[:, 0, 0, None] + 2 * cov[:, 0, 1, None] * z + cov[:, 1, 1, None] * z**2
     variance = fitted.sample(new).reshape(60, 3).var(axis=0, ddof=1)
@@ -224,7 +226,7 @@ def test_what_slopes_do_not_go_with(settings, message):
 
 def test_a_header_of_odd_slopes_is_refused(fitted):
     """Slopes of columns that there are not don't reach a prediction."""
-    header = fitted._header
+    header = fitted.header
     terms = replace(header.groupings.slopes, column=(99,))
     with pytest.raises(PackedError, match="terms of columns that don't exist"):
         Header.from_bytes(replace(header, groupings=replace(header.groupings, slopes=terms)).to_bytes())

@@ -134,7 +134,7 @@ def test_known_groups_add_their_intercepts(fitted, tmp_path):
     assert prediction.flags == [[]] * 40
     coded, (draws, _) = fitted.encode(new), fitted.chains()
     step = fitted.constants["step"]
-    trees = fitted.constants["offset"] + step * fitted._ensemble.sums(coded.codes)[:30]
+    trees = fitted.constants["offset"] + step * fitted.law.ensemble.sums(coded.codes)[:30]
     effects = step * draws.forests["groups"].leaf.reshape(30, -1)
     levels = [column.levels for column in fitted.schema.groups]
     assert levels == [tuple("01234567"), tuple(f"site {k}" for k in range(5))]
@@ -147,8 +147,8 @@ def test_known_groups_add_their_intercepts(fitted, tmp_path):
         "who": ["?", new["who"][2]]
     }
     np.testing.assert_array_equal(again.predict(mixed).lower[1], prediction.lower[2])
-    np.testing.assert_allclose(prediction.lower, fitted.law(coded).quantile(0.05), rtol=1e-6)
-    assert fitted.bound_work(coded) < fitted.bound_work(fitted.encode(mixed))
+    np.testing.assert_allclose(prediction.lower, fitted.law.outcome_law(coded).quantile(0.05), rtol=1e-6)
+    assert fitted.law.bound_work(coded) < fitted.law.bound_work(fitted.encode(mixed))
     more = again.extend(5, X, y, progress=False)
     longer = fit(X, y, groups=["who", "where"], **FAST | {"num_draws": 35})
     np.testing.assert_array_equal(more.predict(new).mean, longer.predict(new).mean)
@@ -170,14 +170,14 @@ def test_new_groups_are_flagged_and_widen_outcomes(fitted):
         "who: groups never seen in training: 'nobody' (1 row); missing in 1 row" in w
         for w in prediction.warnings
     )
-    who, where = (draws.reshape(-1) for draws in fitted._intercepts.sds)
+    who, where = (draws.reshape(-1) for draws in fitted.law.intercepts.sds)
     f = fitted.sample(new).reshape(60, 4)
     variance = f.var(axis=0, ddof=1) + np.mean(fitted.sigma**2)
     variance += np.array([0, np.mean(who**2), np.mean(who**2), np.mean(where**2)])
     np.testing.assert_allclose(prediction.sd**2, variance, rtol=1e-9)
     credible = fitted.predict(new, interval="credible")
     np.testing.assert_allclose(credible.sd, f.std(axis=0, ddof=1), rtol=1e-9)
-    density = fitted.law(fitted.encode(new)).log_density(prediction.mean)
+    density = fitted.law.outcome_law(fitted.encode(new)).log_density(prediction.mean)
     assert density[0] > density[1] + 0.5
 
 
@@ -187,9 +187,9 @@ def test_probabilities_of_new_groups_are_means_over_groups():
     posterior = fit(X, np.where(y > 0, "yes", "no"), groups="who", family="probit", **FAST)
     new = {name: [*values[:1], *values[:1]] for name, values in X.items()} | {"who": [X["who"][0], 77]}
     f = posterior.sample(new)
-    sums = posterior._ensemble.sums(posterior.encode(new).codes).reshape(2, 30, 2)
+    sums = posterior.law.ensemble.sums(posterior.encode(new).codes).reshape(2, 30, 2)
     z = posterior.constants["offset"] + posterior.constants["step"] * sums[:, :, 1]
-    sd = posterior._intercepts.sds.reshape(2, 30)
+    sd = posterior.law.intercepts.sds.reshape(2, 30)
     np.testing.assert_allclose(f[:, :, 1], stats.norm.cdf(z / np.sqrt(1 + sd**2)))
 
 
@@ -257,7 +257,7 @@ def test_what_a_checkpoint_and_a_file_hold_is_checked(fitted):
     X, y = rows(300)
     with pytest.raises(DataError):
         fitted.extend(5, X | {"who": X["who"][::-1]}, y, progress=False)
-    header = fitted._header
+    header = fitted.header
     odd = replace(header.groupings, reference=((99,) * 200, (0,) * 200))
     with pytest.raises(PackedError, match="groups that don't exist"):
         Header.from_bytes(replace(header, groupings=odd).to_bytes())

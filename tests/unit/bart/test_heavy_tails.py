@@ -12,7 +12,7 @@ from sampler import PackedError, SettingsError, fit, load
 from sampler.bart import student
 from sampler.bart.chain import Chain
 from sampler.noise import DEGREE_GRID
-from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.weighting import noise_law
 from sampler.preparation import prepare
@@ -103,13 +103,13 @@ def test_answers_are_those_of_a_mixture_of_t(tmp_path):
     outcomes = (posterior.sample(new) + scale * noise).reshape(-1, 6)
     inside = (prediction.lower <= outcomes) & (outcomes <= prediction.upper)
     np.testing.assert_allclose(inside.mean(axis=0), 0.8, atol=0.02)
-    law = Predictive.of(posterior, posterior.encode(new), None)
+    law = posterior.law.outcome_law(posterior.encode(new), None)
     np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.02)
     low, high = law.interval(0.8)
     np.testing.assert_allclose(low, prediction.lower, rtol=1e-6)
     np.testing.assert_allclose(high, prediction.upper, rtol=1e-6)
     grid = np.linspace(-400, 400, 160_001)
-    one = Predictive.of(posterior, posterior.encode(new[:1]), None)
+    one = posterior.law.outcome_law(posterior.encode(new[:1]), None)
     steps = np.array([one.below(np.array([x]))[0] for x in grid[::40]])
     direct = np.sum((steps - (grid[::40] >= truth[0])) ** 2) * (grid[40] - grid[0])
     assert one.crps(truth[:1])[0] == pytest.approx(direct, abs=0.25)
@@ -155,7 +155,7 @@ def test_a_file_of_odd_degrees_is_refused():
     for scalars in ({"degrees": np.full(30, 1.5)}, {}):
         odd = [replace(draws, scalars=scalars) for draws in chains]
         with pytest.raises(PackedError, match="degrees"):
-            type(posterior)(posterior._header, odd, [], [])
+            StoredDraws(posterior.header, odd, [], [])
 
 
 @pytest.mark.parametrize(

@@ -187,10 +187,10 @@ def test_predictions_add_line_and_trees(tmp_path, noise):
     coded = posterior.encode(new)
     (draws,) = posterior.chains()[:1]
     slopes = np.stack([draws.scalars[f"slope_{k}"] for k in range(5)], axis=1)
-    trees = posterior.constants["offset"] + posterior.constants["step"] * posterior._ensemble.sums(
+    trees = posterior.constants["offset"] + posterior.constants["step"] * posterior.law.ensemble.sums(
         coded.codes
     )
-    line = slopes @ posterior._slopes.terms.of(coded.values)
+    line = slopes @ posterior.law.slopes.terms.of(coded.values)
     np.testing.assert_allclose(posterior.sample(new)[0], trees[:30] + line, rtol=1e-9)
     posterior.save(tmp_path / "model.bart")
     again = load(tmp_path / "model.bart")
@@ -286,7 +286,7 @@ def test_what_a_checkpoint_and_a_file_hold_is_checked():
     other = X | {"b": X["b"] * (1 + 1e-9)}
     with pytest.raises(DataError):
         posterior.extend(5, other, y, progress=False)
-    header = posterior._header
+    header = posterior.header
     odd = replace(header, linear=replace(header.linear, column=(0, 1, 2, 3, 99)))
     with pytest.raises(PackedError, match="terms of columns"):
         Header.from_bytes(odd.to_bytes())

@@ -6,8 +6,8 @@ from scipy import stats
 
 from sampler import DataError, PackedError, Settings, SettingsError, fit, load
 from sampler.data.target import guess_family
-from sampler.posterior import rhat_ess
-from sampler.posterior.topology import shape_of, topologies
+from sampler.posterior.core.topology import shape_of, topologies
+from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.weighting.importance_weights import Weights, agreement, mean_error, quantile_error
 from sampler.posterior.weighting.quantiles import noise_mixture, of_draws
 from sampler.storage.draw_codec import pack, unpack
@@ -261,8 +261,8 @@ def test_explanations_weigh_draws_as_predictions_do(rng):
         (effect.mean[1:], first.mean(axis=2, keepdims=True)),
     ):
         by_row = np.moveaxis(draws, 2, 0)
-        expected = posterior.draw_weights.mean_of(by_row, 50)
-        error = posterior.draw_weights.mean_error(by_row, 50)
+        expected = posterior.law.weights.mean_of(by_row, 50)
+        error = posterior.law.weights.mean_error(by_row, 50)
         assert np.all(np.abs(explained - expected) < error)
         if len(expected) > 1:
             assert np.max(np.abs(draws.mean(axis=(0, 1)) - expected) / error) > 2

@@ -17,7 +17,7 @@ from sampler.moves import MOVE_NAMES
 
 SHOW = """
 from sampler import is_warm, prepare, warm
-from sampler.posterior.display.fit_progress import progress_bars
+from sampler.posterior.charts.fit_progress import progress_bars
 
 def show(group, tell):
     training = prepare({"x": [*range(20)]}, [*range(20)], family="gaussian", num_chains=1).training

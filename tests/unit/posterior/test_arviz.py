@@ -5,8 +5,8 @@ import sys
 import numpy as np
 import pytest
 
-from sampler.posterior.display import arviz as export
-from sampler.posterior.display.arviz import draws_of
+from sampler.posterior.charts import arviz as export
+from sampler.posterior.charts.arviz import draws_of
 from tests.support.models.random_posteriors import make_posterior
 
 

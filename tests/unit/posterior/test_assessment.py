@@ -5,11 +5,11 @@ import pytest
 from scipy.stats import norm
 
 from sampler import DataError, fit
-from sampler.posterior import rhat_ess
-from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.assessment.scoring import pinball_loss
-from sampler.posterior.assessment.stop_rules import look, look_for_part, next_look
-from sampler.posterior.report import evenly_spaced
+from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.stop_rules import look, look_for_part, next_look
+from sampler.posterior.verdict import rhat_ess
 from tests.support.friedman import friedman
 from tests.support.models.random_posteriors import make_posterior
 
@@ -19,7 +19,7 @@ def test_convergence_is_that_of_growing_parts_of_the_draws():
     posterior, _, _ = make_posterior(num_draws=(40, 50))
     convergence = posterior.convergence()
     assert (convergence["draws"][-1], convergence["chains"], convergence["f"]["rows"]) == (40, 2, 50)
-    f = posterior.draws_by_figure(posterior.reference)[evenly_spaced(posterior.reference.num_rows, 50)]
+    f = posterior.law.draws_by_figure(posterior.reference)[evenly_spaced(posterior.reference.num_rows, 50)]
     for i, count in enumerate(convergence["draws"]):
         sigma = np.ascontiguousarray(posterior.sigma[None, :, :count])
         assert convergence["sigma"]["ess_bulk"][i] == rhat_ess.ess_bulk(sigma)[0]

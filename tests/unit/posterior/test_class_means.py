@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import fit
-from sampler.posterior.kinds.classes import ClassesPosterior
+from sampler.posterior.laws.classes import ClassesLaw
 
 
 @pytest.mark.parametrize("num_draws", [7, 25, 41])
@@ -21,6 +21,6 @@ def test_means_of_certain_classes_are_at_most_one(monkeypatch, num_draws):
         f[:, :, 0] = 1.0
         return f
 
-    monkeypatch.setattr(ClassesPosterior, "_f_of", certain)
+    monkeypatch.setattr(ClassesLaw, "f_of", certain)
     mean = posterior.predict(X, level=None).mean
     np.testing.assert_array_equal(mean, np.tile([1.0, 0.0, 0.0], (len(X), 1)))

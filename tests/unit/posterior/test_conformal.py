@@ -8,8 +8,7 @@ import pytest
 from sampler import Posterior, SettingsError, fit
 from sampler.errors import DataError, PackedError
 from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.predictive import Predictive
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.storage.conformal_table import CalibratedLevel, ConformalTable
 from sampler.storage.model_header import Header, with_counts
 
@@ -44,7 +43,7 @@ def posterior():
 def test_a_wrong_model_covers_what_is_claimed(posterior, rows, level, expected):
     """Over many sets of calibration rows, new outcomes fall inside as often as the ranks say."""
     X, y = uneven(6000, seed=2)
-    below = Predictive.of(posterior, posterior.encode(X), None).below(y)
+    below = posterior.law.outcome_law(posterior.encode(X), None).below(y)
     rng = np.random.default_rng(3)
     inside = []
     for _ in range(600):
@@ -95,7 +94,7 @@ def test_a_model_file_keeps_the_calibration(posterior):
     prediction = again.predict(new, interval="calibrated")
     np.testing.assert_array_equal(prediction.lower, expected.lower)
     assert prediction.claims == expected.claims
-    header = calibrated._header
+    header = calibrated.header
     assert Header.from_bytes(header.to_bytes()).to_bytes() == header.to_bytes()
     assert Header.from_bytes(with_counts(header.to_bytes(), num_draws=9, num_chains=1)).calibration is None
     for scores in (header.calibration.scores[::-1], header.calibration.scores + 1):
@@ -162,9 +161,9 @@ def test_folds_score_rows_by_fits_that_have_not_seen_them():
     X, y = uneven(60, seed=1)
     posterior = fit(X, y, calibrate="folds", **QUICK)
     assert (posterior.conformal_table.kind, posterior.conformal_table.rows) == ("folds", 60)
-    assert posterior._header.num_rows == 60
+    assert posterior.header.num_rows == 60
     np.testing.assert_array_equal(posterior.predict(X[:3]).mean, fit(X, y, **QUICK).predict(X[:3]).mean)
-    own = np.sort(conformity(posterior, LabelledRows.read(posterior, X, y)))
+    own = np.sort(conformity(posterior.law, LabelledRows.read(posterior.law, X, y)))
     assert np.abs(own - posterior.conformal_table.scores).max() > 0.005  # those of a fit that saw the rows
     (claim,) = posterior.predict(X, interval="calibrated").claims
     assert claim.at_least is None

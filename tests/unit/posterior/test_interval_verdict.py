@@ -6,7 +6,7 @@ from scipy.stats import binom, kruskal
 
 from sampler import fit
 from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from tests.support.models.random_posteriors import make_posterior
 
 POSTERIOR, _, _ = make_posterior()
@@ -19,7 +19,7 @@ def judged(below, mean=None, seed=0):
     X = {name: rng.normal(size=rows).tolist() for name in ("x1", "x2", "x3")} | {"c": ["a"] * rows}
     coded = POSTERIOR.encode(X)
     mean = rng.normal(size=rows) if mean is None else mean
-    return interval_verdict(POSTERIOR, LabelledRows(coded, np.zeros(rows)), below, mean), coded
+    return interval_verdict(POSTERIOR.law, LabelledRows(coded, np.zeros(rows)), below, mean), coded
 
 
 def test_quarters_are_compared_as_kruskal_and_wallis_do():

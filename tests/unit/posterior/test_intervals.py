@@ -9,7 +9,14 @@ from scipy.special import ndtr
 
 from sampler.data.transform import Transform
 from sampler.errors import SettingsError
-from sampler.posterior.intervals import FARTHEST_PLACE, FINER, AlikeNoise, IntervalFigures, Lines, Request
+from sampler.posterior.core.intervals import (
+    FARTHEST_PLACE,
+    FINER,
+    AlikeNoise,
+    IntervalFigures,
+    Lines,
+    Request,
+)
 from tests.support.models.random_posteriors import make_posterior
 
 STEP = 2.0**-18

@@ -5,7 +5,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from sampler import Posterior
-from sampler.posterior.display.figure import svg
+from sampler.posterior.charts.figure import svg
 from tests.support.models.random_posteriors import make_posterior
 
 TITLES = [

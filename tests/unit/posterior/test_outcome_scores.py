@@ -6,8 +6,9 @@ import pytest
 from sampler import fit
 from sampler.data.rows import Rows
 from sampler.posterior.assessment.conformal import conformity
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import score_outcomes
-from sampler.posterior.assessment.scoring import LabelledRows, count_inside, score
+from sampler.posterior.assessment.scoring import count_inside, score
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -37,8 +38,11 @@ def shares(rows):
 def test_scores_of_numbers_are_those_of_the_held_out_rows():
     """Means and counts over rows equal what `score` reports."""
     posterior = fit(*numbers(150, 1), **QUICK)
-    rows = LabelledRows.read(posterior, *numbers(1200, 2))
-    scores, expected = score_outcomes(posterior, rows, shares(1200)), score(posterior, rows, quick=True)
+    rows = LabelledRows.read(posterior.law, *numbers(1200, 2))
+    scores, expected = (
+        score_outcomes(posterior.law, rows, shares(1200)),
+        score(posterior.law, rows, quick=True),
+    )
     assert np.mean(scores.log_score) == pytest.approx(expected["log_score"])
     assert np.sqrt(np.mean(scores.error)) == pytest.approx(expected["rmse"])
     assert [scores.inside_50.sum(), scores.inside_90.sum()] == [
@@ -46,15 +50,15 @@ def test_scores_of_numbers_are_those_of_the_held_out_rows():
     ]
     assert scores.inside_90.mean() == next(c["coverage"] for c in expected["coverage"] if c["level"] == 0.9)
     np.testing.assert_array_equal(scores.above, scores.pit > 0.5)
-    np.testing.assert_array_equal(scores.score, conformity(posterior, rows))
+    np.testing.assert_array_equal(scores.score, conformity(posterior.law, rows))
 
 
 def test_calibrated_intervals_are_those_judged():
     """For a calibrated model, an outcome is inside where the calibrated interval has it."""
     X, y = numbers(150, 1)
     posterior = fit(X, y, **QUICK).calibrate(*numbers(60, 5))
-    rows = LabelledRows.read(posterior, *numbers(300, 2))
-    scores = score_outcomes(posterior, rows, shares(300))
+    rows = LabelledRows.read(posterior.law, *numbers(300, 2))
+    scores = score_outcomes(posterior.law, rows, shares(300))
     for level, marks in ((0.5, scores.inside_50), (0.9, scores.inside_90)):
         answer = posterior.predict(rows.coded, level, "calibrated")
         np.testing.assert_array_equal(marks, (answer.lower <= rows.y) & (rows.y <= answer.upper))
@@ -66,9 +70,9 @@ def test_counts_are_randomised_by_the_shares_given():
     y = rng.poisson(1 + X[:, 0])
     posterior = fit(X, y, family="poisson", **QUICK)
     X_new, rng = table(1500, 4)
-    rows = LabelledRows.read(posterior, X_new, rng.poisson(1 + X_new[:, 0]))
-    assert uniform_share(score_outcomes(posterior, rows, shares(1500)).pit) < 0.06
-    equal = score_outcomes(posterior, rows, np.zeros(1500)).pit
+    rows = LabelledRows.read(posterior.law, X_new, rng.poisson(1 + X_new[:, 0]))
+    assert uniform_share(score_outcomes(posterior.law, rows, shares(1500)).pit) < 0.06
+    equal = score_outcomes(posterior.law, rows, np.zeros(1500)).pit
     assert uniform_share(equal) > 0.15
 
 
@@ -78,20 +82,20 @@ def test_classes_have_uniform_ranks_and_sets():
     X = rng.uniform(size=(2400, 1))
     y = np.array(["a", "b", "c"])[np.digitize(X[:, 0] + 0.3 * rng.normal(size=2400), [0.3, 0.7])]
     posterior = fit(X[:1400], y[:1400], family="categorical", **QUICK)
-    rows = LabelledRows.read(posterior, X[1400:], y[1400:])
-    scores = score_outcomes(posterior, rows, shares(1000))
+    rows = LabelledRows.read(posterior.law, X[1400:], y[1400:])
+    scores = score_outcomes(posterior.law, rows, shares(1000))
     assert uniform_share(scores.pit) < 0.06
     assert 0.86 < scores.inside_90.mean() < 0.94
-    expected = score(posterior, rows)
+    expected = score(posterior.law, rows)
     assert -scores.log_score.mean() == pytest.approx(expected["log_loss"])
     assert scores.error.mean() == pytest.approx(expected["brier"])
     assert not scores.above.any()
-    strange = LabelledRows.of(posterior, Rows.read(X[:2], ["new", "a"]))
-    odd = score_outcomes(posterior, strange, shares(2))
+    strange = LabelledRows.of(posterior.law, Rows.read(X[:2], ["new", "a"]))
+    odd = score_outcomes(posterior.law, strange, shares(2))
     assert (odd.pit[0], odd.inside_90[0], odd.score[0]) == (1.0, False, 0.0)
     calibrated = posterior.calibrate(X[1400:1900], y[1400:1900])
-    rest = LabelledRows.read(calibrated, X[1900:], y[1900:])
-    marks = score_outcomes(calibrated, rest, shares(500)).inside_90
+    rest = LabelledRows.read(calibrated.law, X[1900:], y[1900:])
+    marks = score_outcomes(calibrated.law, rest, shares(500)).inside_90
     sets = calibrated.predict(rest.coded, 0.9, "calibrated").sets[0].members
     np.testing.assert_array_equal(marks, sets[np.arange(500), rest.y.astype(int)])
 
@@ -102,8 +106,8 @@ def test_two_classes_have_brier_scores_of_the_second():
     X = rng.uniform(size=(500, 1))
     y = rng.uniform(size=500) < X[:, 0]
     posterior = fit(X[:300], y[:300], family="probit", **QUICK)
-    rows = LabelledRows.read(posterior, X[300:], y[300:])
-    scores, expected = score_outcomes(posterior, rows, shares(200)), score(posterior, rows)
+    rows = LabelledRows.read(posterior.law, X[300:], y[300:])
+    scores, expected = score_outcomes(posterior.law, rows, shares(200)), score(posterior.law, rows)
     assert scores.error.mean() == pytest.approx(expected["brier"])
     assert -scores.log_score.mean() == pytest.approx(expected["log_loss"])
 
@@ -116,6 +120,6 @@ def test_censored_times_are_uniform_between_their_limits():
     y, event = np.minimum(times, ends), times <= ends
     posterior = fit({"x": X[:800, 0]}, y[:800], event=event[:800], **QUICK)
     new = {"x": X[800:, 0], "event": event[800:]}
-    scores = score_outcomes(posterior, LabelledRows.read(posterior, new, y[800:]), shares(800))
+    scores = score_outcomes(posterior.law, LabelledRows.read(posterior.law, new, y[800:]), shares(800))
     assert uniform_share(scores.pit) < 0.07
     np.testing.assert_array_equal(np.isnan(scores.error), ~event[800:])

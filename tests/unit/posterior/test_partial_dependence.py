@@ -52,7 +52,7 @@ def test_default_grids():
     }
     short = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 10, "thin": 1, "progress": False}
     posterior = fit(X, RNG.normal(size=200), **short)
-    header = Header.from_bytes(posterior._header.to_bytes())
+    header = Header.from_bytes(posterior.header.to_bytes())
     many, few, flag, level, day = (default_grid(header, j) for j in range(5))
     assert set(many) <= set(X["many"])
     assert set(day) <= {str(one) for one in X["day"]}

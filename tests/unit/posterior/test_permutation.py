@@ -9,7 +9,7 @@ from scipy import stats
 
 from sampler import DataError, SettingsError, fit, holdout_rows
 from sampler.data.rows import Rows
-from sampler.posterior.assessment.scoring import LabelledRows
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
 from tests.support.models.random_posteriors import make_posterior
 
@@ -80,8 +80,8 @@ def test_classes_are_ranked_by_log_loss():
     ):
         y = np.array(["a", "b", "c"])[np.digitize(X[:, 1], cuts)]
         posterior = fit(X[:300], y[:300], **FAST | settings)
-        held = LabelledRows.of(posterior, Rows.read(X[300:], [*y[300:-1], "z"]))
-        (ranked,) = permutation_importance(posterior, held)
+        held = LabelledRows.of(posterior.law, Rows.read(X[300:], [*y[300:-1], "z"]))
+        (ranked,) = permutation_importance(posterior.law, held)
         assert (ranked.loss, ranked.names[ranked.order[0]]) == ("log_loss", "x2")
         assert ranked.lower[1] > 0.5
         with pytest.raises(SettingsError, match="loss must be 'log_loss' here, not 'rmse'"):
@@ -89,8 +89,8 @@ def test_classes_are_ranked_by_log_loss():
 
 
 def _counts(posterior, table, y):
-    chosen = posterior.spaced_draws(100)
-    law = posterior._law_of(posterior.encode(table), chosen)
+    chosen = posterior.law.spaced(100)
+    law = posterior.law._law_of(posterior.encode(table), chosen)
     return stats.nbinom(law.dispersion, law.dispersion / (law.dispersion + law.mean)).logpmf(y[:, None])
 
 
@@ -172,10 +172,10 @@ def test_many_features_are_bounded_by_work(monkeypatch):
     posterior, X, _ = make_posterior(num_draws=(12, 12))
     rows = posterior_rows(posterior, X)
     seen = []
-    (importance,) = permutation_importance(posterior, rows, ["rmse"], before=lambda: seen.append(1))
+    (importance,) = permutation_importance(posterior.law, rows, ["rmse"], before=lambda: seen.append(1))
     assert (importance.rows, importance.draws) == (30, 20)
     assert len(seen) == 5
 
 
 def posterior_rows(posterior, X):
-    return LabelledRows.read(posterior, X, np.zeros(80))
+    return LabelledRows.read(posterior.law, X, np.zeros(80))

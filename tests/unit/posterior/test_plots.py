@@ -10,8 +10,8 @@ import pytest
 
 from sampler import fit
 from sampler.data.scalars import number_to_text
-from sampler.posterior.display.figure import ACCENT, FAIR
-from sampler.posterior.report import evenly_spaced
+from sampler.posterior.assessment.diagnostics import evenly_spaced
+from sampler.posterior.charts.figure import ACCENT, FAIR
 from sampler.studies.selection import Selection
 from tests.support.models.random_posteriors import make_posterior
 
@@ -259,7 +259,7 @@ def test_counts_are_drawn_by_their_mean():
     x = rng.uniform(size=60)
     posterior = fit({"x": x}, rng.poisson(np.exp(2 * x)), family="poisson", **FAST)
     axes = posterior.plot.traces()
-    draws = posterior.draws_by_figure(posterior.reference).mean(axis=0)
+    draws = posterior.law.draws_by_figure(posterior.reference).mean(axis=0)
     np.testing.assert_allclose(axes.lines[0].get_ydata(), draws[0])
     assert axes.get_ylabel() == "mean of y"
     assert posterior.model_card({"x": x}, np.ones(60)).to_html().count("<svg") >= 2

@@ -25,7 +25,7 @@ ROWS = {"x1": [0.5, None, -1.0], "x2": [None, 0.1, 2.0], "x3": [0.0, 1.0, 2.0], 
 def fingerprint(posterior):
     """Return a hash of all predictions for some rows."""
     codes = random_codes(5, 7, 300)
-    hashed = hashlib.sha256(posterior._f(Coded(codes, [])).tobytes())
+    hashed = hashlib.sha256(posterior.law.f(Coded(codes, [])).tobytes())
     for interval in ("credible", "predictive"):
         prediction = posterior.predict(ROWS, [0.5, 0.9], interval, 0.3)
         hashed.update(
@@ -103,7 +103,7 @@ def test_answers_do_not_depend_on_the_size_of_blocks(monkeypatch):
     posterior, _, _ = make_posterior()
     many = {name: column * 20 for name, column in ROWS.items()}
     whole = posterior.predict(many, 0.9, "predictive")
-    monkeypatch.setattr("sampler.posterior.posterior_draws.MAX_CELLS", 1)
+    monkeypatch.setattr("sampler.posterior.core.row_blocks.MAX_CELLS", 1)
     parts = posterior.predict(many, 0.9, "predictive")
     for part in ("mean", "sd", "lower", "upper"):
         np.testing.assert_array_equal(getattr(parts, part), getattr(whole, part))

@@ -7,7 +7,7 @@ import pytest
 
 from sampler.data.encode import Coded, Copies
 from sampler.errors import PackedError
-from sampler.posterior.ensemble import FEW_ROWS, Ensemble
+from sampler.posterior.core.ensemble import FEW_ROWS, Ensemble
 from sampler.posterior.kernels.tree_sums import BLOCK
 from tests.support.models.random_forests import random_codes, random_draws, walk
 
@@ -88,7 +88,7 @@ def test_few_trees_are_evaluated_for_copies(monkeypatch):
     ensemble = Ensemble([random_draws(6, 7, 12, 5, "prior")], 5)
     evaluated = []
     monkeypatch.setattr(
-        "sampler.posterior.ensemble._sums",
+        "sampler.posterior.core.ensemble._sums",
         lambda trees, codes, draws: (
             evaluated.append((len(trees.two_rule), codes.shape[1])),
             np.zeros((len(draws), codes.shape[1]), np.int32),

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from sampler import Posterior, fit
-from sampler.posterior import rhat_ess
-from sampler.posterior.report import depths, diagnose, evenly_spaced
+from sampler.posterior.assessment.diagnostics import depths, diagnose, evenly_spaced
+from sampler.posterior.verdict import rhat_ess
 from tests.support.models.random_forests import random_draws
 from tests.support.models.random_posteriors import make_posterior
 
@@ -64,11 +64,11 @@ def test_report_of_a_posterior():
 
 def test_report_of_few_draws_and_no_counts():
     """Figures that cannot be computed are None."""
-    report = diagnose(make_posterior(num_draws=(3, 3))[0], [])
+    report = diagnose(make_posterior(num_draws=(3, 3))[0].law)
     assert report["f"]["rhat"] == [None] * 80
     assert report["sigma"]["mcse_mean"] is None
     assert report["sigma"]["mean"] > 0
-    assert report["moves"] == []
+    assert diagnose(make_posterior(num_draws=(3, 3))[0].law, statistics=[])["moves"] == []
 
 
 def test_report_of_two_classes():
@@ -122,8 +122,8 @@ def test_what_is_usable_is_unknown_without_the_unit_of_weights():
     posterior = fit(x, x[:, 0] + rng.normal(size=60), weights=np.full(60, 1e6), seed=1, **SHORT)
     assert posterior.summary().precision is not None
     old = replace(posterior.header, typical_weight=None)
-    posterior._header = old
-    vars(posterior).pop("_summary")
+    posterior.law.draws.header = old
+    vars(posterior.law).pop("summary")
     assert posterior.summary().precision is None
 
 

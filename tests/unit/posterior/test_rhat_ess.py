@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler.posterior import rhat_ess
+from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import Agreement, judge, times_to_converge
 from sampler.posterior.verdict.summary import summarise
 from sampler.posterior.weighting.draw_weights import EqualWeights

@@ -7,7 +7,7 @@ from scipy.special import ndtri
 from sampler import SettingsError
 from sampler.data import row_flags
 from sampler.data.schema import Column
-from sampler.posterior import row_diagnostics
+from sampler.posterior.assessment import row_diagnostics
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from tests.support.models.random_posteriors import make_posterior
 
@@ -66,8 +66,9 @@ def test_the_error_of_a_predictive_bound_is_its_spread_over_repetitions(monkeypa
 
     posterior, _, _ = make_posterior()
     learnt = (f * 0.001).transpose(1, 2, 0), np.broadcast_to(sigma[:, :, None], (chains, draws, repeats))
-    monkeypatch.setattr(posterior, "sample_learnt", lambda _part, _used: learnt)
-    stated = posterior.bound_errors(None, draws)(bound[:, 0])
+    monkeypatch.setattr(posterior.law, "f", lambda _part, _used: learnt[0])
+    monkeypatch.setattr(posterior.law, "noise", lambda _part, _used: learnt[1])
+    stated = posterior.law.bound_errors(None, draws)(bound[:, 0])
 
     # the larger of two estimates, one of them from four chains: above the truth by a fifth
     assert 0.9 < np.sqrt(np.mean(stated**2)) / bound.std() < 1.35
@@ -79,10 +80,10 @@ def test_errors_belong_to_their_rows(kind):
     posterior, _, _ = make_posterior()
     coded = posterior.encode(ROWS)
     options = {"level": [0.5, 0.9], "interval": kind, "quantiles": [0.2]}
-    whole = row_diagnostics.errors(posterior, coded, posterior.predict(coded, **options))
+    whole = row_diagnostics.errors(posterior.law, coded, posterior.predict(coded, **options))
     one = {name: column[1:2] for name, column in ROWS.items()}
     single = posterior.encode(one)
-    alone = row_diagnostics.errors(posterior, single, posterior.predict(single, **options))
+    alone = row_diagnostics.errors(posterior.law, single, posterior.predict(single, **options))
 
     assert [each.level for each in whole.intervals] == [0.5, 0.9]
     assert alone.mean[0] == pytest.approx(whole.mean[1], rel=1e-12)
@@ -95,9 +96,9 @@ def test_errors_belong_to_their_rows(kind):
 def test_the_verdict_on_rows_is_that_of_the_summary():
     """Requested rows equal to the reference rows get the model's own verdict."""
     posterior, _, _ = make_posterior()
-    verdict = row_diagnostics.agreement(posterior, posterior.reference, posterior.num_draws)
+    verdict = row_diagnostics.agreement(posterior.law, posterior.reference, posterior.num_draws)
 
-    judged = row_diagnostics.verdict(posterior, verdict, posterior.num_draws)
+    judged = row_diagnostics.verdict(posterior.law, verdict, posterior.num_draws)
 
     assert judged.verdict == posterior.summary().verdict
     assert not any("reference" in str(reason) for reason in judged.reasons)
@@ -108,4 +109,4 @@ def test_too_few_draws_have_no_known_error():
     posterior, _, _ = make_posterior()
 
     with pytest.raises(SettingsError, match="at least 8"):
-        row_diagnostics.agreement(posterior, posterior.encode(ROWS), 7)
+        row_diagnostics.agreement(posterior.law, posterior.encode(ROWS), 7)

@@ -198,7 +198,7 @@ def test_agrees_with_the_package_shap():
     X = rng.random((150, 5))
     y = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 5 * X[:, 3] + rng.normal(size=150)
     posterior = fit(X, y, num_trees=20, num_chains=1, num_burnin=100, num_draws=1, thin=1, progress=False)
-    _, (forest,) = posterior.forests_to_explain()
+    _, (forest,) = posterior.law.forests_to_explain()
     reference = posterior.reference.codes.T.astype(float)
     model = {"trees": [_as_dict(forest, tree, reference) for tree in range(20)]}
     shapley = posterior.shap(X[:30], X[50:150])

@@ -10,9 +10,9 @@ from sampler import PackedError, SettingsError, fit, load
 from sampler.data.scalars import number_to_text
 from sampler.data.transform import POWERS, Transform
 from sampler.kernels.jit import warm
-from sampler.posterior import rhat_ess, row_diagnostics
-from sampler.posterior.assessment.predictive import Predictive
+from sampler.posterior.assessment import row_diagnostics
 from sampler.posterior.untrusted import read_contents
+from sampler.posterior.verdict import rhat_ess
 from sampler.preparation import prepare
 from sampler.preparation.quick_choice import choose_transform_and_line
 from sampler.preparation.quick_regression import (
@@ -93,7 +93,7 @@ def test_answers_are_about_the_outcome(tmp_path, settings):
     np.testing.assert_allclose(
         posterior.sample_sigma(new), posterior.sample(new) * np.sqrt(np.expm1(noise**2)), rtol=1e-12
     )
-    law = Predictive.of(posterior, posterior.encode(new), None)
+    law = posterior.law.outcome_law(posterior.encode(new), None)
     np.testing.assert_allclose(law.below(truth), (outcomes <= truth).mean(axis=0), atol=0.01)
     np.testing.assert_allclose(law.quantile(0.1), prediction.lower, rtol=1e-7)
     few = rng.permutation(outcomes)[:20_000]
@@ -132,7 +132,7 @@ def test_pictures_and_errors_are_about_the_outcome():
     (name, _) = [column.name for column in posterior.schema.columns]
     effect = posterior.partial_dependence([name], grid={name: [0.1, 0.9]})
     assert effect.mean[1] > 3 * effect.mean[0] > 0
-    errors = row_diagnostics.errors(posterior, posterior.encode(new), posterior.predict(new))
+    errors = row_diagnostics.errors(posterior.law, posterior.encode(new), posterior.predict(new))
     prediction = posterior.predict(new)
     assert np.all(errors.mean < prediction.sd)
     assert np.all(errors.intervals[0].upper < prediction.upper - prediction.lower)
@@ -148,7 +148,7 @@ def test_words_say_whose_unit_figures_are_in(transform, learnt):
     table, settings = {"a": X[:, 0], "b": X[:, 1]}, FAST | {"target_name": "rent", "linear": True}
     posterior = fit(table, 40_000 * y, transform=transform, **settings)
     precision = posterior.summary().precision
-    f = posterior.draws_by_figure(posterior.reference)
+    f = posterior.law.draws_by_figure(posterior.reference)
     noise = posterior.sample_sigma(posterior.reference).mean(axis=(0, 1))
     errors = 2 * f.std(axis=(1, 2), ddof=1) / np.sqrt(rhat_ess.ess_mean(f))
     assert precision.noise == pytest.approx(noise.mean())

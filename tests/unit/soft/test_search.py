@@ -172,7 +172,7 @@ def test_a_search_gives_weighted_draws_and_a_verdict(tmp_path):
     assert len(posterior.evidence["log_evidence_runs"]) == 2
     shapes = posterior.topologies()
     assert sum(entry["probability"] for entry in shapes) == pytest.approx(1)
-    topologies = posterior._statistics[0]["divide"]["topologies"]
+    topologies = posterior.law.draws.statistics[0]["divide"]["topologies"]
     log_evidence = np.logaddexp.reduce([entry["log_evidence"] for entry in topologies])
     assert posterior.evidence["log_evidence_runs"][0] == pytest.approx(log_evidence, abs=1e-3)
     assert "log evidence" in str(posterior.summary())

@@ -5,7 +5,7 @@ import pytest
 
 from sampler import DataWarning, Settings, SettingsError, fit, load
 from sampler.chains import resume_chain, start_chain
-from sampler.posterior.topology import shape_of
+from sampler.posterior.core.topology import shape_of
 from sampler.preparation import prepare
 from sampler.soft.tree import depths_of, grow_at, log_topology, make_soft_rows, prunable_of, prune_at
 from sampler.storage.draws import concatenate
@@ -43,7 +43,7 @@ def test_numbers(method, tmp_path):
     first = int(draws.is_split[:start].sum())
     splits = slice(first, first + len(shape.axis))
     coded = posterior.encode(X)
-    values = [np.array(column) for column in posterior._header.constants["values"]]
+    values = [np.array(column) for column in posterior.header.constants["values"]]
     x = np.stack([table[codes] for table, codes in zip(values, coded.codes, strict=True)], axis=1)
     share = memberships(x, shape, draws.threshold[splits], draws.direction[splits], 0.01)
     leaves = draws.value[start - first : end - splits.stop, 0]

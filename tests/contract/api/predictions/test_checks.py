@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from sampler import holdout_rows
-from sampler.posterior import rhat_ess
 from sampler.posterior.assessment.convergence import POINTS
+from sampler.posterior.verdict import rhat_ess
 from tests.support.api_calls import of_file, post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted

@@ -13,7 +13,7 @@ from app.api.predict import PredictQuery
 from app.store import draws, models
 from app.store.engine import session_scope
 from sampler import Posterior
-from sampler.posterior import row_diagnostics
+from sampler.posterior.assessment import row_diagnostics
 from tests.support.api_calls import places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
@@ -161,7 +161,7 @@ def test_errors_are_those_of_the_draws_used(client, model, database):
     coded = posterior.encode(COLUMNS)
     for number in (8, 40):
         prediction = posterior.predict(coded, num_draws=number)
-        expected = row_diagnostics.errors(posterior, coded, prediction)
+        expected = row_diagnostics.errors(posterior.law, coded, prediction)
         mcse = ask(client, model, mcse=True, draws=number).json()["mcse"]
         assert mcse["mean"] == pytest.approx(expected.mean.tolist(), rel=1e-12)
         assert mcse["intervals"][0]["upper"] == pytest.approx(expected.intervals[0].upper.tolist(), rel=1e-12)

@@ -1,0 +1,149 @@
+"""Report on the agreement of the chains, as JSON values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.posterior.kernels.depths import tree_depths
+from sampler.posterior.verdict import rhat_ess
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS
+from sampler.posterior.verdict.reasons import reasons_to_json
+from sampler.posterior.weighting.importance_weights import mean_error
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.laws.law import Law
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+MAX_POINTS = 500  # points of a trace; a screen shows fewer
+FIGURES = {
+    "rhat": rhat_ess.rhat,
+    "ess_bulk": rhat_ess.ess_bulk,
+    "ess_tail": rhat_ess.ess_tail,
+    "mcse_mean": rhat_ess.mcse_mean,
+    "reproducibility": rhat_ess.reproducibility,
+}
+
+
+def diagnose(
+    law: Law, max_points: int = MAX_POINTS, statistics: Sequence[Mapping[str, Any]] | None = None
+) -> dict[str, Any]:
+    """Report the verdict, figures, traces, moves and tree sizes of a posterior.
+
+    Parameters
+    ----------
+    law
+        Law of the draws.
+    max_points
+        Points of a trace per chain; longer traces are thinned evenly, with first and last draw kept.
+
+    statistics
+        Counters of the moves, by chain; None takes those stored with the draws.
+
+    Returns
+    -------
+    dict
+        ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` and
+        ``precision`` (None of weighted draws) as its JSON; ``sigma`` (None for two classes) and ``f`` with
+        ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean, reproducibility``, numbers for sigma, lists over the
+        reference rows for f; undefined figures (too few draws, chains that don't move) are None; ``traces``
+        with the positions of the draws shown and sigma of each chain at them; ``moves`` by chain; ``trees``:
+        leaves and depths, their mean, maximum and shares; ``topologies`` of one tree: its shapes with their
+        probabilities (None of a sum of trees); ``groups``: for each column of groups (None without any) its
+        name, their number, and the figures of their standard deviation.
+
+    """
+    counted_moves = law.draws.statistics if statistics is None else statistics
+    summary, weights = law.summary, law.weights.unequal(law.draws.num_draws)
+    f = law.draws_by_figure(law.draws.reference)
+    sigma = law.sigma
+    places = evenly_spaced(law.draws.num_draws, max_points)
+    return {
+        "verdict": summary.verdict,
+        **reasons_to_json(summary.reasons),
+        "advice": summary.advice,
+        "precision": summary.precision and summary.precision.to_json(summary.verdict),
+        "chains": law.draws.num_chains,
+        "draws": law.draws.num_draws,
+        "sigma": None
+        if sigma is None
+        else {name: row[0] for name, row in _figures(sigma[None], weights).items()},
+        "f": {"rows": len(f), **_figures(f, weights)},
+        "traces": {
+            "draws": places.tolist(),
+            "sigma": None if sigma is None else sigma[:, places].tolist(),
+        },
+        "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(counted_moves)],
+        "trees": {
+            "leaves": _spread(law.leaf_counts.reshape(-1), weights),
+            "depth": _spread(
+                np.concatenate([depths(d[: law.draws.num_draws]) for d in law.draws.chains()]), weights
+            ),
+        },
+        "topologies": summary.topologies,
+        "groups": [
+            {"column": column.name, "groups": len(column.levels)}
+            | {name: row[0] for name, row in _figures(sd[None], weights).items()}
+            for column, sd in zip(law.schema.groups, law.group_sds(), strict=True)
+        ]
+        or None,
+    }
+
+
+def evenly_spaced(count: int, most: int) -> NDArray[np.int64]:
+    """Choose at most `most` of the positions 0 to count - 1, evenly spaced, first and last included."""
+    return np.unique(np.rint(np.linspace(0, count - 1, min(count, most))).astype(np.int64))
+
+
+def depths(draws: Draws) -> NDArray[np.int32]:
+    """Compute the depth of every tree, int32 [draw * tree]; a lone leaf has depth 0."""
+    depth = np.empty(len(draws.tree_start) - 1, np.int32)
+    waiting = np.empty(int(np.diff(draws.tree_start).max(initial=0)), np.int32)
+    start = np.require(draws.tree_start, np.int64, ["C", "W"])
+    tree_depths(start, np.require(draws.feature, np.int32, ["C", "W"]), waiting, depth)
+    return depth
+
+
+def _figures(x: Floats, weights: Floats | None) -> dict[str, list[float | None]]:
+    """Compute the figures of draws [quantity, chain, draw] as lists; None for undefined figures."""
+    if weights is not None:
+        mean = np.sum(x * weights, axis=(1, 2))
+        sd = np.sqrt(np.sum((x - mean[:, None, None]) ** 2 * weights, axis=(1, 2)))
+        unknown: list[float | None] = [None] * len(x)
+        figures = {"mean": _plain(mean), "sd": _plain(sd)} | dict.fromkeys(FIGURES, unknown)
+        return figures | {"mcse_mean": _plain(mean_error(x, weights))}
+    figures = {"mean": _plain(x.mean(axis=(1, 2))), "sd": _plain(x.std(axis=(1, 2), ddof=1))}
+    known = x.shape[2] >= FEWEST_DRAWS
+    nothing: list[float | None] = [None] * len(x)
+    return figures | {name: _plain(of(x)) if known else nothing for name, of in FIGURES.items()}
+
+
+def _plain(values: Floats) -> list[float | None]:
+    return [value if np.isfinite(value) else None for value in values.tolist()]
+
+
+def _moves(counted: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    return {
+        name: {
+            "proposed": int(counts["proposed"]),
+            "accepted": int(counts["accepted"]),
+            "acceptance": counts["accepted"] / counts["proposed"] if counts["proposed"] else 0.0,
+        }
+        for name, counts in counted.get("moves", {}).items()
+    }
+
+
+def _spread(counts: NDArray[Any], weights: Floats | None) -> dict[str, Any]:
+    """Compute the mean, maximum, and share of trees at each count that occurs."""
+    values, at = np.unique(counts, return_inverse=True)
+    trees = np.bincount(at, weights=None if weights is None else weights.reshape(-1))
+    seen = zip(map(str, values.tolist()), (trees / trees.sum()).tolist(), strict=True)
+    mean = float(np.average(counts, weights=None if weights is None else weights.reshape(-1)))
+    return {"mean": mean, "max": int(counts.max()), "share": {name: share for name, share in seen if share}}

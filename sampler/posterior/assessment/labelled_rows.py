@@ -1,0 +1,120 @@
+"""Rows with known outcomes, encoded for a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
+from sampler.data.rows import Rows, read_roles_again
+from sampler.data.table import read_rows
+from sampler.data.target import read_outcomes, read_weights
+from sampler.errors import SettingsError
+from sampler.families import FAMILIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.data.table import RawColumn
+    from sampler.posterior.laws.law import Law
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class LabelledRows:
+    """Rows with known outcomes, encoded for a model.
+
+    Attributes
+    ----------
+    coded
+        The rows.
+    y
+        float64 [row]: the outcomes; for classes their indices in `classes`.
+    weights
+        float64 [row], precisions; None where all are 1.
+    classes
+        The model's classes, then those that only these rows have; None for numbers.
+
+    """
+
+    coded: Coded
+    y: Floats
+    weights: Floats | None = None
+    classes: tuple[str, ...] | None = None
+
+    @classmethod
+    def read(cls, law: Law, X: Any, y: Any, weights: Any = None, coded: Coded | None = None) -> LabelledRows:
+        """Check, encode and return rows as people give them.
+
+        Parameters
+        ----------
+        law
+            Law of the model.
+        X, y, weights
+            Rows with the model's columns, also those of exposures, events or limits where it has such; their
+            outcomes; and their weights or None.
+        coded
+            The rows, if they are encoded already.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, lack what it was fitted with, or are labelled otherwise than
+            their outcomes; for classes that the model doesn't have.
+        SettingsError
+            For weights where the model takes none.
+
+        """
+        if weights is not None and not FAMILIES[law.draws.family].weights:
+            noun = "counts" if law.classes is None else "classes"
+            raise SettingsError(
+                f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
+            )
+        header = law.draws.header
+        if header.censoring:
+            check_censoring_weights(weighted=weights is not None)
+        table = read_rows(X)
+        if coded is None:
+            coded = law.draws.encode(table)
+        roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
+        return cls._with_outcomes(law, coded, y, roles)
+
+    @classmethod
+    def of(cls, law: Law, rows: Rows) -> LabelledRows:
+        """Encode rows of the data that the model was fitted to; they may have classes that it didn't see."""
+        coded = law.draws.encode(rows.table_of(law.draws.header.role_columns))
+        return cls._with_outcomes(law, coded, rows.outcome, rows.roles, new_classes=True)
+
+    @classmethod
+    def _with_outcomes(
+        cls,
+        law: Law,
+        coded: Coded,
+        y: Any,
+        roles: Mapping[str, RawColumn],
+        *,
+        new_classes: bool = False,
+    ) -> LabelledRows:
+        target, censoring, weights = law.schema.target, censoring_roles(roles), roles.get("weights")
+        if censoring:
+            censored = read_censored(y, target.name, censoring, coded.num_rows)
+            return cls(replace(coded, limits=censored.limits), censored.y)
+        classes, outcomes = read_outcomes(y, target, coded.num_rows, new_classes=new_classes)
+        precisions = None if weights is None else read_weights(weights, coded.num_rows)
+        return cls(coded, outcomes, precisions, classes)
+
+    def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
+        """Select some of the rows."""
+        weights = None if self.weights is None else self.weights[rows]
+        return LabelledRows(self.coded.part(rows), self.y[rows], weights, self.classes)
+
+    def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
+        """Yield all rows, up to `size` at a time, with their positions."""
+        for start in range(0, len(self.y), size):
+            rows = slice(start, min(start + size, len(self.y)))
+            yield rows, self.part(rows)

@@ -1,0 +1,1 @@
+"""Charts and notebook cards of a posterior and of its answers."""

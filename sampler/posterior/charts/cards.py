@@ -1,0 +1,208 @@
+"""Answers and posteriors as cards of HTML for notebooks, and as text."""
+
+from __future__ import annotations
+
+from html import escape
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.scalars import number_to_text, numbers_to_text
+from sampler.posterior.results.columns import by_class
+from sampler.posterior.results.prediction import prediction_columns
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from sampler.posterior.posterior import Posterior
+    from sampler.posterior.results.contrasts import Contrast
+    from sampler.posterior.results.interactions import Interactions
+    from sampler.posterior.results.prediction import Prediction
+    from sampler.posterior.results.rankings import Inclusion, PermutationImportance
+
+SHOWN_ROWS = 20  # rows in a prediction's card
+PRINTED_ROWS, PRINTED_COLUMNS = 5, 6  # of a prediction's text
+SHOWN_FEATURES = 30  # features in other cards
+ACCENT = "#0b6b72"
+SCORES = {
+    "rmse": "Root mean square error of the posterior mean",
+    "linear_rmse": "The same of least squares without trees",
+    "accuracy": "Accuracy",
+    "log_score": "Mean log density of the outcomes",
+    "crps": "Continuous ranked probability score",
+    "deviance": "Mean Poisson deviance",
+    "concordance": "Concordance of times and predictions (Harrell's C)",
+    "integrated_brier": "Integrated Brier score",
+    "base_integrated_brier": "The same of the Kaplan-Meier curve without features",
+    "log_loss": "Log loss",
+    "base_log_loss": "Log loss of the classes' shares alone",
+    "brier": "Brier score",
+}
+COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
+
+
+def posterior_card(posterior: Posterior) -> str:
+    """Describe a posterior in HTML: its data, its draws and whether its chains agree."""
+    schema, settings, summary = posterior.schema, posterior.settings, posterior.summary()
+    trees = posterior.leaf_counts.shape[2]
+    kinds = [f"{column.name} ({column.kind})" for column in schema.columns]
+    more = f" and {len(kinds) - SHOWN_FEATURES} more" if len(kinds) > SHOWN_FEATURES else ""
+    rows = [
+        ("features", escape(", ".join(kinds[:SHOWN_FEATURES]) + more)),
+        ("method", escape(f"{settings.get('method', 'bart')}, {posterior.family}, {trees} trees a draw")),
+        ("draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
+    ]
+    if (noise := noise_in_words(posterior)) is not None:
+        rows.append(("noise", escape(noise)))
+    verdict = f'<b style="color:{COLOURS[summary.verdict]}">{escape(summary.verdict.replace("_", " "))}</b>'
+    reasons = "; ".join(map(str, summary.reasons))
+    rows.append(
+        ("verdict", ". ".join([verdict, *(escape(text) for text in (reasons, summary.advice) if text)]))
+    )
+    rows += [("warning", escape(warning)) for warning in posterior.warnings]
+    body = "".join(f'<tr><th style="text-align:left">{name}</th>{_left(cell)}</tr>' for name, cell in rows)
+    return f"<div><b>Posterior of {escape(schema.target.name)}</b><table>{body}</table></div>"
+
+
+def noise_in_words(posterior: Posterior) -> str | None:
+    """Say how large the noise's standard deviation is, and of what; None for classes."""
+    if posterior.sigma is None:
+        return None
+    sd, transform = float(posterior.sigma.mean()), posterior.transform
+    if transform is None:
+        return f"standard deviation {number_to_text(sd)}"
+    name = posterior.schema.target.name
+    of = f"standard deviation {number_to_text(sd)} of {transform.of(name)}"
+    if transform.kind != "log" or posterior.degrees() is not None:
+        return of
+    return f"{of}, about {number_to_text(100 * np.sqrt(np.expm1(sd * sd)), 2)}% of {name}"
+
+
+def prediction_card(prediction: Prediction) -> str:
+    """Show the first rows of a prediction in HTML, with the kind of its intervals and its warnings."""
+    named = by_class(prediction_columns(prediction), prediction.classes)
+    count = len(prediction)
+    flagged = any(prediction.flags)
+    heads = ["row", *named, *(["flags"] if flagged else [])]
+    rows = []
+    for i in range(min(count, SHOWN_ROWS)):
+        cells = [str(i), *(_cell(values[i]) for values in named.values())]
+        marks = "; ".join(f"{flag.column}: {flag.flag.replace('_', ' ')}" for flag in prediction.flags[i])
+        rows.append([*cells, *([marks] if flagged else [])])
+    hidden = f"<p>... and {number_to_text(count - SHOWN_ROWS)} more rows</p>" if count > SHOWN_ROWS else ""
+    notes = [*prediction.warnings, *(each.text for each in prediction.claims)]
+    warnings = "".join(f"<p>{escape(text)}</p>" for text in notes)
+    title = f"{number_to_text(count)} predictions, {prediction.interval} intervals"
+    return f"<div><b>{title}</b>{_table(heads, rows)}{hidden}{warnings}</div>"
+
+
+def prediction_text(prediction: Prediction) -> str:
+    """Show the first rows of a prediction as text of about ten lines, with the number of its warnings."""
+    named = by_class(prediction_columns(prediction), prediction.classes)
+    shown, count = list(named)[:PRINTED_COLUMNS], len(prediction)
+    more = f", {len(named) - len(shown)} more columns in to_pandas()" if len(named) > len(shown) else ""
+    cells = [[_cell(named[name][i]) for name in shown] for i in range(min(count, PRINTED_ROWS))]
+    widths = [max(map(len, column)) for column in zip(shown, *cells, strict=True)]
+    lines = [f"<Prediction of {number_to_text(count)} rows, {prediction.interval} intervals{more}>"]
+    for label, row in zip(["", *map(str, range(len(cells)))], [shown, *cells], strict=True):
+        figures = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        lines.append("  ".join([f"{label:>3}", *figures]))
+    lines += [f"... and {number_to_text(count - len(cells))} more rows"] if count > len(cells) else []
+    lines += [f"{len(prediction.warnings)} warnings in .warnings"] if prediction.warnings else []
+    return "\n".join(lines)
+
+
+def contrast_card(contrast: Contrast) -> str:
+    """Show the averages of a contrast in HTML: what is subtracted from what, and its warnings."""
+    several = contrast.classes is not None and np.ndim(contrast.average.mean)
+    rows = []
+    for name, estimate in contrast.named_estimates().items():
+        for k, ends in enumerate(np.stack(np.atleast_1d(*estimate[:3]), axis=-1).tolist()):
+            label = [contrast.classes[k]] if several and contrast.classes is not None else []
+            rows.append([name, *label, number_to_text(estimate.rows), *numbers_to_text(ends)])
+    ends = [f"{end} {contrast.level:.0%}" for end in ("lower", "upper")]
+    heads = ["", *(["class"] if several else []), "rows", "difference", *ends]
+    return table_card(contrast.difference, heads, rows, contrast.warnings)
+
+
+def pairs_card(interactions: Interactions) -> str:
+    """Show the strongest interactions in HTML."""
+    rows = [
+        [f"{a} and {b}", *(number_to_text(float(part[i]), 3) for part in (
+            interactions.strength, interactions.strength_lower, interactions.strength_upper,
+            interactions.h, interactions.inclusion, interactions.expected,
+        ))]
+        for i, (a, b) in enumerate(interactions.pairs[:SHOWN_ROWS])
+    ]  # fmt: skip
+    ends = [f"{end} {interactions.level:.0%}" for end in ("lower", "upper")]
+    title = f"Interactions; strength is the standard deviation over rows, of {interactions.scale}"
+    return table_card(title, ["features", "strength", *ends, "H", "share", "expected"], rows)
+
+
+def scores_card(scores: Mapping[str, Any]) -> str:
+    """Show scores in HTML in words, with the coverage of intervals and the verdict on them."""
+    known = [(label, scores[key]) for key, label in SCORES.items() if scores.get(key) is not None]
+    rows = [[label, number_to_text(value), ""] for label, value in known]
+    rows += [
+        [f"Outcomes inside {each['level']:.0%} intervals", f"{each['coverage']:.1%}", _share_ends(each)]
+        for each in scores.get("coverage") or ()
+    ]
+    verdict = scores.get("intervals_verdict") or {}
+    notes = [text for text in (verdict.get("text"), verdict.get("advice")) if text]
+    title = f"Scores on {number_to_text(scores['rows'])} rows"
+    return table_card(title, ["", "", "95% interval"], rows, notes)
+
+
+def _share_ends(share: Mapping[str, float]) -> str:
+    return f"{share['lower']:.1%} to {share['upper']:.1%}"
+
+
+def table_card(
+    title: str,
+    heads: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    notes: Iterable[str] = (),
+    chosen: int | None = None,
+) -> str:
+    """Write a table in HTML under a title, with notes below; the row `chosen` is bold."""
+    lines = []
+    for place, (first, *others) in enumerate(rows):
+        cells = [escape(cell) for cell in (first, *others)]
+        cells = [f"<b>{cell}</b>" for cell in cells] if place == chosen else cells
+        lines.append(f"<tr>{_left(cells[0])}{''.join(map(_right, cells[1:]))}</tr>")
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    below = "".join(f"<p>{escape(note)}</p>" for note in notes)
+    return f"<div><b>{escape(title)}</b><table><tr>{head}</tr>{''.join(lines)}</table>{below}</div>"
+
+
+def _cell(value: Any) -> str:
+    return ("yes" if value else "no") if isinstance(value, bool | np.bool_) else number_to_text(value, 5)
+
+
+def ranking_card(ranked: PermutationImportance | Inclusion, order: Sequence[int], title: str) -> str:
+    """Show importances in HTML, the largest first, with bars."""
+    most = max(float(np.max(ranked.mean, initial=0.0)), 1e-300)
+    rows = []
+    for j in order[:SHOWN_FEATURES]:
+        share = max(0.0, float(ranked.mean[j])) / most
+        bar = f'<div style="background:{ACCENT};height:0.7em;width:{100 * share:.0f}px"></div>'
+        figures = numbers_to_text(part[j] for part in (ranked.mean, ranked.lower, ranked.upper))
+        rows.append(f"<tr>{_left(escape(ranked.names[j]))}{''.join(map(_right, figures))}{_left(bar)}</tr>")
+    heads = "".join(f"<th>{name}</th>" for name in ("feature", "mean", "lower", "upper", ""))
+    more = len(order) - SHOWN_FEATURES
+    hidden = f"<p>... and {more} more features</p>" if more > 0 else ""
+    return f"<div><b>{escape(title)}</b><table><tr>{heads}</tr>{''.join(rows)}</table>{hidden}</div>"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Sequence[str]]) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in heads)
+    body = "".join(f"<tr>{''.join(_right(escape(cell)) for cell in row)}</tr>" for row in rows)
+    return f"<table><tr>{head}</tr>{body}</table>"
+
+
+def _left(cell: str) -> str:
+    return f'<td style="text-align:left">{cell}</td>'
+
+
+def _right(cell: str) -> str:
+    return f'<td style="text-align:right">{cell}</td>'

@@ -1,0 +1,304 @@
+"""Model cards: what a model is, what it was fitted to, how good it is and what it can't do, on one page.
+
+After Mitchell et al. (2019), "Model cards for model reporting".
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.scalars import days_to_text, number_to_text, range_to_text
+from sampler.families import FAMILIES
+from sampler.posterior.charts.cards import SCORES, noise_in_words
+from sampler.posterior.charts.figure import height_of, svg
+from sampler.posterior.results.card_document import CardTable, ModelCard, Section
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sampler.data.schema import Column
+    from sampler.posterior.posterior import Posterior
+
+MOST_ROWS = 30  # rows of a table
+MOST_EFFECTS = 4  # features whose effects are shown
+POINTS = 5  # points in an effect's table
+LEVEL = 0.9  # level of all intervals
+MAX_WORK = 2e9  # tree evaluations for one effect: a fifth of a second of a core
+NOISE = {
+    "constant": "The noise is taken as normal, with one standard deviation for all rows.",
+    "forest": "The noise is taken as normal, with a standard deviation that differs by row.",
+    "t": "The noise is taken as t distributed, with one scale for all rows.",
+    "t-forest": "The noise is taken as t distributed, with a scale that differs by row.",
+}
+TRANSFORMED = {
+    "log": "The trees learn the logarithm of the target, and the noise is the logarithm's; answers are about "
+    "the target itself.",
+    "yeo-johnson": "The trees learn a power of the target (Yeo and Johnson's), and the noise is the power's; "
+    "answers are about the target itself.",
+}
+
+
+def model_card(
+    posterior: Posterior,
+    scores: Mapping[str, Any] | None,
+    importance: Mapping[str, Any] | None,
+    facts: Mapping[str, str],
+) -> ModelCard:
+    """Describe a posterior.
+
+    Parameters
+    ----------
+    posterior
+        The posterior.
+    scores
+        Scores on rows that it was not fitted to, as `Posterior.score` returns them; None where there are
+        none.
+    importance
+        Importance on such rows, as `PermutationImportance.to_json` returns it; None where there is none.
+    facts
+        Further facts for the first section, by name: where the model is stored, when it was fitted.
+
+    Returns
+    -------
+    ModelCard
+        The card.
+
+    """
+    return ModelCard(
+        f"Model of {posterior.schema.target.name}",
+        [
+            _model(posterior, facts),
+            _data(posterior),
+            _chains(posterior),
+            _held_out(scores),
+            _importance(posterior, importance),
+            _effects(posterior, importance),
+            _limits(posterior, scores),
+            _settings(posterior),
+        ],
+    )
+
+
+def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
+    settings, target = posterior.settings, posterior.schema.target
+    outcome = f"{target.name}, a number" if posterior.classes is None else target.name
+    if posterior.classes is not None:
+        outcome += f", one of {len(posterior.classes)} classes: {', '.join(posterior.classes)}"
+    rows = [
+        *facts.items(),
+        ("Target", outcome),
+        ("Method", f"{settings.get('method', 'bart')}, family {posterior.family}"),
+        (
+            "Trees",
+            f"{posterior.num_trees} in each draw, {number_to_text(posterior.leaf_counts.mean())} leaves each",
+        ),
+        ("Draws", f"{posterior.num_chains} chains of {posterior.num_draws}"),
+    ]
+    if (noise := noise_in_words(posterior)) is not None:
+        whose = ", at weight 1" if posterior.header.weighted else ""
+        rows.append((f"Noise{whose}", noise))
+    return Section("Model", tables=[CardTable(("", ""), rows)])
+
+
+def _data(posterior: Posterior) -> Section:
+    header = posterior.header
+    features = posterior.schema.columns
+    count = "an unknown number of" if header.num_rows is None else number_to_text(header.num_rows)
+    weighted = ", with weights" if header.weighted else ""
+    sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
+    if posterior.exposure is not None:
+        sentences.append(f"Counts are of the exposure in the column {posterior.exposure}.")
+    sentences += [
+        f"Each of the {number_to_text(len(each.levels))} groups of the column {each.name} has an intercept."
+        for each in posterior.schema.groups
+    ]
+    if posterior.censoring:
+        roles = ", ".join(f"{role}: {name}" for role, name in posterior.censoring.items())
+        sentences.append(
+            f"Outcomes may be censored, as columns tell ({roles}); answers are of uncensored ones."
+        )
+    if len(features) > MOST_ROWS:
+        sentences.append(f"The first {MOST_ROWS} features:")
+    rows = [
+        (each.name, each.kind, _range(each), number_to_text(each.missing)) for each in features[:MOST_ROWS]
+    ]
+    tables = [CardTable(("Feature", "Kind", "Values", "Missing"), rows)]
+    if posterior.schema.left_out:
+        left_out = [(each.name, each.why) for each in posterior.schema.left_out[:MOST_ROWS]]
+        tables.append(CardTable(("Column left out", "Why"), left_out))
+    return Section("Data", sentences, tables)
+
+
+def _settings(posterior: Posterior) -> Section:
+    rows = [
+        (name, _value(value))
+        for table in (posterior.settings, posterior.constants)
+        for name, value in sorted(table.items())
+        if value is not None
+    ]
+    sentence = "All settings of the fit, and the constants of the prior in units of the target."
+    return Section("Settings", [sentence], [CardTable(("Setting", "Value"), rows)])
+
+
+def _chains(posterior: Posterior) -> Section:
+    summary = posterior.summary()
+    sentences = [f"Verdict: {summary.verdict.replace('_', ' ')}.", *(f"{each}." for each in summary.reasons)]
+    if summary.precision is not None:
+        sentences.append(summary.precision.sentence(summary.verdict))
+    sentences.append(summary.advice)
+    names = {
+        "R-hat of f, median row": summary.f["rhat_median"],
+        "R-hat of f, 95% of rows": summary.f["rhat_p95"],
+        "R-hat of sigma": summary.sigma["rhat"],
+        "Effective draws of f, median row": summary.f["ess_bulk_median"],
+        "Effective draws of its tails": summary.f["ess_tail_median"],
+    }
+    rows = [(name, number_to_text(value)) for name, value in names.items() if value is not None]
+    table, picture = CardTable(("Figure", "Value"), rows), svg(posterior.plot.traces, 2.4)
+    return Section("Do the chains agree?", list(filter(None, sentences)), [table], _present(picture))
+
+
+def _held_out(scores: Mapping[str, Any] | None) -> Section:
+    title = "Scores on held-out rows"
+    if scores is None:
+        return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
+    rows = [
+        (name, number_to_text(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None
+    ]
+    tables = [CardTable(("Score", "Value"), rows)]
+    censored = f", {number_to_text(scores['censored'])} of them censored" if scores.get("censored") else ""
+    sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
+    verdict = scores.get("intervals_verdict")
+    if verdict is not None:
+        sentences += [each for each in (verdict["text"], verdict.get("advice")) if each]
+    if scores.get("coverage"):
+        cells = [
+            (
+                f"{each['level']:.0%} {each['interval']}",
+                f"{each['coverage']:.1%}",
+                f"{each['lower']:.1%} to {each['upper']:.1%}",
+            )
+            for each in scores["coverage"]
+        ]
+        tables.append(CardTable(("Intervals", "Outcomes inside", "95% interval of that share"), cells))
+    return Section(title, sentences, tables)
+
+
+def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
+    sentences, tables = [], []
+    if importance is not None:
+        of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
+        sentences.append(
+            f"By how much the {of} on held-out rows ({number_to_text(importance['baseline'])}) grows when a "
+            "feature is shuffled, with 90% intervals over draws and permutations. Then the share of the "
+            "split rules that use each feature, with 90% intervals over draws."
+        )
+        ranked = [
+            (each["name"], number_to_text(each["mean"]), range_to_text(each["lower"], each["upper"]))
+            for each in importance["features"][:MOST_ROWS]
+        ]
+        tables.append(CardTable(("Feature", "Increase", "Interval"), ranked))
+    else:
+        sentences.append("Share of the split rules that use each feature, with 90% intervals over draws.")
+    shares = posterior.inclusion(LEVEL)
+    rows = [
+        (shares.names[j], number_to_text(shares.mean[j]), range_to_text(shares.lower[j], shares.upper[j]))
+        for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
+    ]
+    tables.append(CardTable(("Feature", "Share", "Interval"), rows))
+    picture = svg(partial(posterior.plot.inclusion, LEVEL), height_of(len(shares.names)))
+    return Section("Importance", sentences, tables, _present(picture))
+
+
+def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
+    if importance is not None:
+        chosen = [each["name"] for each in importance["features"] if each["mean"] > 0][:MOST_EFFECTS]
+    else:
+        shares = posterior.inclusion(LEVEL)
+        order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
+        chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
+    tables = [_effect(posterior, name) for name in chosen]
+    pictures = _present(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
+    if not tables:
+        return Section("Effects", ["No feature matters."])
+    figure = "prediction" if posterior.classes is None else "probability"
+    sentence = (
+        f"Mean {figure} over training rows when the feature takes a value and the others stay as they are, "
+        "with 90% intervals: of the features that matter most. Effects on predictions, not causes."
+    )
+    return Section("Effects", [sentence], tables, pictures)
+
+
+def _effect(posterior: Posterior, name: str) -> CardTable:
+    effect = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
+    points = effect.grid[0]
+    places = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
+    ((_, lower, upper),) = effect.intervals
+    classes = posterior.classes
+    several = effect.mean.ndim == 2
+    names = list(classes[:MOST_EFFECTS]) if several and classes else [""]
+    if several and classes:
+        heads = (name, *names)
+    else:
+        heads = (name, "Mean" if classes is None else f"Mean of {classes[1]}")
+    rows = []
+    for i in places:
+        cells = (
+            f"{number_to_text(mean)} ({range_to_text(low, high)})"
+            for mean, low, high in zip(
+                np.atleast_1d(effect.mean[i])[: len(names)],
+                np.atleast_1d(lower[i])[: len(names)],
+                np.atleast_1d(upper[i])[: len(names)],
+                strict=True,
+            )
+        )
+        rows.append((_value(points[i]), *cells))
+    return CardTable(heads, rows)
+
+
+def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
+    sentences = [
+        "Predictions are about rows like those it was fitted to. Outside the ranges above trees continue "
+        "with the value at the edge, and a level never seen counts as none of the known ones; answers flag "
+        "such rows.",
+    ]
+    if posterior.classes is None and FAMILIES[posterior.family].target != "counts":
+        sentences.append(NOISE[str(posterior.settings.get("noise", "constant"))])
+        if posterior.transform is not None:
+            sentences.append(TRANSFORMED[posterior.transform.kind])
+    if scores is None:
+        sentences.append("How often its intervals contain outcomes was not measured.")
+    if posterior.summary().verdict == "not_converged":
+        sentences.append("Its chains disagree: intervals are probably too narrow.")
+    sentences.append(
+        "Importance and effects describe the model: they are effects of causes only where nothing that moves "
+        "both the feature and the target is missing among the features."
+    )
+    return Section("Limits", sentences + [f"{warning}." for warning in posterior.warnings])
+
+
+def _present(*pictures: str | None) -> list[str]:
+    return [picture for picture in pictures if picture is not None]
+
+
+def _range(column: Column) -> str:
+    if column.kind == "category":
+        levels = ", ".join(column.levels[:POINTS])
+        more = len(column.levels) - POINTS
+        return f"{levels} and {more} more" if more > 0 else levels
+    if column.min is None or column.max is None:
+        return "none"
+    if column.kind == "date":
+        return f"{days_to_text(column.min)} to {days_to_text(column.max)}"
+    return f"{number_to_text(column.min)} to {number_to_text(column.max)}"
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_value(each)}" for name, each in value.items())
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return number_to_text(value)

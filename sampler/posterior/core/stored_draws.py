@@ -1,0 +1,182 @@
+"""Draws of all chains as they are stored, and what their model's header says of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.encode import Coded, encode
+from sampler.data.rows import missing_role
+from sampler.data.table import read_rows
+from sampler.data.target import no_exposure, read_exposure
+from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
+from sampler.noise import DEGREES, NOISES, SPREAD
+from sampler.posterior.weighting import noise_law
+from sampler.storage.draw_codec import unpack
+from sampler.storage.draws import concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.storage.draws import Draws
+    from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
+
+
+class StoredDraws:
+    """Draws of all chains, with the header of their model.
+
+    Chains without draws are left out; the others are used up to the length of the shortest.
+
+    Attributes
+    ----------
+    header
+        Schema, settings and constants of the fit.
+    blocks
+        Packed draws, by chain.
+    statistics
+        Counters of the moves, by chain; empty where unknown.
+    num_chains
+        Number of chains with draws.
+    num_draws
+        Number of draws used per chain.
+    family
+        Family of the outcomes, one of `sampler.families.FAMILIES`.
+    sigma
+        Noise sd of each draw, float64 [chain, draw]: of what the trees learn, for a row of weight 1.
+    degrees
+        Degrees of freedom of the noise, float64 [chain, draw]; None for noise without heavy tails.
+    noise_spread
+        Prior standard deviation of log s(x), s the noise's, float64 [chain, draw]; None where the noise
+        doesn't differ by row, and for fits of versions that did not draw it.
+
+    """
+
+    def __init__(
+        self,
+        header: Header,
+        chains: Sequence[Draws],
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]],
+    ) -> None:
+        if not chains:
+            raise NotFittedError("there is no draw yet: let the chains run past their burn-in first")
+        if len({draws.num_trees for draws in chains}) > 1:
+            raise PackedError("the chains differ in their number of trees")
+        if not all(np.all(np.isfinite(draws.sigma) & (draws.sigma > 0)) for draws in chains):
+            raise PackedError("the draws of sigma are not all positive numbers")
+        self.header = header
+        self.blocks = [list(chain) for chain in blocks]
+        self.statistics = list(statistics)
+        self._starts = np.cumsum([0, *(draws.num_draws for draws in chains)])[:-1]
+        self.num_chains = len(chains)
+        self.num_draws = min(draws.num_draws for draws in chains)
+        self.family = str(header.settings.get("family", "gaussian"))
+        self.sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
+        self.degrees = self._read_degrees(chains)
+        if self.degrees is not None:  # sigma is drawn as the scale of t
+            self.sigma = self.sigma * noise_law.sd_of(self.degrees)
+        self.noise_spread: Floats | None = None
+        if all(SPREAD in draws.scalars for draws in chains):
+            self.noise_spread = np.array([draws.scalars[SPREAD][: self.num_draws] for draws in chains])
+
+    def _read_degrees(self, chains: Sequence[Draws]) -> Floats | None:
+        kind = NOISES.get(str(self.header.settings.get("noise", "constant")))
+        if kind is None or not kind.heavy_tails:
+            return None
+        if not all(DEGREES in draws.scalars for draws in chains):
+            raise PackedError("the draws don't have the degrees of freedom of the model's noise")
+        degrees = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
+        if not noise_law.are_degrees(degrees):
+            raise PackedError("the draws' degrees of freedom are not among those that noise may have")
+        return degrees
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes; None for numbers and counts."""
+        return self.header.schema.target.levels or None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes, roughly."""
+        packed = sum(len(block) for chain in self.blocks for block in chain)
+        return packed + self.sigma.nbytes + self.header.reference.nbytes
+
+    @property
+    def reference(self) -> Coded:
+        """Up to 200 training rows, evenly spaced, at which the chains are compared."""
+        header = self.header
+        groups = None if header.groupings is None else header.groupings.reference_index()
+        return Coded(header.reference, [], values=header.reference_values, groups=groups)
+
+    def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
+        """Encode the rows of a table by column name, with the exposures in it; see `Posterior.encode`."""
+        header = self.header
+        coded = encode(
+            X,
+            header.schema,
+            header.grid,
+            keep_values=header.needs_values,
+            ignore_extra=ignore_extra,
+            beside=header.exposure,
+        )
+        name = header.exposure
+        if name is None:
+            return coded
+        table = read_rows(X)
+        if name not in table.names:
+            return replace(coded, warnings=[*coded.warnings, no_exposure(name)])
+        return replace(coded, exposure=read_exposure(table.column(name), name, table.num_rows))
+
+    def coded(self, X: Any) -> Coded:
+        """Return rows that are encoded already as they are, and others encoded."""
+        return X if isinstance(X, Coded) else self.encode(X)
+
+    def coded_to_average(self, X: Any) -> Coded:
+        """Encode rows over which an answer is averaged; None takes the reference rows, of exposure 1.
+
+        Raises DataError as `encode`, and for rows without the exposures of the model.
+        """
+        if X is None:
+            return self.reference
+        coded = self.coded(X)
+        if self.header.exposure is not None and coded.exposure is None:
+            raise DataError([missing_role("exposure", self.header.exposure)])
+        return coded
+
+    def chains(self) -> list[Draws]:
+        """Decode the draws of each chain that has any; chains may differ in length."""
+        return [draws for draws in self.drawn() if draws is not None and draws.num_draws]
+
+    def drawn(self) -> list[Draws | None]:
+        """Decode the draws of every chain that was started; None for one without draws."""
+        return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self.blocks]
+
+    def choose(self, num_draws: int | None) -> tuple[NDArray[np.int64], int]:
+        """Choose the first draws of each chain (None: all) by their numbers; return also how many of each.
+
+        Raises
+        ------
+        SettingsError
+            For a number that is out of range.
+
+        """
+        used = self.num_draws if num_draws is None else num_draws
+        whole = isinstance(used, int | np.integer) and not isinstance(used, bool)
+        if not whole or not 1 <= used <= self.num_draws:
+            raise SettingsError(
+                f"num_draws must be from 1 to {self.num_draws}, not {num_draws!r}",
+                field="num_draws",
+                code="out_of_range",
+            )
+        return (self._starts[:, None] + np.arange(used)).reshape(-1), int(used)
+
+    def places(self, chosen: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Find chain and number of the chosen draws."""
+        chain = np.searchsorted(self._starts, chosen, side="right") - 1
+        return chain, chosen - self._starts[chain]

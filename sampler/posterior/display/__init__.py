@@ -1,1 +1,0 @@
-"""Charts, data frames and cards of a posterior."""

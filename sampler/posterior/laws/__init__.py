@@ -1,0 +1,1 @@
+"""Laws of outcomes: what families, kinds of noise and methods make of the draws."""

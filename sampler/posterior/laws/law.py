@@ -1,0 +1,385 @@
+"""The interface of laws, and what they have in common: one forest with slopes and intercepts beside it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.posterior.core import topology
+from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
+from sampler.posterior.core.intervals import Request
+from sampler.posterior.parts.intercepts import InterceptDraws
+from sampler.posterior.parts.slopes import Slopes
+from sampler.posterior.verdict.reasons import noise_prior_reason
+from sampler.posterior.weighting.draw_weights import DrawWeights, EqualWeights
+from sampler.storage.draws import concatenate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.data.schema import Schema
+    from sampler.posterior.core.intervals import IntervalFigures
+    from sampler.posterior.core.stored_draws import StoredDraws
+    from sampler.posterior.protocol import Loss, OutcomeLaw
+    from sampler.posterior.verdict.summary import Summary
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+# Costs in units of one tree of one draw at one row, about a tenth of a nanosecond: of a linear part, each of
+# its terms, and intercepts of a column of groups; of a predictive bound of a mixture of sums of trees, and of
+# one whose components differ by row.
+LINE, TERM, GROUP = 150, 5, 50
+BOUND, BOUND_BY_ROW = 70, 2000
+
+
+@dataclass(frozen=True)
+class ForestToExplain:
+    """A sum of trees to explain.
+
+    Attributes
+    ----------
+    draws
+        Trees of all draws.
+    leaf
+        float64 [node], leaf values in the unit of the answer, anything at splits.
+    offset
+        What f has besides the trees and the linear part.
+    slopes
+        Of the linear part beside the trees; None without one.
+
+    """
+
+    draws: Draws
+    leaf: Floats
+    offset: float
+    slopes: Slopes | None = None
+
+
+class Law:
+    """Law of outcomes given the draws: f, the noise and a new outcome's distribution at rows.
+
+    A family, a kind of noise or a method has a law of its own; a posterior has one.
+
+    Attributes
+    ----------
+    draws
+        The stored draws.
+    ensemble
+        Trees of f.
+    slopes, intercepts
+        Parts beside the trees; None without them.
+    transform
+        Transform of the outcome; None where the model learns the outcome itself.
+    weights
+        Weights of the draws, and the errors and verdicts that depend on them.
+    leaf_counts
+        Number of leaves of each tree, int64 [chain, draw, tree].
+    num_trees
+        Number of trees in a draw, of each forest where there are several.
+    own_work
+        Cost of evaluating a draw at a row besides that of its trees, in trees (about 0.1 ns each).
+    noise_differs
+        Whether the noise differs from row to row.
+
+    """
+
+    own_work = 0
+    noise_differs = False
+
+    def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
+        header = draws.header
+        self.draws = draws
+        self.ensemble = self._make_ensemble(chains, len(header.grid.cuts))
+        used = [self._forests(each[: draws.num_draws]) for each in chains]
+        self.leaf_counts = np.array(
+            [np.concatenate([each.leaf_counts for each in forests], axis=1) for forests in used]
+        )
+        self._rule_counts = [
+            reduce(np.add, [rules_per_draw(each, header) for each in forests]) for forests in used
+        ]
+        self.num_trees = chains[0].num_trees
+        self.offset = float(header.constants["offset"])
+        self.step = float(header.constants["step"])
+        self.transform = header.transform
+        self.slopes = self._read_slopes(chains)
+        self.intercepts = None
+        if header.groupings is not None:
+            self.intercepts = InterceptDraws(header.groupings, header.schema.groups, chains, self.step)
+            self.own_work += GROUP * len(header.schema.groups)
+        if self.slopes is not None:
+            self.own_work += LINE + TERM * len(self.slopes.terms.column)
+        self.weights: DrawWeights = EqualWeights(draws.num_chains)
+
+    def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
+        return Ensemble(chains, num_features)
+
+    def _read_slopes(self, chains: Sequence[Draws]) -> Slopes | None:
+        """Read the slopes of a linear part beside the trees; None without one."""
+        terms = self.draws.header.linear
+        return None if terms is None else Slopes(terms, chains)
+
+    def _forests(self, draws: Draws) -> list[Draws]:
+        """Return the forests whose trees are counted and shown: that of f."""
+        return [draws]
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held besides the stored draws, in bytes, roughly."""
+        beside = sum(part.nbytes for part in (self.slopes, self.intercepts) if part)
+        counts = sum(array.nbytes for array in (self.leaf_counts, *self._rule_counts))
+        return self.ensemble.nbytes + beside + counts
+
+    @property
+    def schema(self) -> Schema:
+        """Columns that the model was trained on."""
+        return self.draws.header.schema
+
+    @property
+    def classes(self) -> tuple[str, ...] | None:
+        """Names of the classes; of two, f is the probability of the second. None for numbers."""
+        return self.draws.classes
+
+    @cached_property
+    def summary(self) -> Summary:
+        """Whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
+        f, noise = self.draws_by_figure(self.draws.reference), self._typical_noise()
+        summary = self.weights.summary(f, self.sigma, self.leaf_counts, self.draws.statistics, noise)
+        drawn, sds = self.learnt_sigma, [*self.group_sds()]
+        for slopes in self.group_slope_sds():
+            sds += [*slopes]
+        more = [
+            None if drawn is None else noise_prior_reason(drawn, self.draws.header),
+            None if self.intercepts is None else self.intercepts.disagreement(np.array(sds)),
+        ]
+        reasons = [*summary.reasons, *(reason for reason in more if reason)]
+        return replace(summary, reasons=reasons, topologies=self.topologies(topology.MOST))
+
+    def _typical_noise(self) -> Floats | None:
+        """Compute the posterior mean of the outcome's noise sd at the reference rows, float64 [row].
+
+        Rows have a typical weight. None for classes, and where that weight is unknown.
+        """
+        sigma, reference = self.typical_sigma, self.draws.reference
+        if sigma is None or self.transform is None:
+            return None if sigma is None else np.full(reference.num_rows, sigma.mean())
+        sd = self.transform.moments(self.f(reference), sigma[:, :, None])[1]
+        return np.asarray(sd.mean(axis=(0, 1)))
+
+    def degrees(self, num_draws: int | None = None) -> Floats | None:
+        """Return draws of the noise's degrees of freedom, float64 [chain, draw]; None for normal noise."""
+        if self.draws.degrees is None:
+            return None
+        return self.draws.degrees[:, : self.draws.choose(num_draws)[1]]
+
+    @property
+    def typical_sigma(self) -> Floats | None:
+        """Draws of the noise sd of a row of typical weight, in units of y, float64 [chain, draw].
+
+        None for classes, and with weights of which the model was stored without a typical one.
+        """
+        header = self.draws.header
+        weight = header.typical_weight or (None if header.weighted else 1.0)
+        return None if self.sigma is None or weight is None else self.sigma / np.sqrt(weight)
+
+    def group_sds(self, num_draws: int | None = None) -> Floats:
+        """Return draws of standard deviations of intercepts, float64 [column of groups, chain, draw]."""
+        chosen, used = self.draws.choose(num_draws)
+        if self.intercepts is None:
+            return np.zeros((0, self.draws.num_chains, used))
+        return self.intercepts.sds[:, chosen].reshape(-1, self.draws.num_chains, used)
+
+    def group_slope_sds(self, num_draws: int | None = None) -> Floats:
+        """Return draws of standard deviations of slopes, [column of groups, slope, chain, draw].
+
+        Slopes are those of standardised features.
+        """
+        chosen, used = self.draws.choose(num_draws)
+        if self.intercepts is None:
+            return np.zeros((0, 0, self.draws.num_chains, used))
+        sds = self.intercepts.all_sds[:, 1:, chosen]
+        return sds.reshape(*sds.shape[:2], self.draws.num_chains, used)
+
+    @property
+    def sigma(self) -> Floats | None:
+        """Draws of the noise sd of a row of weight 1, float64 [chain, draw]; None for classes and counts."""
+        return self.draws.sigma if self.draws.classes is None else None
+
+    @property
+    def learnt_sigma(self) -> Floats | None:
+        """Draws of the scale that the prior of sigma is about, float64 [chain, draw]."""
+        return self.sigma
+
+    @property
+    def dispersion(self) -> Floats | None:
+        """Draws of the dispersion of counts, float64 [chain, draw]; None for others."""
+        return None
+
+    @property
+    def evidence(self) -> dict[str, Any] | None:
+        """Log marginal likelihood estimated by weighted draws, pooled and by run, and its sd; else None."""
+        return None
+
+    def topologies(self, most: int) -> list[dict[str, Any]] | None:  # noqa: ARG002
+        """Return the most probable shapes of single trees; None of sums of trees."""
+        return None
+
+    def alike(self, num_draws: int | None) -> NDArray[np.int64]:
+        """Choose draws as `StoredDraws.choose`; weighted ones are repeated in proportion to their weights."""
+        chosen, used = self.draws.choose(num_draws)
+        return chosen[self.weights.spaced(used, len(chosen))]
+
+    def spaced(self, count: int) -> NDArray[np.int64]:
+        """Choose `count` draws of all chains, evenly spaced by weight, by their numbers."""
+        chosen, used = self.draws.choose(None)
+        return chosen[self.weights.spaced(used, count)]
+
+    def rules(self, part: str) -> NDArray[Any]:
+        """Return the number of rules on each feature, [draw, feature], of the trees of "mean" or "noise".
+
+        Features of soft splits have shares of them. Weighted draws are repeated in proportion.
+        """
+        counts = np.concatenate(self._rule_counts_of(part))
+        return counts[self.weights.spaced(self.draws.num_draws, len(counts))]
+
+    def _rule_counts_of(self, part: str) -> list[NDArray[np.int32]]:  # noqa: ARG002
+        """Count the rules of each chain's draws by feature, of the trees of that part."""
+        return self._rule_counts
+
+    def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
+        raise NotImplementedError
+
+    def f(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Compute f of the first draws of each chain, float64 [chain, draw, row], or [.., class]."""
+        chosen, used = self.draws.choose(num_draws)
+        f = self.f_of(coded, chosen)
+        return np.ascontiguousarray(f).reshape(self.draws.num_chains, used, *f.shape[1:])
+
+    def mean_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the outcome's mean in the chosen draws; see `f_of` for the shape."""
+        return self.f_of(coded, chosen)
+
+    def mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Compute the outcome's mean in the first draws of each chain; see `f` for the shape."""
+        chosen, used = self.draws.choose(num_draws)
+        mean = self.mean_of(coded, chosen)
+        return np.ascontiguousarray(mean).reshape(self.draws.num_chains, used, *mean.shape[1:])
+
+    def draws_by_figure(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Return draws of the outcome's mean, float64 [figure, chain, draw].
+
+        A figure is a row; with more than two classes a row and class, and those of a row are adjacent.
+        """
+        f = self.mean(coded, num_draws)
+        by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
+        return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
+
+    def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""
+        p = self.f_of(coded, chosen)
+        return p if p.ndim == 3 else np.stack([1 - p, p], axis=2)
+
+    def noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Return the noise sd of what the model learns in the chosen draws, float64 [draw, row]."""
+        sigma = self.draws.sigma[self.draws.places(chosen)][:, None]
+        return self.with_new_groups(np.broadcast_to(sigma, (len(chosen), coded.num_rows)), coded, chosen)
+
+    def noise(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Return the noise sd of what the model learns in each draw, float64 [chain, draw, row]."""
+        chosen, used = self.draws.choose(num_draws)
+        return self.noise_of(coded, chosen).reshape(self.draws.num_chains, used, coded.num_rows)
+
+    def outcome_sd(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Return the sd of a new outcome in each draw, float64 [chain, draw, row]; ones for classes."""
+        return self.noise(coded, num_draws)
+
+    def with_new_groups(self, sigma: Floats, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Add to the noise sd [draw, row] what rows of new groups differ by: their intercepts are unknown."""
+        more = None if self.intercepts is None else self.intercepts.new_variance(coded, chosen)
+        return sigma if more is None else np.sqrt(sigma**2 + more)
+
+    def _sums_and_parts(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the sums of trees and the parts beside them, float64 [draw, row]."""
+        f = self.ensemble.sums_of(coded, chosen).astype(np.float64, order="C")
+        f *= self.step
+        f += self.offset
+        if self.slopes is not None:
+            self.slopes.add_to(f, coded, chosen)
+        if self.intercepts is not None:
+            self.intercepts.add_to(f, coded, chosen)
+        return f
+
+    def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:  # noqa: ARG002
+        """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy].
+
+        It is for plain sums of trees, whose averages are exact in whole grid steps; None for others.
+        """
+        return None
+
+    def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
+        """Compute the figures of the rows; return the number of draws per chain used."""
+        raise NotImplementedError
+
+    def bound_work(self, coded: Coded | None = None) -> float:  # noqa: ARG002
+        """Return the cost of a predictive bound by row and draw, in trees; see `own_work`.
+
+        `coded` are the rows, if they are known.
+        """
+        return BOUND_BY_ROW
+
+    def outcome_law(
+        self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
+    ) -> OutcomeLaw:
+        """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
+        raise NotImplementedError
+
+    def outcomes_by_draw(
+        self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Compute for numbers what each chosen draw says of known outcomes y [row] of rows.
+
+        They are the outcome's mean, and its log density (for counts: log probability), float64 [draw, row].
+
+        Parameters
+        ----------
+        coded, y, weights
+            The rows, their outcomes and weights (1 for None).
+        chosen
+            Draws of all chains, by their numbers.
+
+        """
+        raise NotImplementedError
+
+    def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
+        """Return a function from predictive bounds [row] to their Monte Carlo errors."""
+        raise NotImplementedError
+
+    def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:
+        """Summarise the slopes of the linear part beside the trees; see `Posterior.linear_part`."""
+        level = Request.check_level(level)
+        if self.slopes is None:
+            return None
+        return self.slopes.summary(self.schema, self.draws.choose(None)[0], level, self.learnt_unit())
+
+    @property
+    def usual_loss(self) -> Loss:
+        """The loss by which `importance` ranks by default."""
+        return "log_loss"
+
+    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
+        """Return the figure that SHAP values add up to, in words, and its sums of trees, by class."""
+        draws = concatenate(self.draws.chains())
+        forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self.step, self.offset, self.slopes)
+        but = "" if self.intercepts is None else ", intercepts of groups left out"
+        return f"{self.learnt_unit()}{but}", [forest]
+
+    def learnt_unit(self) -> str:
+        """Say what the trees learn, in words."""
+        return f"{self.draws.header.schema.target.name}, in its own unit"

@@ -1,0 +1,198 @@
+"""The law of numbers: a sum of trees with normal noise, or Student's t, of an outcome or its transform."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler import interrupt
+from sampler.posterior.core.intervals import AlikeNoise, Lines, have_places
+from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
+from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, Law
+from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.weighting import noise_law
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.posterior.core.intervals import IntervalFigures
+    from sampler.posterior.core.row_blocks import Rows
+    from sampler.posterior.core.stored_draws import StoredDraws
+    from sampler.posterior.protocol import Loss
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+MEAN = {"log": 200, "yeo-johnson": 3500}  # cost of the mean of a transformed outcome, see `Law.own_work`
+ROOT = np.sqrt(2 * np.pi)
+
+
+class NormalLaw(Law):
+    """Numbers: f is a sum of trees, and the outcome or its transform is f and noise of one size."""
+
+    def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
+        super().__init__(draws, chains)
+        if self.transform is not None:
+            self.own_work += MEAN[self.transform.kind]
+
+    @property
+    def learnt_sigma(self) -> Floats | None:
+        """Draws of the scale that the prior of sigma is about, float64 [chain, draw]: of t, its scale."""
+        degrees = self.draws.degrees
+        return self.sigma if degrees is None else self.draws.sigma / noise_law.sd_of(degrees)
+
+    def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute f of the chosen draws, float64 [draw, row]."""
+        return self._sums_and_parts(coded, chosen)
+
+    def mean_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the outcome's mean in the chosen draws, float64 [draw, row]."""
+        f = self.f_of(coded, chosen)
+        if self.transform is None:
+            return f
+        return self.transform.moments(f, self.noise_of(coded, chosen))[0]
+
+    def outcome_sd(self, coded: Coded, num_draws: int | None = None) -> Floats:
+        """Return the sd of a new outcome in each draw, float64 [chain, draw, row]."""
+        noise = self.noise(coded, num_draws)
+        if self.transform is None:
+            return noise
+        return self.transform.moments(self.f(coded, num_draws), noise)[1]
+
+    def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
+        """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy]."""
+        plain = self.slopes is None and self.intercepts is None and self.transform is None
+        if not plain or not self.ensemble.has_room:
+            return None
+
+        def average(coded: Coded) -> Floats:
+            totals = self.ensemble.totals_of(coded, chosen)
+            num_rows = coded.num_rows // totals.shape[1]
+            return np.asarray(self.offset + self.step * (totals / num_rows))
+
+        return average
+
+    def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
+        """Compute the figures of the rows; return the number of draws per chain used."""
+        chosen, used = self.draws.choose(num_draws)
+        sigma = np.ascontiguousarray(self.draws.sigma[:, :used]).reshape(-1)
+        predictive = figures.request.predictive
+        degrees = None if self.draws.degrees is None else self.draws.degrees[:, :used]
+        one_normal = degrees is None and not self.noise_differs
+        transform = self.transform
+        plain = self.slopes is None and transform is None and (one_normal or not predictive)
+        alike = None
+        if one_normal and self.intercepts is None:
+            alike = AlikeNoise(sigma, self.offset, self.step)
+        lines = self.slopes if predictive and transform is None and alike is not None else None
+        if lines is not None and not have_places(self.ensemble.largest + lines.largest / self.step):
+            lines = None
+        slopes = None if lines is None else lines.values[chosen]
+
+        def evaluate(block: tuple[Rows, bool]) -> Callable[[], None]:
+            """Evaluate the draws at a block of rows; return what then computes their figures."""
+            rows, whole_steps = block
+            part = coded.part(rows)
+            if not whole_steps:
+                f = draws_by_row(self.f(part, used))
+                noise = draws_by_row(self.noise(part, used)) if predictive or transform else None
+                each = None if degrees is None else degrees.reshape(-1)
+                return partial(figures.fill_mixtures, rows, f, noise, each, transform, alike)
+            sums = self.ensemble.sums(part.codes, chosen)
+            if self.intercepts is not None:
+                sums = self.intercepts.added(sums, part, chosen)
+            if lines is not None and slopes is not None and alike is not None:
+                return partial(figures.fill_lines, rows, sums, Lines(slopes, lines.terms_of(part)), alike)
+            return partial(figures.fill, rows, sums, self.offset, self.step, sigma)
+
+        known = None if self.intercepts is None else self.intercepts.known
+        blocks = by_blocks(coded, len(chosen), known, plain=plain or lines is not None)
+        for _, fill in interrupt.ahead(evaluate, blocks):
+            fill()
+        return used
+
+    def bound_work(self, coded: Coded | None = None) -> float:
+        """Return the cost of a predictive bound by row and draw, in trees; see `Law.bound_work`."""
+        if self.draws.degrees is not None or self.noise_differs:
+            return BOUND_BY_ROW
+        if self.intercepts is None or coded is None or not coded.num_rows:
+            return BOUND
+        if self.slopes is not None or self.transform is not None:
+            return BOUND_BY_ROW
+        return BOUND + (BOUND_BY_ROW - BOUND) * float(np.mean(~self.intercepts.known(coded)))
+
+    def outcome_law(
+        self, coded: Coded, weights: Floats | None = None, num_draws: int | None = None
+    ) -> Predictive:
+        """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
+        return predictive_of(self, coded, weights, num_draws)
+
+    def outcomes_by_draw(
+        self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
+    ) -> tuple[Floats, Floats]:
+        """Compute what each chosen draw says of known outcomes; see `Law.outcomes_by_draw`."""
+        return outcomes_by_draw(self, coded, y, weights, chosen)
+
+    def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
+        """Return a function from predictive bounds [row] to their Monte Carlo errors."""
+        return bound_errors(self, part, used)
+
+    @property
+    def usual_loss(self) -> Loss:
+        """The loss by which `importance` ranks by default: RMSE where rows differ by their mean alone."""
+        alike = self.draws.degrees is None and self.transform is None and not self.noise_differs
+        return "rmse" if alike and not self.draws.header.censoring else "log_loss"
+
+    def learnt_unit(self) -> str:
+        """Say what the trees learn, in words."""
+        if self.transform is None:
+            return super().learnt_unit()
+        return self.transform.of(self.draws.header.schema.target.name)
+
+
+def predictive_of(law: Law, coded: Coded, weights: Floats | None, num_draws: int | None = None) -> Predictive:
+    """Make the distribution of outcomes with normal or t noise of rows with weights [row], or weight 1."""
+    noise, degrees = law.noise(coded, num_draws), law.draws.degrees
+    used = noise.shape[1]
+    return Predictive(
+        law.f(coded, num_draws),
+        noise / np.sqrt(1.0 if weights is None else weights),
+        law.weights.unequal(used),
+        None if degrees is None else degrees[:, :used, None],
+        law.transform,
+        coded.limits,
+    )
+
+
+def outcomes_by_draw(
+    law: Law, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
+) -> tuple[Floats, Floats]:
+    """Compute means and log densities of outcomes with normal or t noise; see `Law.outcomes_by_draw`."""
+    f, noise, degrees = law.f_of(coded, chosen), law.noise_of(coded, chosen), law.draws.degrees
+    of_t = None if degrees is None else degrees[law.draws.places(chosen)][None, :, None]
+    sigma = noise / np.sqrt(1.0 if weights is None else weights)
+    given = Predictive(f[None], sigma[None], None, of_t, law.transform, coded.limits)
+    mean = f if law.transform is None else law.transform.moments(f, noise)[0]
+    return mean, given.log_density_by_draw(y)[0]
+
+
+def bound_errors(law: Law, part: Coded, used: int) -> Callable[[Floats], Floats]:
+    """Return a function from predictive bounds [row] with normal or t noise to their Monte Carlo errors."""
+    of_f, of_noise = law.f(part, used), law.noise(part, used)
+    f, sigma = np.ascontiguousarray(of_f.transpose(2, 0, 1)), of_noise.transpose(2, 0, 1)
+    transform = law.transform
+    degrees = None if law.draws.degrees is None else law.draws.degrees[:, :used]
+
+    def errors(bound: Floats) -> Floats:
+        z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
+        density = law.weights.mean_of(noise_law.scaled_density(z, degrees) / (ROOT * sigma), used)
+        if transform is not None:
+            density = density * np.exp(transform.log_slope(bound))
+        return law.weights.mean_error(noise_law.below(z, degrees), used) / density
+
+    return errors

@@ -1,0 +1,68 @@
+"""The law of two classes: a sum of trees is the normal quantile of the probability of the second."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtr
+
+from sampler import interrupt
+from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
+from sampler.posterior.laws.law import Law
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.posterior.core.intervals import IntervalFigures
+    from sampler.posterior.core.row_blocks import Rows
+    from sampler.posterior.core.stored_draws import StoredDraws
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+PROBABILITY = 300  # cost of a normal probability, see `Law.own_work`
+
+
+class ProbitLaw(Law):
+    """Two classes: f is the probability of the second."""
+
+    def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
+        super().__init__(draws, chains)
+        self.own_work += PROBABILITY
+
+    def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the probability of the second class in the chosen draws, float64 [draw, row]."""
+        f = self._sums_and_parts(coded, chosen)
+        return np.asarray(ndtr(f / self.with_new_groups(np.ones_like(f), coded, chosen)))
+
+    def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
+        """Compute the figures of the rows; return the number of draws per chain used."""
+        chosen, used = self.draws.choose(num_draws)
+
+        def evaluate(block: tuple[Rows, bool]) -> Callable[[], None]:
+            """Evaluate the draws at a block of rows; return what then computes their figures."""
+            rows, whole_steps = block
+            part = coded.part(rows)
+            if not whole_steps:
+                f = draws_by_row(self.f(part, used))
+                return partial(figures.fill_mixtures, rows, f, None, None, None, None)
+            sums = self.ensemble.sums(part.codes, chosen)
+            if self.intercepts is not None:
+                sums = self.intercepts.added(sums, part, chosen)
+            return partial(figures.fill_probabilities, rows, sums, self.offset, self.step)
+
+        known = None if self.intercepts is None else self.intercepts.known
+        blocks = by_blocks(coded, len(chosen), known, plain=self.slopes is None)
+        for _, fill in interrupt.ahead(evaluate, blocks):
+            fill()
+        return used
+
+    def learnt_unit(self) -> str:
+        """Say what the trees learn, in words."""
+        second = self.draws.header.schema.target.levels[1]
+        return f"the normal quantile of the probability of {second!r} (probit)"

@@ -1,0 +1,73 @@
+"""Predictions of rows with intervals, from the draws of all chains."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.encode import Coded
+from sampler.data.row_flags import by_row
+from sampler.families import FAMILIES
+from sampler.posterior.core.intervals import IntervalFigures, IntervalKind, Request
+from sampler.posterior.parts.intercepts import INCLUDED
+from sampler.posterior.results.prediction import Prediction
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from sampler.posterior.laws.law import Law
+    from sampler.storage.model_header import Header
+
+FAR_WEIGHT = 4.0  # times 1: noise has twice the sd, or half
+
+
+def usual_interval(law: Law) -> IntervalKind:
+    """Name the kind of interval that predictions have unless told otherwise."""
+    return FAMILIES[law.draws.family].usual_interval
+
+
+def predict(
+    law: Law,
+    X: Any,
+    level: float | Sequence[float] | None = 0.9,
+    interval: str | None = None,
+    quantiles: float | Sequence[float] | None = None,
+    num_draws: int | None = None,
+    *,
+    ignore_extra: bool = False,
+) -> Prediction:
+    """Predict rows with predictive or credible intervals; see `Posterior.predict`."""
+    request = Request.check(level, interval or usual_interval(law), quantiles, law.classes)
+    coded = X if isinstance(X, Coded) else law.draws.encode(X, ignore_extra=ignore_extra)
+    several = law.classes is not None and len(law.classes) > 2
+    shape = (coded.num_rows, len(law.classes or ())) if several else (coded.num_rows,)
+    figures = IntervalFigures(shape, request)
+    with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite
+        used = law.fill(figures, coded, num_draws)
+    return Prediction(
+        figures.mean,
+        figures.sd,
+        figures.intervals,
+        figures.quantiles,
+        [*coded.warnings, *(_weight_note(law.draws.header) if request.predictive else ())],
+        used,
+        request.kind,
+        by_row(coded.marks, law.schema.inputs),
+        law.classes,
+        groups="" if law.intercepts is None else INCLUDED[request.kind],
+        labels=coded.labels,
+    )
+
+
+def _weight_note(header: Header) -> list[str]:
+    """Warn of predictive intervals, which are of weight 1, where training rows have far other weights."""
+    weight = header.typical_weight
+    if weight is None or 1 / FAR_WEIGHT <= weight <= FAR_WEIGHT:
+        return []
+    return [
+        "predictive intervals are of an outcome of weight 1: the standard deviation of its noise is "
+        f"{math.sqrt(weight):.3g} times that of a training row of typical weight ({weight:.3g}); for "
+        "outcomes like those fit again with all weights divided by this number"
+    ]

@@ -1,0 +1,36 @@
+"""Words that laws and what is above them share: losses, games, and the distribution of outcomes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, Protocol
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+Loss = Literal["rmse", "log_loss"]
+GameKind = Literal["interventional", "path-dependent"]
+
+
+class OutcomeLaw(Protocol):
+    """Posterior predictive distribution of the outcomes of rows."""
+
+    def log_density(self, y: Floats) -> Floats:
+        """Compute the log density, or log probability, of an outcome of each row."""
+
+    def below(self, y: Floats, shares: Floats | None = None) -> Floats:
+        """Compute the probability of at most y at each row; randomised where outcomes are whole numbers.
+
+        `shares` [row] are uniform draws to randomise by; None: the same at every call.
+        """
+
+    def crps(self, y: Floats) -> Floats:
+        """Compute the continuous ranked probability score of each row's outcome, in its units."""
+
+    def interval(self, level: float) -> tuple[Floats, Floats]:
+        """Compute the ends of each row's equal-tailed interval."""
+
+    def quantile(self, q: float) -> Floats:
+        """Compute each row's q-quantile."""

@@ -1,0 +1,52 @@
+"""Scores and convergence as dicts that are tables too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sampler.posterior.results.answer import draw, to_pandas
+from sampler.posterior.results.columns import percent
+
+
+class Scores(dict[str, Any]):
+    """Scores by name; `to_pandas` arranges them as a table, and notebooks show one."""
+
+    def _repr_html_(self) -> str:
+        html: str = draw("cards:scores_card", self)
+        return html
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with the columns score, value, lower and upper (the ends for coverages)."""
+        rows: list[tuple[str, float, float | None, float | None]] = []
+        for name, value in self.items():
+            if name == "pinball":
+                rows += [(f"pinball_{percent(each['q'])}", each["loss"], None, None) for each in value]
+            elif name == "coverage":
+                rows += [
+                    (f"coverage_{percent(each['level'])}", each["coverage"], each["lower"], each["upper"])
+                    for each in value
+                ]
+            elif isinstance(value, int | float):
+                rows.append((name, value, None, None))
+        names = ("score", "value", "lower", "upper")
+        parts = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+        ends = {name: np.array(parts[name], np.float64) for name in names[1:]}
+        return to_pandas({"score": parts["score"], **ends})
+
+
+class Convergence(dict[str, Any]):
+    """R-hat and effective sample sizes by number of draws; `to_pandas` arranges them as a table."""
+
+    def to_pandas(self) -> Any:
+        """Return a data frame with one row per number of draws: ``f_rhat``, ``sigma_ess_bulk`` and so on."""
+        named: dict[str, Any] = {"draws": self["draws"]}
+        for whose in ("f", "sigma"):
+            figures = self[whose] or {}
+            named |= {
+                f"{whose}_{name}": np.array(values, np.float64)
+                for name, values in figures.items()
+                if isinstance(values, list)
+            }
+        return to_pandas(named)

@@ -1,0 +1,126 @@
+"""Stop rules: criteria for a posterior to have enough draws.
+
+They depend on the draws alone, so equal fits stop at equal numbers of draws on any machine.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.posterior.assessment.row_diagnostics import agreement, is_known
+from sampler.posterior.verdict.agreement import ROWS_SHARE
+from sampler.posterior.verdict.reasons import VERDICTS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sampler.posterior.posterior import Posterior
+
+
+@dataclass(frozen=True)
+class StopCheck:
+    """Stop rules that hold with `draws` draws per chain, by name, with the figures behind them.
+
+    `discarded` draws per chain that came before these are left out.
+    """
+
+    draws: int
+    discarded: int
+    held: dict[str, bool]
+    figures: dict[str, Any]
+
+    @property
+    def satisfied(self) -> bool:
+        """Whether all rules hold; without any rule (a time limit alone) False."""
+        return bool(self.held) and all(self.held.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return {"draws": self.draws, "discarded": self.discarded, "held": self.held, **self.figures}
+
+
+def next_look(num_draws: int, max_draws: int) -> int:
+    """Return the number of draws per chain for the next check: half as many more, at most `max_draws`."""
+    return min(num_draws + max(num_draws // 2, 1), max_draws)
+
+
+def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
+    """Check a posterior against stop rules.
+
+    Parameters
+    ----------
+    posterior
+        All draws so far.
+    rules
+        Any of `verdict` (the worst that is accepted), `max_rhat` and `min_ess`, of f at 95% of the reference
+        rows and of sigma; None leaves a rule out.
+
+    Returns
+    -------
+    StopCheck
+        Figures, and whether the rules are met.
+
+    """
+    summary = posterior.summary()
+    rhat = _largest(summary.f["rhat_p95"], summary.sigma["rhat"], of_sigma=posterior.sigma is not None)
+    ess = _ess(posterior) if rules.get("min_ess") is not None else None
+    held = {
+        "verdict": _rank(summary.verdict) >= _rank(rules.get("verdict") or VERDICTS[-1]),
+        "max_rhat": rhat is not None and rhat <= (rules.get("max_rhat") or math.inf),
+        "min_ess": ess is not None and ess >= (rules.get("min_ess") or 0.0),
+    }
+    return StopCheck(
+        posterior.num_draws,
+        int(posterior.settings.get("discarded", 0)),
+        {name: holds for name, holds in held.items() if rules.get(name) is not None},
+        {"verdict": summary.verdict, "rhat": rhat, "ess": ess},
+    )
+
+
+def look_for_part(posterior: Posterior, rules: Mapping[str, Any]) -> tuple[Posterior, StopCheck]:
+    """Check a posterior, then what is left without the first third of its draws, until the rules hold.
+
+    Chains that come slowly to where they stay agree sooner without the draws of the way there; to leave out
+    as much of a chain as its agreement asks for goes back to Heidelberger and Welch (1983, Simulation run
+    length control in the presence of an initial transient).
+
+    Returns
+    -------
+    Posterior, StopCheck
+        All of the posterior, or the later part if only this meets the rules; and its check.
+
+    """
+    whole = look(posterior, rules)
+    if whole.satisfied or not whole.held:
+        return posterior, whole
+    part = posterior.discard(posterior.num_draws // 3)
+    later = look(part, rules)
+    return (part, later) if later.satisfied else (posterior, whole)
+
+
+def _rank(verdict: Any) -> int:
+    return -[*VERDICTS].index(verdict)  # the best comes first
+
+
+def _largest(f: float | None, sigma: float | None, *, of_sigma: bool) -> float | None:
+    """Return the larger R-hat of f and of sigma; None when one is unknown; two classes have no sigma."""
+    if f is None or (of_sigma and sigma is None):
+        return None
+    return max(float(f), sigma or 0.0)
+
+
+def _ess(posterior: Posterior) -> float | None:
+    """Return the effective sample size (bulk, tail) that sigma and f at 95% of the reference rows reach."""
+    if not is_known(posterior.num_draws):
+        return None
+    agreed = agreement(posterior.law, posterior.reference, posterior.num_draws)
+    of_f = float(np.quantile(np.minimum(agreed.ess_bulk, agreed.ess_tail), 1 - ROWS_SHARE))
+    if posterior.sigma is None:
+        return of_f
+    of_sigma = [posterior.summary().sigma[name] for name in ("ess_bulk", "ess_tail")]
+    known = [value for value in of_sigma if value is not None]
+    return min(of_f, *known) if len(known) == len(of_sigma) else None
