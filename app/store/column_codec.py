@@ -13,6 +13,7 @@ Values have one usual spelling each, which needs no storage. Cells of a file tha
 
 import hashlib
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
@@ -77,6 +78,8 @@ def cut(column: pa.ChunkedArray, rows: int) -> Iterator[bytes]:
 def storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Convert a column to a type that a dataset can hold: float64, bool, string or timestamp[us].
 
+    Integers that float64 would round are int64 or uint64.
+
     Raises
     ------
     TypeError
@@ -86,12 +89,28 @@ def storable(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     if pa.types.is_dictionary(kind) or pa.types.is_large_string(kind):
         return column.cast(pa.string())
     if pa.types.is_integer(kind) or pa.types.is_floating(kind):
-        return column.cast(pa.float64(), safe=False)
+        return exact_numbers(column)
     if pa.types.is_timestamp(kind):
         return column.cast(pa.timestamp("us", tz=kind.tz))
     if not (pa.types.is_string(kind) or pa.types.is_boolean(kind)):
         raise TypeError(f"column {name!r} has type {kind}, which a dataset can't hold")
     return column
+
+
+def exact_numbers(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Convert numbers to float64, or to int64 or uint64 where float64 would round integers.
+
+    Decimals that are no integers of 64 bits are rounded.
+    """
+    kind = column.type
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        with suppress(pa.ArrowInvalid):
+            return exact_numbers(column.cast(pa.int64()))
+    if pa.types.is_integer(kind):
+        low, high = (end.as_py() for end in pc.min_max(column).values())
+        if low is not None and max(-low, high) > 2**53:
+            return column.cast(pa.uint64() if pa.types.is_unsigned_integer(kind) else pa.int64())
+    return column.cast(pa.float64(), safe=False)
 
 
 def write(column: pa.ChunkedArray) -> bytes:
@@ -245,7 +264,7 @@ def unusual(values: pa.ChunkedArray, text: pa.ChunkedArray) -> tuple[Spelling, p
     text
         The cells as they were written, without surrounding white space; empty where there was nothing.
     """
-    numeric = pa.types.is_floating(values.type)
+    numeric = pa.types.is_floating(values.type) or pa.types.is_integer(values.type)
     sign = COMMA if numeric and _any(pc.match_substring(text, COMMA)) else POINT
     kept = pc.if_else(pc.equal(text, usual(values, sign)), pa.scalar(None, pa.string()), text)
     if kept.null_count == len(kept):
@@ -265,6 +284,8 @@ def usual(values: pa.ChunkedArray, sign: str = POINT) -> pa.ChunkedArray:
     if pa.types.is_floating(values.type):
         text = pc.cast(pc.add(values, 0.0), pa.string())  # minus zero is stored as zero
         text = pc.replace_substring(text, POINT, sign) if sign != POINT else text
+    elif pa.types.is_integer(values.type):
+        text = values.cast(pa.string())
     elif pa.types.is_boolean(values.type):
         text = pc.if_else(values, "true", "false")
     elif pa.types.is_timestamp(values.type):

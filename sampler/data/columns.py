@@ -109,7 +109,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
         distinct=len(np.unique(present)) if count_distinct else 0,
         min=days_to_text(low) if is_date and low is not None else low,
         max=days_to_text(high) if is_date and high is not None else high,
-        note=note_on_rounding(present) if column.type == "number" and column.cells is None else "",
+        note=note_on_rounding(present) if column.type == "number" else "",
     )
 
 
@@ -148,8 +148,8 @@ def note_on_rounding(numbers: NDArray[np.float64]) -> str:
     if not len(size) or not BEYOND <= size.max() <= LARGEST_ID or np.any(numbers != np.rint(numbers)):
         return ""
     return (
-        "whole numbers of 2^53 or more are rounded to 53 bits: if they are identifiers, read the column as "
-        "text (at upload ?kind=NAME:category)"
+        "whole numbers of 2^53 or more count as rounded to 53 bits: if they are identifiers, read the column "
+        "as text (at upload ?kind=NAME:category)"
     )
 
 

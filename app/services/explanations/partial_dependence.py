@@ -151,7 +151,9 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
         levels = [(value.as_py(), count.as_py()) for value, count in counted]
         return FeatureRows(counts={v if v is None else as_text(v): count for v, count in levels})
     dates = pa.types.is_timestamp(column.type)
-    present = column.drop_null().cast(pa.int64()) if dates else column.drop_null().cast(pa.float64())
+    present = (
+        column.drop_null().cast(pa.int64()) if dates else column.drop_null().cast(pa.float64(), safe=False)
+    )
     values = np.sort(present.to_numpy())
     if len(values) == 0:
         return FeatureRows()

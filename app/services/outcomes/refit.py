@@ -197,7 +197,7 @@ def _cast(values: pa.ChunkedArray, field: pa.Field) -> pa.Array:
             errors=[Fault(field.name, None, f"in the outcomes, {problem.detail}") for problem in problems]
         )
     try:
-        return stored.cast(field.type)
+        return stored.cast(field.type, safe=not pa.types.is_float64(field.type))
     except pa.ArrowInvalid:
         message = f"outcomes have values in this column that aren't {field.type}, as the dataset's are"
         raise UnusableDataError(errors=[Fault(field.name, None, message)]) from None

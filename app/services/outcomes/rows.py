@@ -1,6 +1,7 @@
 """Rows with outcomes, as they are reported: in JSON, in a file, or as rows of a background prediction."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, BinaryIO, Literal
@@ -262,4 +263,7 @@ def storable(raw: RawColumn, kind: str, problems: list[DataProblem]) -> pa.Array
         return pa.array(times, mask=missing).cast(pa.timestamp("us", "UTC"))
     if kind == "boolean":
         return pa.array(values == 1, mask=missing)
+    if raw.type == "number" and raw.cells is not None:  # integers that float64 would round
+        with suppress(OverflowError, pa.ArrowInvalid, pa.ArrowTypeError):
+            return pa.array(raw.cells, pa.int64())
     return pa.array(values, pa.float64(), mask=missing)

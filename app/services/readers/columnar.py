@@ -1,7 +1,8 @@
 """Parquet files, Arrow streams and Arrow files as a spooled table of plain types.
 
 They are decoded batch by batch, so that the decoded size is measured as it grows. Metadata may be forged:
-only measured values are trusted, and the process has limited memory.
+only measured values are trusted, and the process has limited memory. No value changes on the way: integers
+keep all digits, times that microseconds of the years 1 to 9999 can't express are refused.
 """
 
 import errno
@@ -16,27 +17,37 @@ import pyarrow.parquet as pq
 
 from app.services.errors import ENOUGH, Fault, TooLargeError, UnusableDataError
 from app.services.readers.dialect import name_fault
-from app.services.readers.options import MAX_COLUMNS, MAX_NAME, Format, ReaderLimits
+from app.services.readers.options import MAX_COLUMNS, MAX_NAME, Format, Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
+from app.services.readers.values.dates import YEARS
+from app.services.readers.values.typing_text import RAW
 
 MAX_TEXT = 10_000  # bytes of a value; a dictionary may repeat one in every row
 PIECE_ROWS = 8192  # rows converted at once
 PIECE_CELLS = 1 << 20
 UNNAMED = re.compile(r"__index_level_\d+__")  # the names that pandas gives to row labels
-_NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal, pa.types.is_null)
+_FLOATS = (pa.types.is_floating, pa.types.is_null)
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+# Types besides texts that are repeated as they are.
+_REPEATED = (*_FLOATS, pa.types.is_boolean, pa.types.is_temporal)
+SECONDS_A_DAY = 86_400
+_TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # per second
 
 
 def read_columnar(
-    file: BinaryIO, kind: Format, limits: ReaderLimits, scratch: Scratch, levels: Collection[str] = ()
-) -> Spool:
-    """Read the table of a Parquet or Arrow file; integers of the columns in `levels` become text.
+    file: BinaryIO, kind: Format, limits: ReaderLimits, scratch: Scratch, options: Options
+) -> tuple[Spool, list[str]]:
+    """Read the table of a Parquet or Arrow file; return it and warnings of columns that are left out.
+
+    Integers become text in columns that are to be categories or text. Columns that a model doesn't know keep
+    their type, since an answer may repeat them.
 
     Raises
     ------
     UnusableDataError
-        The file can't be read, or columns are nested, duplicate or infinite; names column and row.
+        The file can't be read, columns are duplicate or infinite, a time is out of range, or a column that is
+        asked for, or every column, has a type that can't be used; names column and row.
     TooLargeError
         It exceeds the limits or has excessively long texts.
     MemoryError
@@ -45,7 +56,9 @@ def read_columnar(
     title = "Parquet file" if kind == "parquet" else "Arrow stream or file"
     try:
         schema, batches = _parquet(file, limits) if kind == "parquet" else _arrow(file)
-        return _spooled(batches, Spool(_plain_schema(schema, levels), limits, scratch))
+        plain, left_out = _plain_schema(schema, options)
+        repeated = {name for name in plain.names if _is_repeated(name, options)}
+        return _spooled(batches, Spool(plain, limits, scratch), repeated), left_out
     except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
         raise MemoryError from error
     except (pa.ArrowException, struct.error, IndexError, OSError, ValueError, NotImplementedError) as error:
@@ -56,7 +69,7 @@ def read_columnar(
 
 
 def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:
-    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20)
+    parquet = pq.ParquetFile(file, pre_buffer=False, buffer_size=1 << 20, coerce_int96_timestamp_unit="us")
     schema = parquet.schema_arrow
     _check_names(schema.names)
     check_size(parquet.metadata.num_rows, len(schema), limits)
@@ -99,24 +112,28 @@ def _check_names(names: list[str]) -> None:
         raise UnusableDataError(errors=faults)
 
 
-def _plain_schema(schema: pa.Schema, levels: Collection[str]) -> pa.Schema:
-    """Return the schema after conversion; raises UnusableDataError for unusable columns."""
-    unusable = [
-        Fault(field.name, None, f"columns of type {_named(field.type)} can't be used: leave it out")
-        for field in schema
-        if _plain_type(field.type) is None
-    ]
-    if unusable:
-        raise UnusableDataError(errors=unusable)
-    return pa.schema(
-        [
-            (
-                field.name,
-                pa.string() if field.name in levels and _is_whole(field.type) else _plain_type(field.type),
+def _plain_schema(schema: pa.Schema, options: Options) -> tuple[pa.Schema, list[str]]:
+    """Return the usable columns after conversion, and warnings of the others.
+
+    Raises UnusableDataError where one of the others is asked for, and where there are only such.
+    """
+    usable, faults, left_out = [], [], []
+    for field in schema:
+        if UNNAMED.fullmatch(field.name) and field.name not in (*options.known, *options.kinds):
+            left_out.append(
+                f"{field.name}: left out, since it identifies rows, like row numbers (pandas' index)"
             )
-            for field in schema
-        ]
-    )
+        elif (kind := _plain_type(field, options)) is not None:
+            usable.append((field.name, kind))
+        else:
+            message = f"columns of type {_named(field.type)} can't be used"
+            left_out.append(f"{field.name}: left out, since {message}")
+            faults.append(Fault(field.name, None, f"{message}: leave it out"))
+    if usable:
+        faults = [fault for fault in faults if fault.column in options.kinds]
+    if faults:
+        raise UnusableDataError(errors=faults)
+    return pa.schema(usable), left_out
 
 
 def _is_whole(kind: pa.DataType) -> bool:
@@ -129,15 +146,17 @@ def _named(kind: pa.DataType) -> str:
     return str(kind).replace("\n", " ")[:80]
 
 
-def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool) -> Spool:
+def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool, repeated: Collection[str]) -> Spool:
     faults: list[Fault] = []
+    places: list[int] = []
     for batch in batches:
+        places = places or [batch.schema.names.index(name) for name in spool.names]
         batch.validate(full=True)  # rejects invalid offsets and indices
         for start in range(0, batch.num_rows, PIECE_ROWS):
             piece = batch.slice(start, PIECE_ROWS)
             columns = [
-                _plain(name, column, kind, spool.num_rows, faults)
-                for name, column, kind in zip(spool.names, piece.columns, spool.schema.types, strict=True)
+                _plain(name, piece.column(at), kind, spool.num_rows, faults, exact=name in repeated)
+                for at, name, kind in zip(places, spool.names, spool.schema.types, strict=True)
             ]
             if len(faults) >= ENOUGH:
                 break
@@ -149,22 +168,34 @@ def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool) -> Spool:
     return spool
 
 
-def _plain_type(kind: pa.DataType) -> pa.DataType | None:
+def _plain_type(field: pa.Field, options: Options) -> pa.DataType | None:
     """Return the converted type of a column, None for an unusable one."""
-    if pa.types.is_dictionary(kind):
-        kind = kind.value_type
-    if any(is_(kind) for is_ in _NUMBERS):
-        return pa.float64()
-    if any(is_(kind) for is_ in _TEXTS):
+    kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
+    wanted = options.kinds.get(field.name)
+    if any(is_(kind) for is_ in _TEXTS) or (_is_whole(kind) and wanted in {"category", "text", RAW}):
         return pa.string()
-    if pa.types.is_boolean(kind):
-        return pa.bool_()
-    if pa.types.is_timestamp(kind):
-        return pa.timestamp("us", kind.tz and "UTC")
-    return pa.timestamp("us") if pa.types.is_date(kind) else None
+    if _is_repeated(field.name, options) and any(is_(kind) for is_ in _REPEATED):
+        return kind
+    plain = None
+    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+        plain = kind
+    elif any(is_(kind) for is_ in _FLOATS):
+        plain = pa.float64()
+    elif pa.types.is_timestamp(kind):
+        plain = pa.timestamp("us", kind.tz and "UTC")
+    elif pa.types.is_date(kind):
+        plain = pa.timestamp("us")
+    return plain
 
 
-def _plain(name: str, column: pa.Array, kind: pa.DataType, before: int, faults: list[Fault]) -> pa.Array:
+def _is_repeated(name: str, options: Options) -> bool:
+    """Return whether an answer may repeat a column, which the model doesn't read."""
+    return bool(options.known) and name not in options.kinds
+
+
+def _plain(
+    name: str, column: pa.Array, kind: pa.DataType, before: int, faults: list[Fault], *, exact: bool
+) -> pa.Array:
     if pa.types.is_string(kind):
         texts = column.dictionary if pa.types.is_dictionary(column.type) else column
         longest = pc.max(pc.binary_length(texts.cast(pa.large_string()))).as_py() or 0
@@ -173,10 +204,34 @@ def _plain(name: str, column: pa.Array, kind: pa.DataType, before: int, faults: 
             raise UnusableDataError(errors=[Fault(name, None, message)])
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    if pa.types.is_timestamp(kind):
+        column = _within_years(name, column, before, faults)
     column = column.cast(kind, safe=False)
-    if pa.types.is_float64(kind):
+    if pa.types.is_float64(kind) and not exact:
         column = pc.if_else(pc.is_nan(column), pa.scalar(None, kind), column)
-        rows = pc.indices_nonzero(pc.fill_null(pc.is_inf(column), fill_value=False)).to_pylist()
         message = "the value is infinite or too large for a number: make it null"
-        faults += [Fault(name, before + row + 1, message) for row in rows[:ENOUGH]]
+        faults += _faults(name, pc.is_inf(column), before, message)
     return column
+
+
+def _within_years(name: str, column: pa.Array, before: int, faults: list[Fault]) -> pa.Array:
+    """Report times outside the years 1 to 9999, which text of dates can't express, and make them null."""
+    if pa.types.is_date32(column.type):
+        ticks, numbers = 1 / SECONDS_A_DAY, column.cast(pa.int32())
+    else:
+        ticks = _TICKS["ms" if pa.types.is_date64(column.type) else column.type.unit]
+        numbers = column.cast(pa.int64())
+    low, high = (round(year * ticks) for year in YEARS)
+    if low < -(1 << 63):
+        return column  # 64 bits of nanoseconds don't reach that far
+    odd = pc.or_(pc.less(numbers, low), pc.greater_equal(numbers, high))
+    if pc.any(odd).as_py():
+        message = "the time is before the year 1 or after 9999: make it null, or write another"
+        faults += _faults(name, odd, before, message)
+        column = pc.if_else(odd, pa.scalar(None, column.type), column)
+    return column
+
+
+def _faults(name: str, odd: pa.Array, before: int, message: str) -> list[Fault]:
+    rows = pc.indices_nonzero(pc.fill_null(odd, fill_value=False)).to_pylist()
+    return [Fault(name, before + row + 1, message) for row in rows[:ENOUGH]]

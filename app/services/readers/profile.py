@@ -40,7 +40,7 @@ def summarise(name: str, column: pa.ChunkedArray, note: str = "") -> tuple[Colum
     Parameters
     ----------
     column
-        float64, bool, string or timestamp[us]; null for missing values.
+        float64, int64, uint64, bool, string or timestamp[us]; null for missing values.
     note
         Finding of the parser, shown before findings made here.
 
@@ -57,7 +57,7 @@ def summarise(name: str, column: pa.ChunkedArray, note: str = "") -> tuple[Colum
         days = column.cast(pa.int64()).drop_null().to_numpy() / MICROSECONDS_A_DAY
         return _of_numbers(name, "date", column, days, note)
     kind: ColumnKind = "boolean" if pa.types.is_boolean(column.type) else "number"
-    present = column.drop_null().cast(pa.float64()).to_numpy()
+    present = column.drop_null().cast(pa.float64(), safe=False).to_numpy()
     return _of_numbers(name, kind, column, present, note)
 
 
@@ -74,7 +74,7 @@ def _of_numbers(
         name=name,
         kind=kind,
         missing=column.null_count,
-        distinct=len(starts),
+        distinct=pc.count_distinct(column).as_py() if pa.types.is_integer(column.type) else len(starts),
         min=days_to_text(low) if kind == "date" and low is not None else low,
         max=days_to_text(high) if kind == "date" and high is not None else high,
         note=note[:MAX_NOTE],

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError
-from app.services.readers.columnar import UNNAMED, read_columnar
+from app.services.readers.columnar import read_columnar
 from app.services.readers.delimited import read_delimited
 from app.services.readers.dialect import NUMBER, Dialect
 from app.services.readers.encodings import as_utf8
@@ -17,8 +17,10 @@ from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
+from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
-from app.services.readers.values.typing_text import RAW, Typing
+from app.services.readers.values.typing_text import Typing
+from app.store.column_codec import exact_numbers
 from sampler.data.scalars import as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
@@ -122,6 +124,8 @@ class ReadTable:
             return typing.read(name, column, last=last)
         if self.options.known:
             return column, ""  # as it is, since an answer may repeat it
+        if numbers.is_numeric(column.type):
+            column = exact_numbers(column)
         if self.options.missing:
             column = typing.without_missing(name, column)
         if kind is None or _is_already(kind, column.type):
@@ -132,18 +136,17 @@ class ReadTable:
 
     def _is_left_out(self, typing: Typing, index: int, name: str, values: pa.ChunkedArray) -> bool:
         """Return whether to drop a column without a name: an empty one, or row numbers or names."""
-        unnamed = index in self.dialect.unnamed if self.dialect is not None else UNNAMED.fullmatch(name)
-        if not unnamed:
+        if self.dialect is None or index not in self.dialect.unnamed:
             return False
         position = f"column {index + 1} of the file has no name"
         if _is_blank(values):
             self.warnings.append(f"{position} and no values: it is left out")
             return True
         are_labels = values.null_count == 0 and pc.count_distinct(values).as_py() == len(values)
-        if (index == 0 or self.dialect is None) and are_labels and self._may_be_labels(values):
+        if index == 0 and are_labels and _may_be_labels(values, consecutive=self.dialect.labels):
             self.warnings.append(f"{position} and identifies rows, like row numbers: it is left out")
             return True
-        if self.dialect is None or name in self.options.known:
+        if name in self.options.known:
             return False
         if self.dialect.labels:
             width = len(self.dialect.names)
@@ -158,17 +161,6 @@ class ReadTable:
         else:
             self.warnings.append(f"{position}: it is left out")
         return True
-
-    def _may_be_labels(self, values: pa.ChunkedArray) -> bool:
-        """Return whether unique values can be row labels: text, or integers (consecutive if unlabelled)."""
-        if not pa.types.is_float64(values.type):
-            return bool(pa.types.is_string(values.type))
-        if not pc.all(pc.equal(pc.floor(values), values)).as_py():
-            return False
-        if self.dialect is None or not self.dialect.labels:
-            return True
-        low, high = (figure.as_py() for figure in pc.min_max(values).values())
-        return bool(low in {0, 1} and high == low + len(values) - 1)
 
     @property
     def as_in_model(self) -> list[str]:
@@ -218,8 +210,8 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
         raise UnusableDataError(f"This is not a {title}: it has another signature.")
     read_as: dict[str, Any] = {"format": kind, "compression": "gzip" if layers else None}
     if kind != "csv":
-        levels = [name for name, override in options.kinds.items() if override in {"category", "text", RAW}]
-        table = ReadTable(read_columnar(plain, kind, limits, scratch, levels), options, read_as)
+        spool, left_out = read_columnar(plain, kind, limits, scratch, options)
+        table = ReadTable(spool, options, read_as, warnings=left_out)
         if useless := [word for name, word in OF_TEXT.items() if getattr(options, name) is not None]:
             table.warnings.append(f"A {FORMATS[kind]} file has no {' or '.join(useless)}: ignored")
         return table
@@ -243,6 +235,16 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
     return table
 
 
+def _may_be_labels(values: pa.ChunkedArray, *, consecutive: bool) -> bool:
+    """Return whether unique values can be row labels: text or integers; `consecutive` ones from 0 or 1."""
+    if kind_of(values.type) != "number":
+        return bool(pa.types.is_string(values.type))
+    if not pc.all(pc.equal(pc.floor(values), values)).as_py():
+        return False
+    low, high = (figure.as_py() for figure in pc.min_max(values).values())
+    return not consecutive or bool(low in {0, 1} and high == low + len(values) - 1)
+
+
 def _is_blank(values: pa.ChunkedArray) -> bool:
     if values.null_count == len(values):
         return True
@@ -253,7 +255,7 @@ def _is_blank(values: pa.ChunkedArray) -> bool:
 
 def kind_of(type_: pa.DataType) -> str:
     """Return the kind of column that a stored type has: number, boolean, date or text."""
-    checks = {"number": pa.types.is_float64, "boolean": pa.types.is_boolean, "date": pa.types.is_timestamp}
+    checks = {"number": numbers.is_numeric, "boolean": pa.types.is_boolean, "date": pa.types.is_timestamp}
     return next((kind for kind, check in checks.items() if check(type_)), "text")
 
 

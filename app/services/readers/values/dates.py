@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from app.services.readers.values.scalars import all_match, quote_cell
 
 Order = Literal["day-first", "month-first"]
+YEARS = (-62_135_596_800, 253_402_300_800)  # seconds since 1970 at the beginning of the years 1 and 10000
 _TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
 _ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)"
 _ISO = rf"^\d{{4}}-\d{{2}}-\d{{2}}{_TIME}"
@@ -129,6 +130,8 @@ def _cast(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
     # Pad one-digit hours.
     text = pc.replace_substring_regex(text, r"[T ](\d:)", r" 0\1")
     try:
-        return pc.cast(text, kind)
+        times = pc.cast(text, kind)
     except pa.ArrowInvalid:
         return None  # an invalid date (2026-02-30)
+    low, high = (end.as_py() for end in pc.min_max(times.cast(pa.int64())).values())
+    return times if low is None or YEARS[0] * 10**6 <= low <= high < YEARS[1] * 10**6 else None

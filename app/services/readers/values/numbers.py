@@ -5,6 +5,7 @@ either: other columns of the file or the caller decide; otherwise the column sta
 are never guessed.
 """
 
+import math
 import re
 from typing import Literal
 
@@ -12,6 +13,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.readers.values.scalars import all_match, any_contains
+from app.store.column_codec import exact_numbers
+from sampler.data.scalars import BEYOND
 
 Style = Literal["point", "comma"]  # the decimal sign; the other one may separate thousands
 _END = r"([eE][+-]?\d+)?$"
@@ -46,22 +49,41 @@ def all_fit(text: pa.ChunkedArray, style: Style) -> bool:
 
 
 def to_numbers(text: pa.ChunkedArray, style: Style) -> pa.ChunkedArray:
-    """Convert cells that fit a style to float64."""
+    """Convert cells that fit a style to float64, integers that this would round to int64 or uint64."""
     if style == "comma":
         text = pc.replace_substring(pc.replace_substring(text, ".", ""), ",", ".")
     elif any_contains(text, ","):
         text = pc.replace_substring(text, ",", "")
-    return pc.cast(text, pa.float64())
+    return _exact(text, pc.cast(text, pa.float64()))
+
+
+def is_numeric(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has numbers."""
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+
+
+def _exact(text: pa.ChunkedArray, numbers: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the integers of whole numbers that float64 rounds, int64 or uint64; else the float64 numbers."""
+    low, high = (end.as_py() for end in pc.min_max(numbers).values())
+    if low is None or not BEYOND <= max(-low, high) < math.inf:
+        return numbers
+    text = pc.replace_substring_regex(text, r"^\+", "")
+    for kind in (pa.int64(), pa.uint64()):
+        try:
+            return exact_numbers(pc.cast(text, kind))
+        except pa.ArrowInvalid:
+            continue
+    return numbers
 
 
 def plain(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Convert cells to float64 the fast way if all are present, plain and finite; else return None."""
+    """Convert cells as `to_numbers` the fast way if all are present, plain and finite; else return None."""
     try:
         numbers = pc.cast(text, pa.float64())
     except pa.ArrowInvalid:
         return None
     finite = pc.all(pc.is_finite(numbers), min_count=0).as_py()
-    return numbers if finite and numbers.null_count == 0 else None
+    return _exact(text, numbers) if finite and numbers.null_count == 0 else None
 
 
 def without_gaps(text: pa.ChunkedArray) -> pa.ChunkedArray | None:

@@ -343,9 +343,12 @@ def test_it_says_when_intervals_are_of_another_weight(client, settings):
     assert answer["warnings"][0] in batch["warnings"]
 
 
+ID = 2**53 + 1  # float64 would round it
+
+
 def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
     """Kept columns come before the figures in every table, also those that the model doesn't know."""
-    dataset = post_csv(client, "id,size,when,colour\n7,3,2024-01-31,red\n8,17.5,2024-02-29,blue\n").json()
+    dataset = post_csv(client, f"id,size,when,colour\n{ID},3,2024-01-31,red\n8,17.5,2024-02-29,blue\n").json()
     problem(start(client, model, dataset["id"]), 422)
     problem(start(client, model, dataset["id"], keep=["nr"]), 422)
     prediction = start(client, model, dataset["id"], keep=["*"]).json()
@@ -360,7 +363,8 @@ def test_a_result_repeats_columns_of_its_dataset(client, settings, model):
     assert arrow.column_names[:5] == [*prediction["keep"], "mean"]
     assert arrow["mean"].to_pylist() == plain["mean"]
     assert parquet.equals(arrow)
-    assert csv[1].startswith("7,3,2024-01-31,red,")
+    assert csv[1].startswith(f"{ID},3,2024-01-31,red,")
+    assert arrow["id"].to_pylist() == [ID, 8]
     client.delete(f"/datasets/{dataset['id']}")
     problem(result(client, prediction, CSV), 409, "conflict")
     assert result(client, prediction).json() == plain

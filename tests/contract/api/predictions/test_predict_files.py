@@ -21,6 +21,7 @@ from tests.support.models.fitted_models import SMALL, fitted, run_units
 ARROW, CSV = "application/vnd.apache.arrow.stream", "text/csv"
 PARQUET = "application/vnd.apache.parquet"
 COLUMNS = {"size": [3, 17.5, None], "colour": ["red", "blue", "green"]}
+COLUMNS_OF_TWO = {name: values[:2] for name, values in COLUMNS.items()}
 CSV_ROWS = 'size,colour\n3,red\n 17.5 ,"blue"\nNA,green\n'
 
 
@@ -390,6 +391,12 @@ def test_a_file_keeps_its_own_columns_and_ids(client, model):
         ("id", None),
         ("when", None),
     ]
+    typed = pa.table({"id": [2**53 + 1, -7], "price": pa.array([0.1, 2], pa.float32()), **COLUMNS_OF_TWO})
+    for content, kind in ((parquet(typed), PARQUET), (stream(typed), ARROW)):
+        kept = arrow_of(send(client, model, content, kind, ARROW, keep=["id", "price"]))
+        assert kept.select(["id", "price"]).equals(typed.select(["id", "price"]))
+    text = send(client, model, parquet(typed), PARQUET, CSV, keep=["id", "price"]).text
+    assert text.splitlines()[1].startswith("9007199254740993,")
     problem(send(client, model, rows.encode(), accept=CSV, keep="nr"), 422)
     problem(send(client, model, rows.encode(), keep="*"), 422)
     clashing = rows.replace("id,", "mean,", 1).encode()
