@@ -134,6 +134,16 @@ class PredictionOptions(TableOptions):
     samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] | None = Field(
         None, description="Number of draws of the regression function per row, evenly spaced among all."
     )
+    samples_of: Literal["mean", "outcome"] = Field(
+        "mean",
+        description="What samples are draws of: the regression function (mean), or new outcomes of weight 1, "
+        "one from the distribution that each draw gives the row. Outcomes of rows of one new group go "
+        "together, so that sums over rows are right too; of classes they are positions in `classes`.",
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
+        0,
+        description="Seed of samples of outcomes. Take different ones where answers are added up.",
+    )
     target: Literal["all", "mean"] = Field("all", description="mean: only the mean, as fast as possible.")
 
     def predict_request(self, **data: Any) -> PredictRequest:
@@ -246,7 +256,9 @@ class PredictionView(BaseModel):
     )
     mcse: ErrorsView | None
     rhat: FiguresByRow | None = Field(description="R-hat per row; null where the chains don't move.")
-    samples: list[list[float]] | list[list[list[float]]] | None = Field(description="Draws per row.")
+    samples: list[list[float]] | list[list[list[float]]] | None = Field(
+        description="Draws per row: [row][draw], for the probabilities of several classes [row][class][draw]."
+    )
     flags: list[list[FlagView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
     read_as: RowsReadAsView | None = Field(None, description="How a file was read; absent for JSON rows.")

@@ -73,7 +73,8 @@ class Coded:
     exposure
         float64 [row], exposures of counts; None where all are 1.
     groups
-        int32 [column of groups, row], the row's level, -1 where it is new or missing; None without groups.
+        int32 [column of groups, row], the row's level, -1 where it is missing, less where it is new, another
+        number for each new level; None without groups.
     copies
         How rows repeat, which saves work; None if they don't.
     limits
@@ -238,7 +239,7 @@ def encode(
         labels = to_labels(table.column(column.name), problems)
         level = _level_of(column, labels)
         marks[len(schema.columns) + j] = mark_levels(level, column)
-        groups[j] = np.maximum(level, -1)
+        groups[j] = np.where(level == -2, -2 - labels.index, level)
         _warn_groups(column, level, labels, warnings, unseen)
     if problems:
         raise DataError(problems)

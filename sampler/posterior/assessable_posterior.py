@@ -12,7 +12,7 @@ from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.scoring import score
+from sampler.posterior.assessment.scoring import log_likelihood, score
 from sampler.posterior.results.scores import (
     Convergence,
     Scores,
@@ -75,6 +75,30 @@ class AssessablePosterior:
 
         """
         return Scores(score(self.law, LabelledRows.read(self.law, X, y, weights), quick=quick))
+
+    def log_likelihood(self, X: Any, y: Any, weights: Any = None) -> NDArray[np.float64]:
+        """Compute how probable each draw finds each outcome.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`.
+
+        Returns
+        -------
+        ndarray
+            float64 [chain, draw, row], the log density of the outcome; of a count, class or censored outcome
+            the log probability.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`.
+
+        """
+        draws = self.law.draws
+        logs = log_likelihood(self.law, LabelledRows.read(self.law, X, y, weights), draws.choose(None)[0])
+        return logs.reshape(draws.num_chains, draws.num_draws, -1)
 
     def calibration(self, X: Any, y: Any, weights: Any = None) -> list[dict[str, Any]]:
         """Compare levels of intervals with the shares of outcomes inside them.

@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, Self
 
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
+from sampler.data.target import read_weights
 from sampler.errors import SettingsError
 from sampler.methods import METHODS, Method
 from sampler.posterior.assessable_posterior import AssessablePosterior
 from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
+from sampler.posterior.assessment.labelled_rows import check_weighted
 from sampler.posterior.core.intervals import CALIBRATED
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.described_posterior import DescribedPosterior
 from sampler.posterior.explainable_posterior import ExplainablePosterior
 from sampler.posterior.explanations.survival_curves import survival_curves
-from sampler.posterior.predicting import predict
+from sampler.posterior.predicting import draw_outcomes, predict
 from sampler.posterior.results.answer import draw
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.draw_codec import pack, unpack
@@ -168,6 +170,44 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             levels = levels_to_claim(self.law, level, quantiles, num_draws)
             return predict_calibrated(self.law, X, levels, num_draws, ignore_extra=ignore_extra)
         return predict(self.law, X, level, interval, quantiles, num_draws, ignore_extra=ignore_extra)
+
+    def sample_predictive(
+        self, X: Any, weights: Any = None, num_draws: int | None = None, *, seed: int = 0
+    ) -> Floats:
+        """Draw new outcomes of each row: one from the distribution that each posterior draw gives it.
+
+        Parameters
+        ----------
+        X
+            n rows, as for `predict`; of a model of censored outcomes, the draws are not censored.
+        weights
+            n positive precision weights, or None for 1: row i has variance sigma^2 / weight.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+        seed
+            Seed of the draws: equal arguments give equal draws.
+
+        Returns
+        -------
+        ndarray
+            float64 [chain, draw, row], in units of the outcome; of classes their indices in `classes`. Rows
+            of one new group share its intercept, and each row without a group has one of its own. Where draws
+            have weights (`Posterior.weights`), these have the same.
+
+        Raises
+        ------
+        DataError
+            For rows or weights that don't fit the model.
+        SettingsError
+            For weights of counts and classes, and invalid numbers of draws.
+
+        """
+        draws = self.law.draws
+        coded, (chosen, used) = draws.coded(X), draws.choose(num_draws)
+        check_weighted(self.law, weighted=weights is not None)
+        precisions = None if weights is None else read_weights(weights, coded.num_rows)
+        y = draw_outcomes(self.law, coded, chosen, precisions, seed)
+        return y.reshape(draws.num_chains, used, coded.num_rows)
 
     def survival(
         self,
@@ -336,9 +376,32 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         """
         return draw("plots:Plots", self)
 
-    def to_arviz(self) -> Any:
-        """Convert sigma, and f at the reference rows, to ArviZ's data tree; needs the package arviz-base."""
-        return draw("arviz:to_arviz", self)
+    def to_arviz(self, X: Any = None, y: Any = None, weights: Any = None) -> Any:
+        """Convert the draws to ArviZ's data tree; needs the package arviz-base.
+
+        Parameters
+        ----------
+        X, y, weights
+            Rows, outcomes and weights, as for `score`: those of training for cross-validation (`az.loo`) and
+            predictive checks (`az.plot_ppc`); None for the draws at the up to 200 reference rows alone.
+
+        Returns
+        -------
+        DataTree
+            ``posterior``: `f`, the regression function at the rows, and where the model has them `sigma`,
+            `degrees` (of freedom of the noise) and `dispersion`. With rows also ``posterior_predictive``,
+            ``log_likelihood`` and ``observed_data``, under the outcome's name; classes are numbers. Variables
+            have their units as attributes. Draws with weights are repeated in proportion to these.
+
+        Raises
+        ------
+        DataError
+            For rows or outcomes that don't fit the model.
+        SettingsError
+            For rows without outcomes.
+
+        """
+        return draw("arviz:to_arviz", self, X, y, weights)
 
     def to_bytes(self) -> bytes:
         """Encode the posterior as a model file."""

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import math
+from copy import copy
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler import interrupt
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import IntervalFigures, IntervalKind, Request
+from sampler.posterior.core.row_blocks import MAX_CELLS
 from sampler.posterior.parts.intercepts import INCLUDED
 from sampler.posterior.results.prediction import Prediction
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from numpy.typing import NDArray
+
     from sampler.posterior.laws.law import Law
     from sampler.storage.model_header import Header
+
+    Floats = NDArray[np.float64]
 
 FAR_WEIGHT = 4.0  # times 1: noise has twice the sd, or half
 
@@ -59,6 +66,24 @@ def predict(
         groups="" if law.intercepts is None else INCLUDED[request.kind],
         labels=coded.labels,
     )
+
+
+def draw_outcomes(
+    law: Law, coded: Coded, chosen: NDArray[np.int64], weights: Floats | None = None, seed: int = 0
+) -> Floats:
+    """Draw new outcomes of rows from chosen draws, float64 [draw, row]; see `Posterior.sample_predictive`."""
+    rng = np.random.default_rng(seed)
+    if (intercepts := law.intercepts) is not None:
+        law = copy(law)
+        law.intercepts, coded = intercepts.with_drawn(coded, chosen, rng)
+    y = np.empty((len(chosen), coded.num_rows))
+    size = max(16, MAX_CELLS // len(chosen))
+    for start in range(0, coded.num_rows, size):
+        interrupt.look()
+        rows = slice(start, start + size)
+        own = None if weights is None else weights[rows]
+        y[:, rows] = law.sample_outcomes(coded.part(rows), own, chosen, rng)
+    return y
 
 
 def _weight_note(header: Header) -> list[str]:

@@ -57,7 +57,9 @@ class PredictRequest:
     require: str | None = None  # the worst verdict on these rows that is accepted
     mcse: bool = False
     rhat: bool = False
-    samples: int | None = None  # number of draws of f to return, evenly spaced among all
+    samples: int | None = None  # number of draws to return, evenly spaced among all
+    samples_of: Literal["mean", "outcome"] = "mean"
+    seed: int = 0  # of samples of outcomes
     target: Literal["all", "mean"] = "all"  # "mean": the mean only
     keep: Sequence[str] = ()  # columns of the file that tables repeat; they may be unknown to the model
 
@@ -172,7 +174,13 @@ class Predictor(Posteriors):
             rows_verdict=judged,
             samples=None
             if request.samples is None
-            else row_diagnostics.thinned(posterior.law, coded, prediction.draws, request.samples),
+            else row_diagnostics.thinned(
+                posterior.law,
+                coded,
+                prediction.draws,
+                request.samples,
+                request.seed if request.samples_of == "outcome" else None,
+            ),
             classes=posterior.classes,
             dialect=posterior.header.dialect,
         )

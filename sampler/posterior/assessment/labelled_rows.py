@@ -25,6 +25,15 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
+def check_weighted(law: Law, *, weighted: bool) -> None:
+    """Raise SettingsError where rows have weights and the model takes none."""
+    if weighted and not FAMILIES[law.draws.family].weights:
+        noun = "counts" if law.classes is None else "classes"
+        raise SettingsError(f"{noun} take no weights: leave them out", field="weights", code="not_applicable")
+    if law.draws.header.censoring:
+        check_censoring_weights(weighted=weighted)
+
+
 @dataclass(frozen=True)
 class LabelledRows:
     """Rows with known outcomes, encoded for a model.
@@ -70,14 +79,8 @@ class LabelledRows:
             For weights where the model takes none.
 
         """
-        if weights is not None and not FAMILIES[law.draws.family].weights:
-            noun = "counts" if law.classes is None else "classes"
-            raise SettingsError(
-                f"{noun} take no weights: leave them out", field="weights", code="not_applicable"
-            )
         header = law.draws.header
-        if header.censoring:
-            check_censoring_weights(weighted=weights is not None)
+        check_weighted(law, weighted=weights is not None)
         table = read_rows(X)
         if coded is None:
             coded = law.draws.encode(table)

@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Interval, Quantile
+from sampler.posterior.predicting import draw_outcomes
 from sampler.posterior.results.prediction import Errors
 from sampler.posterior.verdict.agreement import FEWEST_DRAWS, Agreement
 from sampler.posterior.verdict.reasons import Reason
@@ -138,13 +139,15 @@ def model_verdict(law: Law, num_draws: int) -> Verdict:
     return verdict(law, agreement(law, law.draws.reference, num_draws), num_draws).verdict
 
 
-def thinned(law: Law, coded: Coded, num_draws: int, count: int) -> Floats:
+def thinned(law: Law, coded: Coded, num_draws: int, count: int, outcome_seed: int | None = None) -> Floats:
     """Choose `count` of the first `num_draws` draws of all chains, evenly spaced, at each row.
+
+    With `outcome_seed` they are of new outcomes (`Posterior.sample_predictive`), else of f.
 
     Returns
     -------
     NDArray[np.float64]
-        Draws of f [row, count], or [row, class, count] with more than two classes.
+        Draws [row, count]; of f with more than two classes [row, class, count].
 
     Raises
     ------
@@ -159,6 +162,8 @@ def thinned(law: Law, coded: Coded, num_draws: int, count: int) -> Floats:
             field="samples",
             code="out_of_range",
         )
+    if outcome_seed is not None:
+        return draw_outcomes(law, coded, law.spaced(count, num_draws), None, outcome_seed).T
     chosen = law.weights.spaced(num_draws, count)
     blocks = [f.reshape(len(f), total)[:, chosen] for _, f in _blocks(law, coded, num_draws)]
     values = np.concatenate(blocks) if blocks else np.empty((0, count))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, get_args
 import numpy as np
 
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.posterior.assessment.scoring import TINY
+from sampler.posterior.assessment.scoring import TINY, own_probabilities
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.protocol import Loss
 from sampler.posterior.results.rankings import PermutationImportance
@@ -151,11 +151,8 @@ def _losses(law: Law, rows: LabelledRows, coded: Coded, chosen: NDArray[np.int64
     """Compute each loss of each chosen draw on one or several copies of rows, float64 [copy, draw]."""
     copies, shape = coded.num_rows // len(rows.y), (len(chosen), -1, len(rows.y))
     if rows.classes is not None:
-        own = rows.y.astype(np.int64)
         p = law.probabilities_by_draw(coded, chosen)
-        p = p.reshape(*shape, p.shape[2])
-        known = own < p.shape[3]  # any other class has no probability
-        mine = np.where(known, p[..., np.arange(len(own)), np.where(known, own, 0)], 0.0)
+        mine = own_probabilities(p.reshape(*shape, p.shape[2]), rows.y)
         return {"log_loss": -np.log(np.clip(mine, TINY, 1 - TINY)).mean(axis=2).T}
     weights = None if rows.weights is None else np.tile(rows.weights, copies)
     mean, density = law.outcomes_by_draw(coded, np.tile(rows.y, copies), weights, chosen)

@@ -35,6 +35,9 @@ ZEROS = "zeros"  # the forest of structural zeros
 LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))
 MOST_TERMS = 2000  # terms in a score's sum over counts
 LARGEST_RATE = 1e150
+LARGEST_DRAWN = (
+    1e18  # a Poisson count of a larger mean is that mean within 1e-8: no count of 64 bits holds it
+)
 # Cost of a bound, in trees: of small counts, whose probabilities are added up, and of large ones, searched.
 SMALL_MEAN, SMALL_BOUND, LARGE_BOUND = 50.0, 400, 25_000
 SOME_ROWS = 200
@@ -173,6 +176,16 @@ class CountLaw:
             total[rows] += step * (below - (y[rows] <= k)) ** 2
         return total
 
+    def sample(self, rng: np.random.Generator) -> Floats:
+        """Draw a count of each row from each draw's distribution, float64 [draw, row]."""
+        mean = self.mean
+        if self.dispersion is not None:  # a Poisson count whose mean has a gamma distribution
+            mean = rng.standard_gamma(self.dispersion, mean.shape) * (mean / self.dispersion)
+        counts = np.where(mean < LARGEST_DRAWN, rng.poisson(np.minimum(mean, LARGEST_DRAWN)), np.rint(mean))
+        if self.structural is not None:
+            counts[rng.uniform(size=counts.shape) < self.structural] = 0.0
+        return counts.T
+
     def _cdf(self, y: Floats, rows: Any) -> Floats:
         """Compute the probability of at most y for some rows."""
         return np.asarray(self.below_by_draw(y, rows).mean(axis=1))
@@ -269,6 +282,16 @@ class CountsLaw(Law):
             None if self._dispersion is None else self._dispersion[chosen],
             None if structural is None else np.ascontiguousarray(structural.T),
         )
+
+    def sample_outcomes(
+        self,
+        coded: Coded,
+        weights: Floats | None,  # noqa: ARG002
+        chosen: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draw a count of each row from each chosen draw; see `Law.sample_outcomes`."""
+        return self._law_of(coded, chosen).sample(rng)
 
     def outcomes_by_draw(
         self,

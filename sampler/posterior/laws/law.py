@@ -235,9 +235,9 @@ class Law:
         chosen, used = self.draws.choose(num_draws)
         return chosen[self.weights.spaced(used, len(chosen))]
 
-    def spaced(self, count: int) -> NDArray[np.int64]:
-        """Choose `count` draws of all chains, evenly spaced by weight, by their numbers."""
-        chosen, used = self.draws.choose(None)
+    def spaced(self, count: int, num_draws: int | None = None) -> NDArray[np.int64]:
+        """Choose `count` of the first draws of all chains, evenly spaced by weight, by their numbers."""
+        chosen, used = self.draws.choose(num_draws)
         return chosen[self.weights.spaced(used, count)]
 
     def rules(self, part: str) -> NDArray[Any]:
@@ -339,6 +339,21 @@ class Law:
     ) -> OutcomeLaw:
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
         raise NotImplementedError
+
+    def sample_outcomes(
+        self,
+        coded: Coded,
+        weights: Floats | None,  # noqa: ARG002
+        chosen: NDArray[np.int64],
+        rng: np.random.Generator,
+    ) -> Floats:
+        """Draw an outcome of each row, of such weights, from each chosen draw, float64 [draw, row].
+
+        Classes are numbers.
+        """
+        edges = np.cumsum(self.probabilities_by_draw(coded, chosen)[:, :, :-1], axis=2)
+        drawn = np.sum(edges <= rng.uniform(size=(*edges.shape[:2], 1)), axis=2)
+        return np.asarray(drawn, np.float64)
 
     def outcomes_by_draw(
         self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]

@@ -132,6 +132,12 @@ class NormalLaw(Law):
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
         return predictive_of(self, coded, weights, num_draws)
 
+    def sample_outcomes(
+        self, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
+    ) -> Floats:
+        """Draw an outcome of each row from each chosen draw; see `Law.sample_outcomes`."""
+        return sample_outcomes(self, coded, weights, chosen, rng)
+
     def outcomes_by_draw(
         self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
     ) -> tuple[Floats, Floats]:
@@ -173,12 +179,28 @@ def outcomes_by_draw(
     law: Law, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
     """Compute means and log densities of outcomes with normal or t noise; see `Law.outcomes_by_draw`."""
-    f, noise, degrees = law.f_of(coded, chosen), law.noise_of(coded, chosen), law.draws.degrees
-    of_t = None if degrees is None else degrees[law.draws.places(chosen)][None, :, None]
-    sigma = noise / np.sqrt(1.0 if weights is None else weights)
-    given = Predictive(f[None], sigma[None], None, of_t, law.transform, coded.limits)
+    f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
+    given = _given_draws(law, f, noise, coded, weights, chosen)
     mean = f if law.transform is None else law.transform.moments(f, noise)[0]
     return mean, given.log_density_by_draw(y)[0]
+
+
+def sample_outcomes(
+    law: Law, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
+) -> Floats:
+    """Draw outcomes with normal or t noise; see `Law.sample_outcomes`."""
+    f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
+    return _given_draws(law, f, noise, coded, weights, chosen).sample(rng)
+
+
+def _given_draws(
+    law: Law, f: Floats, noise: Floats, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64]
+) -> Predictive:
+    """Make the distributions of outcomes in chosen draws, as if these were of one chain."""
+    degrees = law.draws.degrees
+    of_t = None if degrees is None else degrees[law.draws.places(chosen)][None, :, None]
+    sigma = noise / np.sqrt(1.0 if weights is None else weights)
+    return Predictive(f[None], sigma[None], None, of_t, law.transform, coded.limits)
 
 
 def bound_errors(law: Law, part: Coded, used: int) -> Callable[[Floats], Floats]:

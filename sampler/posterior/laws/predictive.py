@@ -210,3 +210,9 @@ class Predictive:
         rows = np.arange(self.f.shape[2])
         roots: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
         return roots if self.transform is None else self.transform.inverse(roots)
+
+    def sample(self, rng: np.random.Generator) -> Floats:
+        """Draw an outcome of each row from each draw's distribution, float64 [draw of any chain, row]."""
+        learnt = self.f + self.sigma * noise_law.sample(rng, self.f.shape, self.degrees)
+        learnt = learnt.reshape(-1, learnt.shape[2])
+        return learnt if self.transform is None else self.transform.inverse(learnt)

@@ -119,6 +119,14 @@ class TreeLaw(Law):
         """Make the predictive distribution of the outcomes of rows with such weights (1 for None)."""
         return normal.predictive_of(self, coded, weights, num_draws)
 
+    def sample_outcomes(
+        self, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
+    ) -> Floats:
+        """Draw an outcome of each row from each chosen draw; see `Law.sample_outcomes`."""
+        if self.classes is not None:
+            return super().sample_outcomes(coded, weights, chosen, rng)
+        return normal.sample_outcomes(self, coded, weights, chosen, rng)
+
     def outcomes_by_draw(
         self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
     ) -> tuple[Floats, Floats]:

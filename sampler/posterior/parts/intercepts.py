@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,7 +48,7 @@ class InterceptDraws:
         self.groupings, self.columns, self._step = groupings, columns, step
         self.terms = 1 + groupings.num_slopes
         self._sizes = [len(column.levels) for column in columns]
-        self._starts = np.cumsum([0, *(self.terms * size for size in self._sizes)])
+        self._starts = _starts_of(self._sizes, self.terms)
         names = [scalar_names(k, groupings.num_slopes) for k in range(len(columns))]
         for draws in chains:
             there = draws.forests.get(FOREST)
@@ -155,10 +157,48 @@ class InterceptDraws:
                 variance[:, new] += part**2
         return variance
 
+    def with_drawn(
+        self, coded: Coded, chosen: NDArray[np.int64], rng: np.random.Generator
+    ) -> tuple[InterceptDraws, Coded]:
+        """Draw the effects of new groups in the chosen draws, as if these had been known.
+
+        Rows of one new group share its effects; each row without a group is one of its own.
+
+        Returns
+        -------
+        tuple
+            The effects with those of new groups, and the rows with the places of these.
+
+        """
+        extended, groups = copy(self), self._places(coded).copy()
+        parts: list[NDArray[np.int32]] = []
+        sizes = []
+        for k, own in enumerate(groups):
+            missing = np.flatnonzero(own == -1)
+            own[missing] = np.iinfo(np.int32).min + np.arange(len(missing))
+            new, place = np.unique(own[own < 0], return_inverse=True)
+            own[own < 0] = self._sizes[k] + place
+            sizes.append(self._sizes[k] + len(new))
+            z = rng.standard_normal((len(new), len(chosen), self.terms))
+            of_new = np.einsum("dij,gdj->dig", self.factor[k, chosen], z) / self._step
+            more = np.zeros((len(self._effects), self.terms, len(new)), np.int32)
+            more[chosen] = np.rint(np.clip(of_new, -MOST_STEPS, MOST_STEPS))
+            known = self._effects[:, self._starts[k] : self._starts[k + 1]]
+            known = known.reshape(len(known), self.terms, self._sizes[k])
+            parts.append(np.concatenate([known, more], axis=2).reshape(len(known), -1))
+        extended._effects = np.concatenate(parts, axis=1)  # noqa: SLF001
+        extended._sizes, extended._starts = sizes, _starts_of(sizes, self.terms)  # noqa: SLF001
+        return extended, replace(coded, groups=groups)
+
     @staticmethod
     def _places(coded: Coded) -> NDArray[np.int32]:
         assert coded.groups is not None, "rows of a model with groups keep them"
         return coded.groups
+
+
+def _starts_of(sizes: Sequence[int], terms: int) -> NDArray[np.int64]:
+    """Find where the effects of each column of groups start, and where the last ones end."""
+    return np.cumsum([0, *(terms * size for size in sizes)])
 
 
 def _factors(sds: Floats, partial: Floats) -> Floats:

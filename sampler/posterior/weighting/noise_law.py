@@ -82,6 +82,13 @@ def quantile(q: float, degrees: Floats | None) -> Floats:
     return np.asarray(stdtrit(degrees, q) / sd_of(degrees))
 
 
+def sample(rng: np.random.Generator, shape: tuple[int, ...], degrees: Floats | None) -> Floats:
+    """Draw values of that shape, with which the degrees broadcast."""
+    if degrees is None:
+        return rng.standard_normal(shape)
+    return np.asarray(rng.standard_t(degrees, shape) / sd_of(degrees))
+
+
 def mean_size(mean: Floats, sd: Floats, degrees: Floats | None) -> Floats:
     """Compute E|Z| for Z of that mean and standard deviation."""
     z = mean / sd

@@ -269,7 +269,9 @@ def test_requests_that_make_no_sense_are_refused_by_name(client, model):
         "rhat": [1, "yes"],
         "samples": [0, -1, 1.5, 10**30],
         "target": ["median", None],
-        "seed": [1],
+        "seed": [-1, 0.5],
+        "samples_of": ["median"],
+        "seeds": [1],
     }.items():
         for value in values:
             body = problem(predict(client, model, **{"rows": ROWS, field: value}), 422, "invalid-request")

@@ -179,6 +179,23 @@ def test_samples_are_draws_of_the_function(client, model):
     assert places(problem(ask(client, model, samples=81), 422)) == [("samples", None)]
 
 
+def test_samples_are_draws_of_outcomes(client, model):
+    """Samples of outcomes have the noise too; seeds make them again, in tables too."""
+
+    def drawn(**more):
+        return np.array(ask(client, model, samples=80, samples_of="outcome", **more).json()["samples"])
+
+    first, functions = drawn(seed=5), np.array(ask(client, model, samples=80).json()["samples"])
+    sd = np.array(ask(client, model).json()["sd"])
+    np.testing.assert_allclose(np.std(first, axis=1), sd, rtol=0.3)
+    assert np.all(np.std(functions, axis=1)[:2] < 0.8 * sd[:2])  # the third lacks a feature
+    np.testing.assert_array_equal(drawn(seed=5), first)
+    assert np.all(drawn() != first)
+    table = arrow_of(ask(client, model, ARROW, samples=80, samples_of="outcome", seed=5))
+    assert table["draw_80"].to_pylist() == first[:, -1].tolist()
+    assert places(problem(ask(client, model, samples=81, samples_of="outcome"), 422)) == [("samples", None)]
+
+
 def test_only_the_mean(client, model):
     """`target: mean` returns the same mean and nothing else."""
     answer = ask(client, model, target="mean").json()
