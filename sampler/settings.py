@@ -32,7 +32,8 @@ TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 OMITTED: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
-ITERATIONS, NOISE = "Iterations and moves", "Noise, transform and line"  # sections of forms
+# sections of forms
+SIZE, ITERATIONS, NOISE = "Method, trees and chains", "Iterations and moves", "Noise, transform and line"
 NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
 
@@ -81,7 +82,7 @@ class Settings:
         limits=(1, 10_000),
         form=FormField(
             "Trees",
-            "How",
+            SIZE,
             "200; 50 for each of several classes; 1 of a single tree",
             "Each explains a little; fewer are faster.",
         ),
@@ -93,7 +94,10 @@ class Settings:
         "and the rjhmc methods, 2 for dcc-tree.",
         limits=(1, 256),
         form=FormField(
-            "Chains", "How", "8; 4 of rjhmc", "Independent runs, pooled. Agreement needs several."
+            "Chains",
+            SIZE,
+            "8; 4 of rjhmc",
+            "Independent runs, pooled. Agreement needs several.",
         ),
     )
     num_burnin: int = _setting(
@@ -116,7 +120,7 @@ class Settings:
         limits=(1, 1_000_000),
         form=FormField(
             "Kept draws per chain",
-            "How",
+            SIZE,
             "125; 250 of bcart",
             "More draws make every figure more precise, and cost time.",
         ),

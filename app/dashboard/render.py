@@ -13,6 +13,7 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.dashboard import formatting
+from app.dashboard.forms.fit_fields import labelled
 from app.services.explanations.diagnostics import converged_rhat
 from app.services.studies.tuning import in_words
 
@@ -37,7 +38,7 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= formatting.FILTERS | {"settings": in_words}
+    templates.filters |= formatting.FILTERS | {"settings": in_words, "labelled": labelled}
     templates.globals |= {
         "static": static,
         "version": version("bartserve"),

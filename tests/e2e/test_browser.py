@@ -51,7 +51,12 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
 
     page.click(".buttons >> text=Fit a model")
     page.select_option("#target", "mpg")
+    assert "Numbers from 9 to 46.6" in page.inner_text("#target-hint")
+    page.select_option("#family", "poisson")
+    assert "Numbers" not in page.inner_text("#target-hint")
+    page.select_option("#family", "auto")
     page.fill("#model-name", "cars")
+    page.click("summary:has-text('Method, trees and chains')")
     page.fill("#num_trees", "60")
     page.fill("#num_draws", "100")
     window.until(lambda: "About" in page.inner_text("[data-estimate]"))
@@ -78,13 +83,23 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     for tab, pictures in (("Chains", 3), ("Features", 2), ("Effects", 3), ("What if", 0)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
+        window.until(lambda: page.query_selector("[data-part]") is None)
         assert window.pictures() == pictures
         window.shoot(tab.lower())
     assert "The population they are a sample of" in page.inner_text("main")
+    held: list[Any] = []
+    page.route("**/effects?part=dependence", lambda route: held.append(route))  # noqa: PLW0108  # it counts
     page.click(".tabs >> text=Effects")
-    page.wait_for_url("**/effects")
+    page.wait_for_url("**/effects?part=waiting")
+    window.until(lambda: held and page.is_visible("[data-part] progress"))  # it says that it computes
+    assert "Computing the effect" in page.inner_text("[data-part-words]")
+    window.shoot("effects-waiting")
+    held[0].continue_()
+    page.unroute("**/effects?part=dependence")
+    page.wait_for_selector("#second")
     with page.expect_navigation():
         page.select_option("#second", "weight" if page.input_value("#first") != "weight" else "year")
+    window.until(lambda: page.query_selector("[data-part]") is None)
     assert window.pictures() == 2
     window.shoot("effects-two")
 
@@ -297,7 +312,11 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
     press("button:has-text('Upload')", "**/ui/datasets/ds_*")
     assert page.inner_text("h1") == "plain"
     press("a:has-text('Fit a model')", "**/ui/models/new?*")
-    for field, keys in (("target", "y"), ("num_draws", "40"), ("num_trees", "10")):
+    to("#target")
+    page.keyboard.type("y")
+    to("summary:has-text('Method, trees and chains')")
+    page.keyboard.press("Enter")
+    for field, keys in (("num_trees", "10"), ("num_draws", "40")):
         to(f"#{field}")
         page.keyboard.type(keys)
     press("button:has-text('Estimate')", "**/ui/models/estimate")

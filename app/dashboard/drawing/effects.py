@@ -122,10 +122,12 @@ def _line(
             axes.plot(at, curve.mean, color=colour, lw=1.8, label=curve.label)
             axes.plot(at, curve.mean, ls="none", marker="|", ms=5, color=colour)
         axes.margins(x=0.01)
+        low, high = axes.get_xlim()
         if around_zero:
             axes.axhline(0, color=look.colours.soft, lw=0.9, ls=(0, (1, 2)))
         if rows.values:
-            inside = _positions(rows.values)
+            values = _positions(rows.values)
+            inside = values[(low <= values) & (values <= high)]  # the curve ends before the outermost rows
             axes.plot(
                 inside, np.zeros(len(inside)), ls="none", marker="|", ms=7, mew=0.6, color=look.colours.soft,
                 alpha=0.5, transform=axes.get_xaxis_transform(), clip_on=False,

@@ -1,14 +1,18 @@
 """Form fields for the settings of a fit: label, default and hint of each."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from app.dashboard.formatting import number
 from app.services.fits.requests import DEFINITIONS
 
+SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
 SECTIONS = {
-    "Noise, transform and line": "How outcomes vary around what is learnt. If intervals are too wide in one "
-    "part of the table and too narrow in another, let the noise differ by row.",
+    "Method, trees and chains": "How much is computed, and by which method. More draws and chains make every "
+    "figure more precise, and cost time.",
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
     "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
     "then at half as many more, and so on.",
@@ -17,7 +21,7 @@ SECTIONS = {
     "Search over topologies": "For dcc-tree: the length of the search for topologies, and draws for each.",
     "Prior in absolute figures": "In units of the target, instead of scaling by the data. For experts.",
 }
-SHOWN_SECTION = "How"  # never folded
+SPELLED = re.compile(r"\b([a-z_]+)=([\w-]+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,43 @@ def _section(title: str) -> tuple[Knob, ...]:
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
 LABELS = {name: setting.form.label for name, setting in DEFINITIONS.items() if setting.form is not None}
+
+
+def fitted_as(column: Mapping[str, Any]) -> str:
+    """Say what a model of a column is fitted to, and why, if its kind of outcome is left to be detected."""
+    name, kind, levels = (column[key] for key in ("name", "kind", "levels"))
+    if kind == "number":
+        return _fitted_as_number(column)
+    if kind == "boolean":
+        return f"Two classes: the model gives the probability that {name} is true."
+    if kind != "category":
+        return ""
+    if column["distinct"] == len(levels) == 2:
+        return f"Two classes: the model gives the probability that {name} is {levels[1]}."
+    return f"{number(column['distinct'])} classes: the model gives the probability of each."
+
+
+def _fitted_as_number(column: Mapping[str, Any]) -> str:
+    low, high, profile = column["min"], column["max"], column.get("profile") or {}
+    if column["distinct"] == 2 and (low, high) == (0, 1):
+        return (
+            f"Only 0 and 1, so two classes: the model gives the probability that {column['name']} is 1. "
+            "Choose “a number” as the kind of outcome if it is one."
+        )
+    text = f"Numbers from {number(low)} to {number(high)}: the model gives their mean, with an interval."
+    if column["distinct"] == 2:
+        return f"{text} Choose “two classes” as the kind of outcome if they are."
+    seen = [*(profile.get("quantiles") or {}).values(), *(each["value"] for each in profile.get("top") or ())]
+    if low < 0 or not all(float(value).is_integer() for value in (low, high, *seen)):
+        return text
+    return f"{text} Choose “a count” as the kind of outcome if they are counts."
+
+
+def labelled(text: str) -> str:
+    """Replace settings as programs write them, ``num_chains=8``, by the labels of their form fields."""
+    return SPELLED.sub(
+        lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0], text
+    )
 
 
 def every() -> Iterator[Knob]:

@@ -4,7 +4,7 @@ The figures need a core for a moment, so they are computed behind the gate, as i
 """
 
 from itertools import product
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 from urllib.parse import urlencode
 
 import numpy as np
@@ -47,6 +47,12 @@ router = APIRouter(
     route_class=GuardedRoute,
     dependencies=[Depends(prepare_to_draw)],
 )
+EffectsPart = Literal["waiting", "dependence", "accumulated", "reasons"]
+PARTS = {  # of the page of effects, with what they show
+    "dependence": "the effect at each value",
+    "accumulated": "the effect among rows like the data's",
+    "reasons": "what moves the prediction of each row",
+}
 MOST_GROUPS = 20  # in the table of intercepts: the largest and the smallest
 
 
@@ -142,28 +148,34 @@ async def effects(
     model_id: str,
     frame: Annotated[Frame, framed_as("effects")],
     feature: Annotated[list[str] | None, Query(max_length=2)] = None,
+    part: EffectsPart | None = None,
 ) -> Response:
-    """Show how predictions change with one or two features."""
+    """Show how predictions change with one or two features.
+
+    Scripts ask for a part at a time: `waiting` has the places of the parts alone.
+    """
     model_id = frame["model"].id
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     names: list[str] = []
     dependence, along, swarm = None, None, None
-    if frame["model"].state == "succeeded":
+    if frame["model"].state == "succeeded" and part != "waiting":
 
-        def find() -> tuple[list[str], Dependence, Accumulation | None, ReasonsOfRows | None]:
+        def find() -> tuple[list[str], Dependence | None, Accumulation | None, ReasonsOfRows | None]:
             ranked = importance.importance(predictor, owner, model_id, 0.9)
             listed = [each.name for each in (ranked.permutation or ranked).features]
-            wish = DependenceRequest(features=chosen or listed[:1])
-            effect = partial_dependence.dependence(predictor, owner, model_id, wish)
+            effect, wished = None, chosen or listed[:1]
+            if part in (None, "dependence"):
+                request = DependenceRequest(features=wished)
+                effect = partial_dependence.dependence(predictor, owner, model_id, request)
             return (
                 listed,
                 effect,
-                _accumulated(predictor, owner, model_id, effect.features),
-                _reasons_of_rows(predictor, owner, model_id),
+                _accumulated(predictor, owner, model_id, wished) if part in (None, "accumulated") else None,
+                _reasons_of_rows(predictor, owner, model_id) if part in (None, "reasons") else None,
             )
 
         names, dependence, along, swarm = await gate.run(find)
-        chosen = dependence.features
+        chosen = chosen or names[:1]
     body = {"features": chosen, "level": 0.9}
     path = f"/models/{model_id}/partial-dependence"
     return render.render(
@@ -172,6 +184,7 @@ async def effects(
         **frame,
         names=names,
         chosen=chosen,
+        waiting=PARTS if part == "waiting" and frame["model"].state == "succeeded" else {},
         dependence=dependence,
         along=along,
         swarm=swarm,

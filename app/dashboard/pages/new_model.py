@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
-from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
+from app.dashboard.forms.fit_form import KIND, ROLES, body_of, field_of, fit_request
 from app.services import datasets, health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
@@ -121,6 +121,10 @@ def _page(
         for group in fit_fields.FOLDED
         if any(_is_open(k.name, entries, wrong) for k in group.knobs)
     }
+    if any(_is_open(name, entries, wrong) for name in (*ROLES, "groups", "slopes")):
+        opened.add("roles")
+    if _is_open("method", entries, wrong) and entries.get("method") != "bart":
+        opened.add(fit_fields.FOLDED[0].title)
     if any(name.startswith(KIND) and entries.get(name) for name in entries):
         opened.add("kinds")
     if body is None and dataset is not None:
@@ -133,6 +137,7 @@ def _page(
         dataset=dataset,
         columns=columns,
         usable=usable,
+        fits={column["name"]: fit_fields.fitted_as(column) for column in usable},
         ticked=ticked,
         grouped=set(entries.getlist("groups")) if isinstance(entries, FormData) else set(),
         sloped=set(entries.getlist("slopes")) if isinstance(entries, FormData) else set(),

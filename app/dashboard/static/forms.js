@@ -28,19 +28,22 @@ function enliveForms() {
     });
   }
   for (const button of document.querySelectorAll("[data-hide-when-alive]")) button.hidden = true;
-  for (const select of document.querySelectorAll("[data-submit-on-change]")) {
-    select.addEventListener("change", () => select.form.requestSubmit());
-  }
+  enliveSelects(document);
+  enliveSlow(document);
   document.querySelector("[data-focus]")?.focus();
 }
 
-// The chosen target is no feature, and its rows without a value can be left out.
+// The chosen target is no feature; what will be fitted to it is told; its rows without a value can be left out.
 function enliveTarget(select) {
+  const words = document.querySelector("[data-fits-words]");
+  const family = select.form.elements.namedItem("family");
+  const unknown = "A number, or a column with classes.";
   const line = document.querySelector("[data-missing-target]");
   const tick = line.querySelector("input");
   function show(event) {
     const missing = Number(select.selectedOptions[0]?.dataset.missing ?? 0);
     line.hidden = !missing;
+    words.textContent = (family.value === "auto" && select.selectedOptions[0]?.dataset.fits) || unknown;
     tick.disabled = !missing;
     if (event) tick.checked = true;
     line.querySelector("[data-missing-rows]").textContent = missing === 1 ? "1 row" : `${number(missing)} rows`;
@@ -50,6 +53,7 @@ function enliveTarget(select) {
     }
   }
   select.addEventListener("change", show);
+  family.addEventListener("change", () => show());
   show();
 }
 
@@ -91,6 +95,66 @@ function enliveImage(image) {
   image.addEventListener("error", shown);
 }
 
+// A page of slow parts comes with their places alone; the parts then follow one by one.
+async function enliveParts(places) {
+  for (const place of places) {
+    const words = place.querySelector("[data-part-words]");
+    const bar = place.querySelector("progress");
+    words.textContent = words.textContent.replace(/^[^:]*: /, "Computing ").replace(/\.$/, " …");
+    bar.hidden = false;
+    try {
+      const answer = await fetch(place.dataset.part, { headers: { Accept: "text/html" } });
+      const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+      const fault = answer.ok ? null : page.querySelector(".lead");
+      const part = answer.ok ? page.querySelector(".part") : null;
+      if (fault) words.textContent = fault.textContent;
+      place.removeAttribute("aria-busy");
+      if (fault) bar.remove();
+      else if (part) {
+        place.replaceWith(part);
+        enlivePart(part);
+      } else place.remove();
+    } catch {
+      words.textContent = "The connection was lost: reload the page.";
+      bar.remove();
+      return;
+    }
+  }
+}
+
+function enlivePart(part) {
+  for (const button of part.querySelectorAll("[data-hide-when-alive]")) button.hidden = true;
+  enliveSelects(part);
+  enliveSlow(part);
+  for (const image of part.querySelectorAll("figure img")) enliveImage(image);
+}
+
+function enliveSelects(part) {
+  for (const select of part.querySelectorAll("[data-submit-on-change]")) {
+    select.addEventListener("change", () => select.form.requestSubmit());
+  }
+}
+
+// Pages that take long to compute are asked for with the places of their parts alone, and links say that they work.
+function enliveSlow(part) {
+  for (const link of part.querySelectorAll("a[href*='/effects']")) {
+    const address = new URL(link.href);
+    if (!address.pathname.endsWith("/effects")) continue;
+    address.searchParams.set("part", "waiting");
+    link.href = address;
+  }
+  for (const form of part.querySelectorAll("form[action$='/effects']")) {
+    const field = Object.assign(document.createElement("input"), { type: "hidden", name: "part", value: "waiting" });
+    form.append(field);
+  }
+  for (const link of part.querySelectorAll("a[data-slow]")) {
+    link.addEventListener("click", () => {
+      link.textContent = "Computing …";
+      link.setAttribute("aria-busy", "true");
+    });
+  }
+}
+
 // Ticks beyond the number of models that can be compared are refused at once.
 function enliveCompare(form) {
   const boxes = [...form.querySelectorAll('input[name="model"]')];
@@ -115,3 +179,4 @@ if (estimated) {
 const compared = document.querySelector("[data-compare]");
 if (compared) enliveCompare(compared);
 for (const image of document.querySelectorAll("figure img")) enliveImage(image);
+enliveParts(document.querySelectorAll("[data-part]"));

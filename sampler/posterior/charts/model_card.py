@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import days_to_text, number_to_text, range_to_text
+from sampler.data.scalars import days_to_text, estimate_to_text, number_to_text, range_to_text
+from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
 from sampler.posterior.charts.cards import SCORES, noise_in_words
-from sampler.posterior.charts.figure import height_of, svg
+from sampler.posterior.charts.figure import svg
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
+from sampler.settings import SETTINGS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -22,7 +24,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Column
     from sampler.posterior.posterior import Posterior
 
-MOST_ROWS = 30  # rows of a table
+MOST_ROWS = 20  # rows of a table
 MOST_EFFECTS = 4  # features whose effects are shown
 POINTS = 5  # points in an effect's table
 LEVEL = 0.9  # level of all intervals
@@ -71,11 +73,11 @@ def model_card(
         f"Model of {posterior.schema.target.name}",
         [
             _model(posterior, facts),
-            _data(posterior),
-            _chains(posterior),
             _held_out(scores),
+            _chains(posterior),
             _importance(posterior, importance),
             _effects(posterior, importance),
+            _data(posterior),
             _limits(posterior, scores),
             _settings(posterior),
         ],
@@ -133,14 +135,20 @@ def _data(posterior: Posterior) -> Section:
 
 
 def _settings(posterior: Posterior) -> Section:
-    rows = [
-        (name, _value(value))
-        for table in (posterior.settings, posterior.constants)
-        for name, value in sorted(table.items())
-        if value is not None
+    """Name the settings as the form of a fit does, and the entries of the prior as its literature."""
+    settings, constants = posterior.settings, posterior.constants
+    named = [
+        f"{setting.form.label.lower()} {_value(settings[name])}"
+        for name, setting in SETTINGS.items()
+        if setting.form is not None
+        and settings.get(name) is not None
+        and not (setting.rare and settings[name] == setting.default)
     ]
-    sentence = "All settings of the fit, and the constants of the prior in units of the target."
-    return Section("Settings", [sentence], [CardTable(("Setting", "Value"), rows)])
+    named_prior = [name for name, entry in PRIOR.items() if entry.form and entry.form.section == "Prior"]
+    prior = [f"{name} {_value(constants[name])}" for name in named_prior if constants.get(name) is not None]
+    sentences = [f"{', '.join(named)[:1].upper()}{', '.join(named)[1:]}."]
+    sentences += [f"Prior: {', '.join(prior)}."] if prior else []
+    return Section("Settings", sentences)
 
 
 def _chains(posterior: Posterior) -> Section:
@@ -149,16 +157,15 @@ def _chains(posterior: Posterior) -> Section:
     if summary.precision is not None:
         sentences.append(summary.precision.sentence(summary.verdict))
     sentences.append(summary.advice)
-    names = {
-        "R-hat of f, median row": summary.f["rhat_median"],
-        "R-hat of f, 95% of rows": summary.f["rhat_p95"],
-        "R-hat of sigma": summary.sigma["rhat"],
-        "Effective draws of f, median row": summary.f["ess_bulk_median"],
-        "Effective draws of its tails": summary.f["ess_tail_median"],
-    }
-    rows = [(name, number_to_text(value)) for name, value in names.items() if value is not None]
-    table, picture = CardTable(("Figure", "Value"), rows), svg(posterior.plot.traces, 2.4)
-    return Section("Do the chains agree?", list(filter(None, sentences)), [table], _present(picture))
+    f, sigma = summary.f, summary.sigma["rhat"]
+    if f["rhat_median"] is not None:
+        of_sigma = "" if sigma is None else f"; of sigma {sigma:.3f}"
+        sentences.append(
+            f"R-hat of f {f['rhat_median']:.3f} in the median row, {f['rhat_p95']:.3f} at 95% of the rows"
+            f"{of_sigma}. Effective draws of f {estimate_to_text(f['ess_bulk_median'], 3)}, of its tails "
+            f"{estimate_to_text(f['ess_tail_median'], 3)}."
+        )
+    return Section("Do the chains agree?", list(filter(None, sentences)))
 
 
 def _held_out(scores: Mapping[str, Any] | None) -> Section:
@@ -188,29 +195,34 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
 
 
 def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
-    sentences, tables = [], []
-    if importance is not None:
-        of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
-        sentences.append(
-            f"By how much the {of} on held-out rows ({number_to_text(importance['baseline'])}) grows when a "
-            "feature is shuffled, with 90% intervals over draws and permutations. Then the share of the "
-            "split rules that use each feature, with 90% intervals over draws."
-        )
-        ranked = [
-            (each["name"], number_to_text(each["mean"]), range_to_text(each["lower"], each["upper"]))
-            for each in importance["features"][:MOST_ROWS]
-        ]
-        tables.append(CardTable(("Feature", "Increase", "Interval"), ranked))
-    else:
-        sentences.append("Share of the split rules that use each feature, with 90% intervals over draws.")
     shares = posterior.inclusion(LEVEL)
+    of_rules = {
+        name: (f"{mean:.1%}", f"{low:.1%} to {high:.1%}")
+        for name, mean, low, high in zip(shares.names, shares.mean, shares.lower, shares.upper, strict=True)
+    }
+    if importance is None:
+        order = [shares.names[j] for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]]
+        table = CardTable(("Feature", "Share", "Interval"), [(name, *of_rules[name]) for name in order])
+        sentence = "Share of the split rules that use each feature, with 90% intervals over draws."
+        return Section("Importance", [sentence], [table])
+    of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
+    sentence = (
+        f"By how much the {of} on held-out rows ({number_to_text(importance['baseline'])}) grows when a "
+        "feature is shuffled, with 90% intervals over draws and permutations; and the share of the split "
+        "rules that use the feature, with 90% intervals over draws."
+    )
+    heads = ("Feature", "Increase", "Interval", "Share of rules", "Interval")
     rows = [
-        (shares.names[j], number_to_text(shares.mean[j]), range_to_text(shares.lower[j], shares.upper[j]))
-        for j in np.argsort(-shares.mean, kind="stable")[:MOST_ROWS]
+        (
+            name,
+            number_to_text(each["mean"], 3),
+            range_to_text(each["lower"], each["upper"], 3),
+            *of_rules[name],
+        )
+        for each in importance["features"][:MOST_ROWS]
+        if (name := each["name"]) in of_rules
     ]
-    tables.append(CardTable(("Feature", "Share", "Interval"), rows))
-    picture = svg(partial(posterior.plot.inclusion, LEVEL), height_of(len(shares.names)))
-    return Section("Importance", sentences, tables, _present(picture))
+    return Section("Importance", [sentence], [CardTable(heads, rows)])
 
 
 def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:
@@ -221,7 +233,7 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
         order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
         chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
     tables = [_effect(posterior, name) for name in chosen]
-    pictures = _present(*(svg(partial(posterior.plot.effects, name), 2.4) for name in chosen))
+    pictures = _present(*(svg(partial(posterior.plot.effects, name), 2.2, 3.6) for name in chosen))
     if not tables:
         return Section("Effects", ["No feature matters."])
     figure = "prediction" if posterior.classes is None else "probability"
@@ -229,7 +241,7 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
         f"Mean {figure} over training rows when the feature takes a value and the others stay as they are, "
         "with 90% intervals: of the features that matter most. Effects on predictions, not causes."
     )
-    return Section("Effects", [sentence], tables, pictures)
+    return Section("Effects", [sentence], pictured=tables, pictures=pictures)
 
 
 def _effect(posterior: Posterior, name: str) -> CardTable:

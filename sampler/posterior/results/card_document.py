@@ -16,9 +16,14 @@ STYLE = """
 body { font: 15px/1.5 system-ui, sans-serif; max-width: 48em; margin: 2em auto; padding: 0 1em }
 h1 { font-size: 1.6em } h2 { font-size: 1.15em; margin-top: 1.6em; border-bottom: 1px solid #c9d0d4 }
 table { border-collapse: collapse; margin: .6em 0 } th { text-align: left; font-weight: 600 }
-td, th { padding: .15em .9em .15em 0; vertical-align: top } section { break-inside: avoid }
-figure { margin: .6em 0 } figure svg { max-width: 100%; height: auto }
-@media print { body { margin: 0; max-width: none; font-size: 11px } }
+td, th { padding: .15em .9em .15em 0; vertical-align: top } tr, figure { break-inside: avoid }
+h2 { break-after: avoid } figure { margin: .6em 0 } figure svg { max-width: 100%; height: auto }
+.pictures { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 1.5em }
+@page { margin: 14mm }
+@media print {
+  body { margin: 0; max-width: none; padding: 0; font: 10.5px/1.4 system-ui, sans-serif }
+  h2 { margin-top: 1em } p { margin: .4em 0 }
+}
 """
 
 
@@ -42,6 +47,8 @@ class Section:
         Paragraphs, before the tables.
     tables
         Tables.
+    pictured
+        Tables whose figures the pictures show: in Markdown, and where there are no pictures.
     pictures
         Charts as SVG, in the HTML form alone.
 
@@ -50,6 +57,7 @@ class Section:
     title: str
     sentences: list[str] = field(default_factory=list)
     tables: list[CardTable] = field(default_factory=list)
+    pictured: list[CardTable] = field(default_factory=list)
     pictures: list[str] = field(default_factory=list)
 
 
@@ -66,7 +74,7 @@ class ModelCard:
         for section in self.sections:
             parts.append(f"## {_marked(section.title)}")
             parts += map(_marked, section.sentences)
-            for table in section.tables:
+            for table in (*section.tables, *section.pictured):
                 lines = [table.heads, ("---",) * len(table.heads), *table.rows]
                 parts.append("\n".join(f"| {' | '.join(map(_marked, line))} |" for line in lines))
         return "\n\n".join(parts) + "\n"
@@ -97,7 +105,14 @@ def _section(section: Section) -> str:
     parts = [f"<h2>{escape(section.title)}</h2>"]
     parts += [f"<p>{escape(sentence)}</p>" for sentence in section.sentences]
     parts += map(_table, section.tables)
-    parts += [f"<figure>{picture}</figure>" for picture in section.pictures]
+    if section.pictures:
+        parts += [
+            '<div class="pictures">',
+            *(f"<figure>{each}</figure>" for each in section.pictures),
+            "</div>",
+        ]
+    else:
+        parts += map(_table, section.pictured)
     return f"<section>{''.join(parts)}</section>"
 
 

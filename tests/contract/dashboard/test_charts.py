@@ -143,6 +143,24 @@ def test_effects_among_rows_like_the_data_and_row_by_row(browser, client, settin
     problem(client.get(f"{at[:-8]}/accumulated.svg", params={"feature": "colour"}), 422)
 
 
+def test_effects_come_part_by_part_for_scripts(browser, client, settings):
+    """The waiting page computes nothing and names its parts; each part has what the whole page has of it."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/effects"
+    waiting = browser.get(at, params={"feature": "size", "part": "waiting"})
+    assert not sources(page_of(waiting))
+    addresses = [unescape(each) for each in re.findall(r'data-part="([^"]+)"', waiting.text)]
+    parts = [browser.get(address) for address in addresses]
+    whole = browser.get(at, params={"feature": "size"})
+    assert [each for part in parts for each in sources(page_of(part))] == sources(page_of(whole))
+    rows = re.compile(r"<tbody>.*?</tbody>", re.DOTALL)
+    assert [table for part in parts for table in rows.findall(part.text)] == rows.findall(whole.text)
+    assert all('class="part"' in part.text for part in parts)
+    by_level = browser.get(at, params={"feature": "colour", "part": "accumulated"})
+    assert 'class="part"' not in by_level.text, "a feature without an order has none"
+    problem(client.get(at, params={"part": "half"}), 422)
+
+
 def test_several_classes_show_the_one_that_moves_most(browser, client, settings):
     """Their SHAP values are of one class, which the page names; accumulated effects have a line for each."""
     rows = "".join(f"{'abc'[row % 3 if row % 5 else 0]},{row % 3}.{row % 10}\n" for row in range(60))

@@ -104,6 +104,11 @@ def test_a_model_that_has_not_converged_is_continued_by_one_button(browser, clie
     assert model["diagnostics"]["precision"]["text"] in page.words
     assert re.search(r"Continue until converged \(about \d+ s\)", page.words)
     assert "num_draws=" not in page.words, "no advice that the page doesn't offer"
+    good, agree, figures = (
+        page.words.index(words) for words in ("How good it is", "don't agree", "R-hat of f")
+    )
+    assert good < agree < figures
+    assert "Unknown: no rows were held out" in page.words
     page = page_of(browser.post(f"{at}/extend", data={"until": "converged"}))
     assert "Waiting for a worker" in page.words
     stop = client.get(f"/models/{model['id']}").json()["settings"]["stop"]

@@ -51,6 +51,70 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
         assert knob.hint in page.words, knob.name
 
 
+@pytest.mark.parametrize(
+    ("values", "family", "words"),
+    [
+        ("01", "probit", "Only 0 and 1, so two classes: the model gives the probability that t is 1."),
+        (["yes", "no"], "probit", "Two classes: the model gives the probability that t is yes."),
+        ("abc", "categorical", "3 classes: the model gives the probability of each."),
+        (["true", "false"], "probit", "Two classes: the model gives the probability that t is true."),
+        (
+            ["0.5", "1.5", "12.25"],
+            "gaussian",
+            "Numbers from 0.5 to 12.25: the model gives their mean, with an",
+        ),
+        ("12", "gaussian", "Choose “two classes” as the kind of outcome if they are."),
+        ("0137", "gaussian", "Choose “a count” as the kind of outcome if they are counts."),
+    ],
+)
+def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
+    """For each column, and for the chosen one without scripts; what it says is what "auto" chooses."""
+    rows = "".join(f"{values[i % len(values)]},{i}\n" for i in range(30))
+    dataset = post_csv(client, f"t,x\n{rows}").json()
+    at = f"/ui/models/new?dataset={dataset['id']}"
+    before, after = (browser.get(f"{at}{more}").text for more in ("", "&target=t"))
+    (told,) = re.findall(r'<option value="t"[^>]* data-fits="([^"]+)"', before)
+    assert words in unescape(told)
+    assert words in page_of(browser.get(f"{at}&target=t")).words
+    assert words not in page_of(browser.get(at)).words
+    assert " selected" in re.search(r'<option value="t"[^>]*>', after)[0]
+    body = {"dataset_id": dataset["id"], "target": "t", "family": "auto"}
+    assert client.post("/models/estimate", json=body).json()["settings"]["family"] == family
+
+
+def test_what_few_need_is_folded(browser, form):
+    """Noise and transform are open; columns with roles, trees and chains are folded until they are used."""
+
+    def folded(text: str) -> dict[str, bool]:
+        found = re.findall(
+            r'<details class="more"( open)?>\s*<summary>(.*?)</summary>(.*?)</details>', text, re.DOTALL
+        )
+        return {
+            name: not is_open
+            for is_open, _, inside in found
+            for name in re.findall(r' name="([^"]+)"', inside)
+        }
+
+    untouched = folded(browser.get(f"/ui/models/new?dataset={form['dataset_id']}").text)
+    assert not {"target", "family", "noise", "transform", "linear", "holdout"} & untouched.keys()
+    hidden = {
+        "weights",
+        "exposure",
+        "groups",
+        "event",
+        "lower",
+        "method",
+        "num_trees",
+        "num_draws",
+        "prior.k",
+    }
+    assert all(untouched[name] for name in hidden)
+    used = folded(browser.post("/ui/models/estimate", data=form | {"weights": "size", "num_trees": "5"}).text)
+    assert not used["weights"]
+    assert not used["num_trees"]
+    assert used["prior.k"]
+
+
 def test_text_that_no_database_stores_is_refused_by_its_field(browser, form):
     """A NUL in a field of a form gets a page with the field's name, before the form is used."""
     page = browser.post("/ui/models", data=form | {"weights": "a\0b"})

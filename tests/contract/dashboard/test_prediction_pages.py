@@ -1,6 +1,7 @@
 """Predictions on pages, as a browser without JavaScript shows them."""
 
 import io
+import re
 
 import numpy as np
 import pyarrow as pa
@@ -42,6 +43,9 @@ def test_a_file_is_predicted_and_downloaded_with_its_own_columns(browser, client
     arrow = pa.ipc.open_stream(send("arrow").content).read_all()
     assert parquet.equals(arrow)
     assert parquet["id"].to_pylist() == ["007", "008"]
+    several = page_of(send("preview", "id,colour,size\n7,mauve,1000\n8,red,\n"))
+    assert re.search(r"<summary>[23] warnings: ", several.text), "one line, which unfolds"
+    assert several.text.index("warnings: ") < several.text.index("<caption")
     refused = page_of(send("csv", "id,colour\n1,red\n"), 422)
     assert "the model needs this column" in refused.words
     page_of(send("preview", level="many"), 422)
@@ -122,6 +126,27 @@ def test_reasons_of_a_transformed_outcome_name_their_scale(browser, client, sett
         model = fitted(client, settings, text=text, transform=transform)
         page = page_of(browser.get(f"/ui/models/{model['id']}/predict?f0=3"))
         assert f"moves {scale}, which the trees learn, from" in page.words
+
+
+def test_figures_of_a_logarithm_are_said_to_be_of_it(browser, client, settings):
+    """Slopes, pairs and traces name the logarithm; errors of means are beside the outcome's own noise."""
+    text = "rent,a,b\n" + "".join(
+        f"{900 * 1.3 ** (i % 7) * (1 + i % 5 / 9):.2f},{i % 7},{i % 11}\n" for i in range(60)
+    )
+    body = {"target": "rent", "features": ["a", "b"], "transform": "log", "linear": True, "holdout": 0.2}
+    model = fitted(client, settings, text=text, **body)
+    at = f"/ui/models/{model['id']}"
+    words = " ".join(page_of(browser.get(f"{at}/features", params={"pairs": "true"})).words.split())
+    assert "Change of the logarithm of rent for one more unit" in words
+    assert "separate effects on the logarithm of rent" in words
+    assert words.count("0.01 in the logarithm is one of about 1% of rent") == 2
+    assert (
+        "standard deviation of the noise of the logarithm of rent"
+        in page_of(browser.get(f"{at}/chains")).words
+    )
+    precision = model["diagnostics"]["precision"]
+    assert precision["noise"] > 20, "in the unit of rent"
+    assert f"({precision['share']:.0%} of the noise's standard deviation)" in page_of(browser.get(at)).words
 
 
 GERMAN = "preis;flaeche;seit;lage\n" + "".join(

@@ -15,6 +15,7 @@ from app.dashboard.drawing.canvas import COLOURS, ChartStyle
 from app.dashboard.pages import model_tabs, models, predict_row
 from app.services.explanations.importance import FeatureShare, LossGrowth
 from app.services.explanations.partial_dependence import CurveBounds, Dependence, FeatureRows
+from sampler.data.scalars import GAP
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every
 from tests.support.html_page import checked_svg as checked
 
@@ -163,6 +164,19 @@ def test_effects_of_dates_have_a_time_axis():
     assert {"2020", "2021", "2022", "2023"} <= set(texts(drawn))
     assert not any("T05" in text for text in texts(drawn))
     assert drawn.count(b"<use") == plain.count(b"<use") + 2
+
+
+def test_curves_use_their_axis_and_ticks_are_written_as_on_pages():
+    """The axis ends with the curve, though rows lie far beyond; thousands are apart, years are whole."""
+    bounds = [CurveBounds(0.9, [20_000.0, 30_000.0], [40_000.0, 60_000.0])]
+    curve = Dependence(
+        "mdl_1", 1, None, ["year"], [[1990.0, 2010.0]], 1, [30_000.0, 50_000.0], [1.0, 1.0], bounds, None
+    )
+    rows = FeatureRows([1800.0, 1990.0, 2000.0, 2400.0])
+    root = checked(effects.dependence(curve, "price", ChartStyle(), [rows]))
+    texts = {element.text for element in root.iter(f"{SVG}text")}
+    assert {"1990", "2010", f"30{GAP}000"} <= texts
+    assert not {"1800", "2400"} & texts
 
 
 def test_effects_of_levels_are_ordered_and_all_labelled():

@@ -11,6 +11,14 @@ from sampler.methods import METHODS
 from sampler.settings import PARTICLES, STARTS
 
 
+def test_settings_are_named_as_on_the_form():
+    """Advice for programs is shown with the labels of the form's fields; other text stays."""
+    advice = "pool more chains (num_chains=8), or thin 14 times; noise=forest, zip=3"
+    assert (
+        fit_fields.labelled(advice) == "pool more chains (Chains: 8), or thin 14 times; Noise: forest, zip=3"
+    )
+
+
 @pytest.mark.parametrize(
     ("seconds", "text"),
     [

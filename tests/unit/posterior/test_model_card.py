@@ -1,20 +1,23 @@
 """A model card says what the posterior and its scores say, as Markdown and as HTML."""
 
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 
 from sampler import Posterior
+from sampler.data.scalars import number_to_text
 from sampler.posterior.charts.figure import svg
+from sampler.posterior.results.card_document import ModelCard
 from tests.support.models.random_posteriors import make_posterior
 
 TITLES = [
     "Model",
-    "Data",
-    "Do the chains agree?",
     "Scores on held-out rows",
+    "Do the chains agree?",
     "Importance",
     "Effects",
+    "Data",
     "Limits",
     "Settings",
 ]
@@ -44,7 +47,7 @@ def test_the_figures_are_the_posterior_s_own():
     posterior, _, _ = make_posterior(2)
     card = posterior.model_card(scores=SCORES, facts={"Name": "first"})
     assert [section.title for section in card.sections] == TITLES
-    model, data, chains, held_out, importance, effects, _, _ = card.sections
+    model, held_out, chains, importance, effects, data, _, settings = card.sections
     assert ("Name", "first") in model.tables[0].rows
     assert [row[0] for row in data.tables[0].rows] == ["x1", "x2", "x3", "c"]
     missing = {name: int(count) for name, _, _, count in data.tables[0].rows}
@@ -58,8 +61,11 @@ def test_the_figures_are_the_posterior_s_own():
     assert [row[0] for row in importance.tables[0].rows] == [shares.names[j] for j in order]
     first = shares.names[order[0]]
     effect = posterior.partial_dependence([first])
-    assert effects.tables[0].heads[0] == first
-    assert effects.tables[0].rows[0][1].startswith(f"{effect.mean[0]:.4g} (")
+    assert effects.pictured[0].heads[0] == first
+    assert effects.pictured[0].rows[0][1].startswith(f"{number_to_text(effect.mean[0])} (")
+    assert settings.sentences[0].startswith("Family gaussian, method bart, trees")
+    assert settings.sentences[1].startswith("Prior: k ")
+    assert not any("_" in sentence for sentence in settings.sentences), "labels, no raw names"
     assert all(section.title in card.to_markdown() for section in card.sections)
     numbers = Cells(card.to_html()).found
     assert {*TITLES, "1.235", "75.0%"} <= set(numbers)
@@ -69,11 +75,13 @@ def test_scores_of_rows_are_those_of_score():
     """With rows the card has their scores; without any it says that nothing was measured."""
     posterior, X, _ = make_posterior(2)
     y = np.random.default_rng(1).normal(10, 1, len(X["x1"]))
-    _, _, _, held_out, importance, *_ = posterior.model_card(X, y).sections
+    _, held_out, _, importance, *_ = posterior.model_card(X, y).sections
     rows = dict(held_out.tables[0].rows)
     ranked = posterior.importance(X, y).to_json()["features"]
     assert [row[0] for row in importance.tables[0].rows] == [each["name"] for each in ranked]
-    assert importance.tables[0].rows[0][1] == f"{ranked[0]['mean']:.4g}"
+    assert importance.tables[0].rows[0][1] == number_to_text(ranked[0]["mean"], 3)
+    shares = dict(zip(posterior.inclusion().names, posterior.inclusion().mean, strict=True))
+    assert importance.tables[0].rows[0][3] == f"{shares[ranked[0]['name']]:.1%}"
     scores = posterior.score(X, y)
     assert rows["Mean log density of the outcomes"] == f"{scores['log_score']:.4g}"
     assert "no row was held out" in posterior.model_card().to_markdown()
@@ -100,9 +108,15 @@ def test_the_card_of_a_file_is_the_same():
 
 
 def test_pictures_are_drawn_of_names_as_they_are():
-    """The HTML has a chart of the chains, one of importance and one of each effect; Markdown has none."""
+    """The HTML has a chart of each effect, Markdown its figures."""
     posterior, _, _ = make_posterior(2)
     card = posterior.model_card()
-    assert card.to_html().count("<svg") == 2 + len(card.sections[5].tables)
+    effects = card.sections[4]
+    assert card.to_html().count("<svg") == len(effects.pictured) > 0
+    heads = " | ".join(effects.pictured[0].heads)
+    assert heads in card.to_markdown()
     assert "<svg" not in card.to_markdown()
+    assert effects.pictured[0].rows[0][1] not in card.to_html()
+    bare = ModelCard(card.title, [replace(effects, pictures=[])])
+    assert effects.pictured[0].rows[0][1] in bare.to_html(), "without matplotlib the page has the figures"
     assert svg(lambda ax: ax.set_title("$x_{1$")) is not None

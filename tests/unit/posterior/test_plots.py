@@ -262,4 +262,4 @@ def test_counts_are_drawn_by_their_mean():
     draws = posterior.law.draws_by_figure(posterior.reference).mean(axis=0)
     np.testing.assert_allclose(axes.lines[0].get_ydata(), draws[0])
     assert axes.get_ylabel() == "mean of y"
-    assert posterior.model_card({"x": x}, np.ones(60)).to_html().count("<svg") >= 2
+    assert posterior.model_card().to_html().count("<svg") >= 1
