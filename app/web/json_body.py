@@ -24,6 +24,7 @@ from app.services.errors import (
     UnsupportedMediaError,
     enough,
 )
+from app.services.readers.unpack import GZIP
 from app.store.errors import is_storable
 from app.web.errors import UNSTORABLE_TEXT, place, render_error
 from app.web.scopes import GuardedRoute
@@ -84,11 +85,15 @@ def parse(body: bytes) -> Any:
     ------
     InvalidRequestError
         It is not JSON, or has a duplicate key, a number that isn't finite, a NUL or half a surrogate pair.
+    UnsupportedMediaError
+        It is compressed.
     """
+    if body.startswith(GZIP):
+        raise UnsupportedMediaError("JSON can't be compressed here: send it without gzip, or rows as a file.")
     marks = _Marks()
     try:
         value = json.loads(
-            body.decode("utf-8"),
+            body.decode("utf-8-sig"),  # some editors put a byte order mark first
             parse_constant=marks.constant,
             parse_float=marks.float,
             parse_int=marks.int,

@@ -5,6 +5,7 @@ Reading as text first and typing afterwards keeps each cell's row known, so that
 
 import csv
 import io
+import re
 from dataclasses import dataclass, replace
 from typing import BinaryIO, cast
 
@@ -40,6 +41,7 @@ class _Ends:
 
     lines_are_rows: bool  # no quoted line breaks and no empty lines
     closed: bool  # the last value is not known to end within open quotes
+    empty_lines: int = 0  # at the end
 
 
 def read_delimited(
@@ -47,8 +49,8 @@ def read_delimited(
 ) -> tuple[Dialect, Spool, int]:
     """Read UTF-8 text from `start` as columns of text; return dialect, table and number of empty rows.
 
-    Values may be quoted and then contain line breaks. Empty lines are ignored, unless there is a single
-    column.
+    Values may be quoted and then contain line breaks. Empty lines are ignored; in a single column they are
+    missing values, but for those at the end of the file.
 
     Raises
     ------
@@ -74,6 +76,7 @@ def read_delimited(
     spool = Spool(pa.schema([(name, pa.string()) for name in dialect.names]), limits, scratch)
     tail = _Tail(spool)
     _read(file, offset, replace(plain, line=dialect.line), ends, tail)
+    tail.keep_missing(ends.empty_lines)
     if spool.num_rows == 0:
         raise UnusableDataError(NO_ROWS if dialect.header else EMPTY)
     return dialect, spool, tail.count
@@ -99,8 +102,10 @@ def _look(file: BinaryIO, offset: int, quote: str) -> _Ends:
     while block := file.read(CHUNK):
         quotes = quotes or bool(sign and sign in block)
         blank = blank or b"\n\n" in block.rstrip() or b"\n\r\n" in block.rstrip() or b"\n" not in block
-        last = (last + block)[-16:]
-    return _Ends(not (quotes or blank), not sign or last.rstrip(b"\r\n").endswith(sign))
+        last = (last + block)[-16:] if block.strip(b"\r\n") else last + block
+    rows = last.rstrip(b"\r\n")
+    line_ends = len(re.findall(rb"\r\n|\n|\r", last[len(rows) :]))
+    return _Ends(not (quotes or blank), not sign or rows.endswith(sign), max(line_ends - 1, 0))
 
 
 def _rewritten(file: BinaryIO, offset: int, dialect: Dialect, scratch: Scratch) -> BinaryIO:
@@ -188,10 +193,19 @@ class _Tail:
             self._held.append(batch.slice(num_rows))
             self.count += batch.num_rows - num_rows
 
+    def keep_missing(self, empty_lines: int) -> None:
+        """Keep the held rows of a single column, which are missing values, but for empty lines at the end."""
+        if len(self.spool.schema) > 1:
+            return
+        missing = max(self.count - empty_lines, 0)
+        for held in self._held:
+            if missing > 0:
+                self.spool.add(held.slice(0, missing))
+            missing -= held.num_rows
+        self.count = min(self.count, empty_lines)
+
 
 def _empty_at_end(batch: pa.RecordBatch) -> int:
-    if batch.num_columns < 2:
-        return 0  # an empty line is a missing value
     empty = np.ones(batch.num_rows, dtype=bool)
     for column in batch.columns:
         if not empty[-1]:

@@ -14,12 +14,13 @@ from itertools import islice
 from typing import Any
 
 from app.services.errors import Fault, UnusableDataError
-from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, QUOTES, Options
+from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, MISSING, QUOTES, Options
 
 SAMPLE_BYTES = 64 * 1024  # size of the sample
 WIDEST_SAMPLE_BYTES = 4 << 20  # size where the header alone is longer
 SAMPLE_ROWS = 50
 NUMBER = re.compile(r"[+-]?(\d+[.,]?\d*|[.,]\d+)([eE][+-]?\d+)?")
+VALUE = re.compile(rf"({NUMBER.pattern}|\d{{1,4}}[-/.:]\d.*)$")  # a number, date or time
 SEP_LINE = re.compile(r'"?sep=(.)"?\s*\r?\n', re.IGNORECASE)  # a convention of Excel
 SINGLE_COLUMN = (
     "The file has a single column: no comma, semicolon, tab, bar or space separates its first line. A table "
@@ -49,6 +50,7 @@ class Dialect:
     header: bool = True
     labels: bool = False
     unnamed: frozenset[int] = frozenset()
+    doubt: str = ""  # on a comment above, which may be the header
 
     @property
     def is_plain(self) -> bool:
@@ -82,12 +84,13 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
         There is no header, or names are duplicate, too long, not printable, or too many.
     """
     text = sample.decode("utf-8", errors="ignore")
-    offset, line, text, separator = _beginning(text)
+    beginning = _beginning(text, options, whole=whole)
+    text = text[beginning.skipped :]
     if not text.strip():
         raise UnusableDataError(EMPTY)
-    options = replace(options, separator=options.separator or separator)
+    options = replace(options, separator=options.separator or beginning.separator)
     dialect, rows = _best(text, options, whole=whole)
-    dialect = replace(dialect, offset=offset, line=line)
+    dialect = replace(dialect, offset=beginning.offset, line=beginning.line, doubt=beginning.doubt)
     if options.header is False:
         width = max(len(row) for row in rows)
         _check_width(width)
@@ -96,27 +99,78 @@ def sniff(sample: bytes, options: Options, *, whole: bool) -> Dialect:
     return _with_names(dialect, rows, options)
 
 
-def _beginning(text: str) -> tuple[int, int, str, Any]:
-    """Find where the table begins: (byte offset, line, text from there, separator from a `sep=` line)."""
+@dataclass(frozen=True)
+class _Beginning:
+    """Beginning of a table: characters and bytes before it, its line, and a separator from a `sep=` line."""
+
+    skipped: int
+    offset: int
+    line: int
+    separator: Any = None
+    doubt: str = ""
+
+
+def _beginning(text: str, options: Options, *, whole: bool) -> _Beginning:
+    """Find where the table begins: below blank lines, a `sep=` line and comments."""
     blank = re.match(r"(?:[ \t]*\r?\n|[ \t]*\r)*", text)
     skipped = blank.end() if blank else 0
-    separator = None
+    separator, doubt = None, ""
     if match := SEP_LINE.match(text, skipped):
         separator = {sign: word for word, sign in CHARACTERS.items()}.get(match[1])
         skipped = match.end() if separator else skipped
-    elif (comments := re.match(r"(?:#.*(?:\r?\n|\r))+", text[skipped:])) is not None:
-        last = re.split(r"\r?\n|\r", comments[0].rstrip("\r\n"))[-1]
-        following = text[skipped + comments.end() :].splitlines()
-        is_header = bool(following) and _all_numbers(re.split(r"[\s,;|]+", following[0].strip()))
+    elif comments := re.match(r"(?:#.*(?:\r?\n|\r))+", text[skipped:]):
         skipped += comments.end()
-        if is_header:  # numpy writes the header as the last comment
-            skipped -= len(comments[0]) - comments[0].rindex(last) - len(last) + len(last.lstrip("# "))
-    return (
-        len(text[:skipped].encode()),
-        1 + len(re.findall(r"\r?\n|\r", text[:skipped])),
-        text[skipped:],
-        separator,
+        last = re.split(r"\r?\n|\r", comments[0].rstrip("\r\n"))[-1]
+        name, doubt = _header_in_comment(last, text[skipped:], options, whole=whole)
+        if name is not None:
+            skipped += comments[0].rindex(last) + len(last) - len(name) - len(comments[0])
+    line = 1 + len(re.findall(r"\r?\n|\r", text[:skipped]))
+    return _Beginning(skipped, len(text[:skipped].encode()), line, separator, doubt)
+
+
+def _header_in_comment(
+    comment: str, following: str, options: Options, *, whole: bool
+) -> tuple[str | None, str]:
+    """Return the header that a comment is, without its sign, else None; and a warning where that is doubtful.
+
+    It is the header where it has as many values as the rows, and the first row is one of values: numpy, VCF,
+    BED and others write it so. A row of values has numbers, or values of later rows; a header has words above
+    numbers.
+    """
+    if options.header is False or not following.strip():
+        return None, ""
+    dialect, (first, *later) = _best(following, options, whole=whole)
+    header = comment if _names_in(comment, dialect)[0] in options.known else comment.lstrip("# ")
+    names = _names_in(header, dialect)
+    known, known_below = (len(set(options.known) & set(row)) for row in (names, first))
+    if len(names) != len(first) or not all(names) or known_below > known:
+        return None, ""
+    columns = [[row[at].strip() for row in later if at < len(row)] for at in range(len(first))]
+    below = [*zip((cell.strip() for cell in first), columns, strict=True)]
+    are_values = known > 0 or any(cell and (_is_value(cell) or cell in column) for cell, column in below)
+    are_names = any(
+        cell
+        and not _is_value(cell)
+        and cell not in column
+        and 1.25 * sum(map(_is_value, column)) > len(column)
+        for cell, column in below
     )
+    is_header = are_values or not (are_names or comment.startswith("# "))
+    doubt = f"{comment[:40]!r} is read as {'the header' if is_header else 'a comment'}, which is uncertain: "
+    doubt += "delete its sign if it is the header, the line if it is a comment"
+    return header if is_header else None, doubt if are_values == are_names else ""
+
+
+def _names_in(line: str, dialect: Dialect) -> list[str]:
+    try:
+        return [name.strip() for name in next(reader(lines_of([line], dialect), dialect), [line])]
+    except csv.Error:
+        return [line]
+
+
+def _is_value(cell: str) -> bool:
+    """Return whether a cell is a number, a date or a spelling of a missing value, as headers have none."""
+    return cell.lower() in MISSING or VALUE.match(cell) is not None
 
 
 def _best(text: str, options: Options, *, whole: bool) -> tuple[Dialect, list[list[str]]]:

@@ -224,6 +224,8 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
             f"The file is not UTF-8 and was read as {encoding.title}, for example {encoding.example!r}: if "
             "characters are wrong, upload it again with its encoding (?encoding=...)"
         )
+    if dialect.doubt:
+        table.warnings.append(dialect.doubt)
     numeric = [name for name in dialect.names if dialect.header and NUMBER.fullmatch(name)]
     if numeric and not options.known:
         table.warnings.append(

@@ -207,3 +207,57 @@ def test_any_bytes_are_a_table_or_a_refusal(content):
         return
     assert table.num_rows > 0
     assert {len(cells) for cells in columns.values()} <= {table.num_rows}
+
+
+LIVER = "".join(f"s{i},{('liver', 'skin')[i % 2]},{'low' if i < 9 else i}\n" for i in range(30))
+COMMENTS = {
+    "text in row 1": ("#CHROM\tPOS\nchr1\t100\nchr2\t101\n", ["CHROM", "POS"], 1),
+    "comments above": ("##fileformat=x\n#CHROM\tPOS\nchr1\t100\nchr2\t101\n", ["CHROM", "POS"], 2),
+    "a level of later rows": (f"#sample,tissue,grade\n{LIVER}", ["sample", "tissue", "grade"], 1),
+    "the sign in a name": ("# of rooms,kind\n4,a\n5,b\n", ["of rooms", "kind"], 1),
+    "a missing cell": ("#id,x\nNA,2\n3,4\n", ["id", "x"], 1),
+    "a day": ("#day;y\n2026-01-31;b\n2026-02-01;c\n", ["day", "y"], 1),
+    "prose of as many parts": ("# made by hand, in 2026\na,b\n1,2\n2,3\n", ["a", "b"], 2),
+    "row labels": ("# by hand, in 2026, twice\n,a,b\n0,1,2\n1,2,3\n", ["a", "b"], 2),
+    "prose of other width": ("# made by hand\nname,kind\nx,y\nz,w\n", ["name", "kind"], 2),
+}
+
+
+@pytest.mark.parametrize("case", COMMENTS)
+def test_a_comment_is_the_header_where_the_rows_are_values_of_it(case):
+    """A line of # as wide as the rows is the header, unless a row of words above values follows."""
+    text, names, line = COMMENTS[case]
+    table, columns = read(text.encode())
+
+    assert list(columns) == names
+    assert table.read_as["header_line"] == line
+    assert table.num_rows == len(text.splitlines()) - line
+    assert [warning for warning in table.warnings if "uncertain" in warning] == []
+
+
+def test_a_comment_that_may_be_the_header_gets_a_warning():
+    """The sign decides where all cells are different words, and the warning says what to do."""
+    for text, names in (("#a,b\nx,y\nz,w\n", ["a", "b"]), ("# a, b\nx,y\nz,w\n", ["x", "y"])):
+        table, columns = read(text.encode())
+        assert list(columns) == names
+        assert "uncertain" in table.warnings[0]
+    known, columns = read(b"# of rooms,b\nx,y\nz,w\n", known=("# of rooms", "b"))
+    assert (list(columns), known.warnings) == (["# of rooms", "b"], [])
+    _, columns = read(b"#a,b\n1,2\n", header=False)
+    assert columns == {"column_1": ["1"], "column_2": ["2"]}
+
+
+def test_empty_lines_at_the_end_are_no_rows():
+    """Empty lines at the end are left out and counted, in a single column too, where others are missing."""
+    for text, rows, count in [
+        ("x\n1\n\n2\n\n", ["1", "", "2"], 1),
+        ("x\r\n1\r\n\r\n\r\n", ["1"], 2),
+        ('x\n1\n""\n', ["1", ""], 0),
+        ('x\n1\n""\n\n', ["1", ""], 1),
+        ("x\n1\n2", ["1", "2"], 0),
+    ]:
+        table, columns = read(text.encode(), fewest=1)
+        assert columns["x"] == rows
+        assert table.warnings == (
+            [f"{count} rows without values at the end of the file are left out"] * bool(count)
+        )

@@ -1,12 +1,13 @@
 """`app.web.json_body.parse`: strict refusals that name the place; otherwise equal to json."""
 
+import gzip
 import json
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.errors import InvalidRequestError
+from app.services.errors import InvalidRequestError, UnsupportedMediaError
 from app.web.json_body import parse
 
 STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
@@ -67,3 +68,10 @@ def test_all_faults_are_reported_together():
         parse(b'{"rows": [{"x": NaN}, {"x": 1}, {"x": 1, "y": NaN}]}')
 
     assert [(fault.column, fault.row) for fault in caught.value.errors] == [("x", 1), ("y", 3)]
+
+
+def test_a_byte_order_mark_is_no_part_of_json():
+    """A byte order mark of UTF-8 is skipped; a compressed body is named as such."""
+    assert parse(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
+    with pytest.raises(UnsupportedMediaError, match="without gzip"):
+        parse(gzip.compress(b'{"a": 1}'))
