@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.dashboard.formatting import number
-from app.services.fits.requests import DEFINITIONS
+from app.services.fits.requests import DEFINITIONS, TWO_CLASSES_FROM
 
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
@@ -82,16 +82,19 @@ def fitted_as(column: Mapping[str, Any]) -> str:
 
 def _fitted_as_number(column: Mapping[str, Any]) -> str:
     low, high, profile = column["min"], column["max"], column.get("profile") or {}
-    if column["distinct"] == 2 and (low, high) == (0, 1):
+    top = profile.get("top") or ()
+    two, seen = column["distinct"] == 2, sum(each["count"] for each in top)
+    whole = float(low).is_integer() and float(high).is_integer()
+    if two and whole and ((low, high) == (0, 1) or seen >= TWO_CLASSES_FROM):
         return (
-            f"Only 0 and 1, so two classes: the model gives the probability that {column['name']} is 1. "
-            "Choose “a number” as the kind of outcome if it is one."
+            f"Only {number(low)} and {number(high)}, so two classes: the model gives the probability that "
+            f"{column['name']} is {number(high)}. Choose “a number” as the kind of outcome if it is one."
         )
     text = f"Numbers from {number(low)} to {number(high)}: the model gives their mean, with an interval."
-    if column["distinct"] == 2:
+    if two:
         return f"{text} Choose “two classes” as the kind of outcome if they are."
-    seen = [*(profile.get("quantiles") or {}).values(), *(each["value"] for each in profile.get("top") or ())]
-    if low < 0 or not all(float(value).is_integer() for value in (low, high, *seen)):
+    values = [*(profile.get("quantiles") or {}).values(), *(each["value"] for each in top)]
+    if low < 0 or not whole or not all(float(value).is_integer() for value in values):
         return text
     return f"{text} Choose “a count” as the kind of outcome if they are counts."
 

@@ -63,7 +63,12 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
             "gaussian",
             "Numbers from 0.5 to 12.25: the model gives their mean, with an",
         ),
-        ("12", "gaussian", "Choose “two classes” as the kind of outcome if they are."),
+        (
+            ["-1", "1"],
+            "probit",
+            "Only -1 and 1, so two classes: the model gives the probability that t is 1.",
+        ),
+        (["1.5", "2.5"], "gaussian", "Choose “two classes” as the kind of outcome if they are."),
         ("0137", "gaussian", "Choose “a count” as the kind of outcome if they are counts."),
     ],
 )

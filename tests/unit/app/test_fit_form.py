@@ -1,8 +1,15 @@
 """The body of `POST /models` that the form of a new model makes."""
 
+from dataclasses import asdict
+
+import numpy as np
+import pyarrow as pa
 from starlette.datastructures import FormData
 
+from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fit_form import body_of
+from app.services.readers.profile import summarise
+from sampler.data.target import guess_family
 
 
 def test_columns_with_another_role_are_no_features():
@@ -10,3 +17,13 @@ def test_columns_with_another_role_are_no_features():
     ticked = [("features", name) for name in ("x", "seen", "days")]
     body = body_of(FormData([("target", "t"), ("event", "seen"), ("exposure", "days"), *ticked]))
     assert (body["features"], body["event"], body["exposure"]) == (["x"], "seen", "days")
+
+
+def test_two_numbers_in_few_rows_stay_numbers():
+    """The form goes by the number of rows, as the choice of the family does."""
+    for rows, words in ((9, "Numbers from 1 to 2"), (10, "Only 1 and 2")):
+        values = np.array([1.0, 2.0] * rows)[:rows]
+        summary, profile = summarise("t", pa.chunked_array([values]))
+        said = fit_fields.fitted_as({**asdict(summary), "profile": profile})
+        assert said.startswith(words)
+        assert ("classes:" in said) == (guess_family(values) == "probit")
