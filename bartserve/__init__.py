@@ -17,13 +17,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import fit, holdout_rows, load, select_features, tune
+    from sampler import Sampler, fit, holdout_rows, load, select_features, tune
     from sampler.sklearn import BARTClassifier, BARTRegressor
 
 _HOMES = {
     "BARTClassifier": "sampler.sklearn",
     "BARTRegressor": "sampler.sklearn",
     "Client": "app.client",
+    "Sampler": "sampler",
     "fit": "sampler",
     "holdout_rows": "sampler",
     "load": "sampler",
@@ -35,6 +36,7 @@ __all__ = [
     "BARTClassifier",
     "BARTRegressor",
     "Client",
+    "Sampler",
     "fit",
     "holdout_rows",
     "load",

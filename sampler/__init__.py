@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from sampler.preparation import prepare
     from sampler.prepared_fit import PreparedFit
     from sampler.settings import Settings
+    from sampler.stepwise.sampler import Sampler
     from sampler.storage.draw_codec import pack, unpack
     from sampler.storage.draws import Draws
     from sampler.studies.selection import select_features
@@ -45,6 +46,7 @@ _HOMES = {
     "Posterior": "posterior.posterior",
     "Prediction": "posterior.results.prediction",
     "PreparedFit": "prepared_fit",
+    "Sampler": "stepwise.sampler",
     "Schema": "data.schema",
     "Settings": "settings",
     "choose": "data.schema",
@@ -76,6 +78,7 @@ __all__ = [
     "Posterior",
     "Prediction",
     "PreparedFit",
+    "Sampler",
     "SamplerError",
     "Schema",
     "Settings",

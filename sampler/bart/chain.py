@@ -12,8 +12,9 @@ from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
 from sampler.bart.kernels import state as bart_state
-from sampler.bart.kernels.forest_sweep import rebuild, recount
+from sampler.bart.kernels.forest_sweep import keep_draw, rebuild, recount
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, UNIT
+from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.state import (
@@ -228,6 +229,28 @@ class Chain(MarkovChain):
         forests = dict(zip(names, others, strict=True)) | self._likelihood.take(first.sigma)
         return replace(first, scalars=scalars, forests=forests)
 
+    def present(self) -> Draws:
+        """Copy the current state as one draw, without draws kept so far."""
+        kept, self._kept = self._kept, self._make_kept()
+        self._enlarge_kept(self.iteration, at_least=1)
+        for forest, into in zip(self._forests, self._kept, strict=True):
+            keep_draw(forest, self._work.stack, into, self._likelihood.scalars)
+        self._likelihood.keep()
+        draw = self.take()
+        assert draw is not None
+        self._kept = kept
+        return draw
+
+    def set_outcome(self, training: Training) -> None:
+        """Go on with other outcomes of the same rows: those of `training`, which differs in nothing else.
+
+        For numbers that are not censored: their residuals move by the difference of the outcomes.
+        """
+        residual, num_rows = self._models[0].residual, self._data.num_rows
+        residual[:num_rows] += training.grid_y - self.training.grid_y
+        measure_bound(residual, self._models[0].bound)
+        self.training = training
+
     def _make_kept(self) -> list[KeptDraws]:
         return [make_kept(0, 0, plan.num_trees, len(self._likelihood.scalars)) for plan in self._plans]
 
@@ -304,13 +327,14 @@ class Chain(MarkovChain):
                 high[:planes, : forest.high.shape[1]] = forest.high[:planes]
                 self._forests[number] = forest._replace(high=high)
 
-    def _enlarge_kept(self, stop: int) -> None:
+    def _enlarge_kept(self, stop: int, at_least: int = 0) -> None:
         """Make room for the draws up to iteration `stop`, by the present sizes; never less than before."""
         settings = self.training.settings
         due = (
             max(stop - settings.num_burnin, 0) // settings.thin
             - max(self.iteration - settings.num_burnin, 0) // settings.thin
         )
+        due = max(due, at_least)
         for number, (old, forest) in enumerate(zip(self._kept, self._forests, strict=True)):
             draws, nodes = (int(value) for value in old.fill)
             per_draw = int(np.sum(2 * forest.num_leaves + 1))

@@ -19,6 +19,7 @@ NAMES = [
     "BARTClassifier",
     "BARTRegressor",
     "Client",
+    "Sampler",
     "fit",
     "holdout_rows",
     "load",
@@ -46,6 +47,7 @@ def test_the_names_are_the_packages_own():
     assert bartserve.load is sampler.load
     assert bartserve.holdout_rows is sampler.holdout_rows
     assert bartserve.Client is app.client.Client
+    assert bartserve.Sampler is sampler.Sampler
     assert bartserve.BARTRegressor is sampler.sklearn.BARTRegressor
     assert bartserve.BARTClassifier is sampler.sklearn.BARTClassifier
     assert bartserve.__all__ == NAMES

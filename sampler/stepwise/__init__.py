@@ -1,0 +1,1 @@
+"""A chain that people step themselves."""
