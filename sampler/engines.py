@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Engine:
-    """Code of a method, each part as "module:name" below `sampler`.
+    """Code of a method, each part as "module:name".
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Engine:
     training_kernels: str | None = None
     warnings: str | None = None
     check_size: str | None = None
-    extend: str = "running:extend"
+    extend: str = "sampler.running:extend"
     at_once: bool = False
     particles: bool = False
     noise_laws: Mapping[str, str] = field(default_factory=dict)
@@ -74,20 +74,20 @@ class Engine:
 
 
 def load_code(place: str) -> Any:
-    """Import what an engine or a family names as "module:name" below `sampler`."""
-    return resolve_name(f"sampler.{place}")
+    """Import what an engine or a family names as "module:name"."""
+    return resolve_name(place)
 
 
 FOREST = Engine(
-    chain="bart.chain:Chain",
-    law="posterior.laws.normal:NormalLaw",
+    chain="sampler.bart.chain:Chain",
+    law="sampler.posterior.laws.normal:NormalLaw",
     noise_laws=dict.fromkeys(
         (name for name, noise in NOISES.items() if noise.forest),
-        "posterior.laws.noise_by_row:NoiseByRowLaw",
+        "sampler.posterior.laws.noise_by_row:NoiseByRowLaw",
     ),
-    constants="prior:Constants",
-    calibrate="bart.prior:calibrate",
-    check_prior="bart.prior:check_prior",
+    constants="sampler.prior:Constants",
+    calibrate="sampler.bart.prior:calibrate",
+    check_prior="sampler.bart.prior:check_prior",
     kernels=("bart",),
     kernels_of={
         RULE_DRAW: "rule",
@@ -98,34 +98,34 @@ FOREST = Engine(
         PARTICLE_GIBBS: "particles",
         "smc": "particles",  # the start
     },
-    training_kernels="bart.hyperpriors:groups_of",
-    warnings="bart.prior:weight_warnings",
+    training_kernels="sampler.bart.hyperpriors:groups_of",
+    warnings="sampler.bart.prior:weight_warnings",
     forests=True,
     update_seconds=2e-9,
 )
 TREE = Engine(
-    chain="cart.chain:TreeChain",
-    law="posterior.laws.single_tree:TreeLaw",
-    constants="cart.prior:TreeConstants",
-    calibrate="cart.prior:calibrate_tree",
-    check_prior="cart.prior:check_tree_prior",
+    chain="sampler.cart.chain:TreeChain",
+    law="sampler.posterior.laws.single_tree:TreeLaw",
+    constants="sampler.cart.prior:TreeConstants",
+    calibrate="sampler.cart.prior:calibrate_tree",
+    check_prior="sampler.cart.prior:check_tree_prior",
     kernels=("tree",),
 )
 FILTER = replace(
     TREE,
-    chain="cart.particle_filter:FilterRun",
+    chain="sampler.cart.particle_filter:FilterRun",
     kernels=("tree", "filter"),
-    check_size="cart.particle_filter:check_size",
+    check_size="sampler.cart.particle_filter:check_size",
     at_once=True,
     particles=True,
 )
 SOFT = Engine(
-    chain="soft.chain:SoftChain",
-    law="soft.law:SoftLaw",
-    constants="soft.prior:SoftConstants",
-    calibrate="soft.prior:calibrate_soft",
-    check_prior="soft.prior:check_soft_prior",
+    chain="sampler.soft.chain:SoftChain",
+    law="sampler.soft.law:SoftLaw",
+    constants="sampler.soft.prior:SoftConstants",
+    calibrate="sampler.soft.prior:calibrate_soft",
+    check_prior="sampler.soft.prior:check_soft_prior",
     kernels=("soft", "soft-prediction"),
-    warnings="soft.prior:missing_warnings",
+    warnings="sampler.soft.prior:missing_warnings",
 )
-SEARCH = replace(SOFT, chain="soft.search:DivideRun", at_once=True)
+SEARCH = replace(SOFT, chain="sampler.soft.search:DivideRun", at_once=True)

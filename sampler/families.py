@@ -1,12 +1,14 @@
 """The families: what outcomes are, which code they have in sums of trees, and what they don't go with.
 
-Code is named rather than imported, as in `sampler.engines`.
+Code is named rather than imported, as in `sampler.engines`. An installed package adds a family by an entry
+point of the group `bartserve.families` that names its `Family`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from importlib.metadata import entry_points
 from typing import Literal
 
 Target = Literal["numbers", "two", "classes", "counts"]
@@ -21,7 +23,7 @@ LOG_LINEAR_MOVES = ("grow", "prune", "rule")
 
 @dataclass(frozen=True)
 class Family:
-    """A family: the kind of outcomes and its code, each part as "module:name" below `sampler`.
+    """A family: the kind of outcomes and its code, each part as "module:name".
 
     Attributes
     ----------
@@ -55,8 +57,8 @@ class Family:
         Trees of a further forest.
     cuts
         Default cut points of its sums of trees.
-    line
-        Whether a linear part may stand beside its sums of trees.
+    line, groups
+        Whether a linear part and intercepts of groups may stand beside its sums of trees.
     dispersed, zeros
         Whether counts vary more than Poisson counts, and whether some zeros come about in another way.
     quick
@@ -80,6 +82,7 @@ class Family:
     more_trees: int = 0
     cuts: Literal["quantile", "mixed"] = "quantile"
     line: bool = False
+    groups: bool = False
     dispersed: bool = False
     zeros: bool = False
     quick: bool = False
@@ -105,10 +108,10 @@ def _counts(label: str, *, dispersed: bool = False, zeros: bool = False) -> Fami
     return Family(
         "counts",
         label,
-        likelihood="bart.families.counts:CountLikelihood",
-        calibrate="bart.families.counts:calibrate",
-        constants="bart.families.counts:CountConstants",
-        law="posterior.laws.counts:CountsLaw",
+        likelihood="sampler.bart.families.counts:CountLikelihood",
+        calibrate="sampler.bart.families.counts:calibrate",
+        constants="sampler.bart.families.counts:CountConstants",
+        law="sampler.posterior.laws.counts:CountsLaw",
         kernels=(
             "log-linear-trees",
             "log-linear-scale",
@@ -130,7 +133,8 @@ FAMILIES: dict[str, Family] = {
         "numbers",
         "a number (gaussian)",
         weights=True,
-        likelihood="bart.families.gaussian:Gaussian",
+        likelihood="sampler.bart.families.gaussian:Gaussian",
+        groups=True,
         line=True,
         quick=True,
         drawn_k=(3.0, 5.0),
@@ -140,8 +144,10 @@ FAMILIES: dict[str, Family] = {
     "probit": Family(
         "two",
         "two classes (probit)",
-        likelihood="bart.families.probit:Probit",
-        law="posterior.laws.probit:ProbitLaw",
+        likelihood="sampler.bart.families.probit:Probit",
+        calibrate="sampler.bart.prior:calibrate_probit",
+        groups=True,
+        law="sampler.posterior.laws.probit:ProbitLaw",
         quick=True,
         kernels=("latent-outcomes",),
         prior=("k", "alpha", "beta", "offset", "leaf_sd", "step", *HYPERPRIORS),
@@ -150,11 +156,11 @@ FAMILIES: dict[str, Family] = {
     "categorical": Family(
         "classes",
         "classes (categorical)",
-        likelihood="bart.families.categorical:Categorical",
+        likelihood="sampler.bart.families.categorical:Categorical",
         line=True,
-        calibrate="bart.families.categorical:calibrate",
-        constants="bart.families.categorical:CategoricalConstants",
-        law="posterior.laws.classes:ClassesLaw",
+        calibrate="sampler.bart.families.categorical:calibrate",
+        constants="sampler.bart.families.categorical:CategoricalConstants",
+        law="sampler.posterior.laws.classes:ClassesLaw",
         kernels=("log-linear-trees", "log-linear-scale", "classes"),
         rule_kernels=("log-linear-rule",),
         prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
@@ -172,3 +178,4 @@ FAMILIES: dict[str, Family] = {
         zeros=True,
     ),
 }
+FAMILIES |= {entry.name: entry.load() for entry in entry_points(group="bartserve.families")}

@@ -1,16 +1,18 @@
 """The methods: their engines, families, moves, and default settings.
 
-A method is an entry of `METHODS`, and all code that depends on the method reads that entry.
+A method is an entry of `METHODS`, and all code that depends on the method reads that entry. An installed
+package adds a method by an entry point of the group `bartserve.methods` that names its `Method`.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from importlib.metadata import entry_points
 from typing import TYPE_CHECKING, Any, Literal
 
 from sampler.engines import FILTER, FOREST, SEARCH, SOFT, TREE, Engine, load_code
-from sampler.errors import SettingsError, suggestion
-from sampler.families import FAMILIES
+from sampler.errors import PackedError, SettingsError, suggestion
+from sampler.families import FAMILIES, Family
 from sampler.moves import CGM, GROW_PRUNE, MOVE_NAMES, MOVE_SETS, SOFT_MOVES, TREE_MOVES, WU
 
 if TYPE_CHECKING:
@@ -75,7 +77,7 @@ class Method:
 
     def law_of(self, settings: Mapping[str, Any]) -> Any:
         """Class of the law of its fits with such settings, see `sampler.posterior.laws.law.Law`."""
-        family = FAMILIES.get(str(settings.get("family", "gaussian")), FAMILIES["gaussian"])
+        family = known_family(settings)
         of_noise = self.engine.noise_laws.get(str(settings.get("noise", "constant")))
         of_family = family.law if self.engine.forests else ""
         return load_code(of_noise or of_family or self.engine.law)
@@ -205,6 +207,7 @@ METHODS: dict[str, Method] = {
         },
     ),
 }
+METHODS |= {entry.name: entry.load() for entry in entry_points(group="bartserve.methods")}
 
 
 def find_method(name: object) -> Method:
@@ -216,6 +219,22 @@ def find_method(name: object) -> Method:
             code="unknown",
         )
     return METHODS[name]
+
+
+def method_of(settings: Mapping[str, Any]) -> Method:
+    """Return the method of a stored model's settings; raise PackedError for one that isn't installed."""
+    name = str(settings.get("method", "bart"))
+    if name not in METHODS:
+        raise PackedError(f"the model was fitted by method {name!r}, which no installed package has")
+    return METHODS[name]
+
+
+def known_family(settings: Mapping[str, Any]) -> Family:
+    """Return the family of a stored model's settings; raise PackedError for one that isn't installed."""
+    name = str(settings.get("family", "gaussian"))
+    if name not in FAMILIES:
+        raise PackedError(f"the model is of family {name!r}, which no installed package has")
+    return FAMILIES[name]
 
 
 def check_family(method: str, family: str) -> None:

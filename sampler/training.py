@@ -161,8 +161,8 @@ class Training:
 
     @cached_property
     def grid_y(self) -> NDArray[np.int32]:
-        """Outcome minus offset, in grid steps, int32 [n]; zeros for probit, whose outcomes are latent."""
-        if self.settings.family == "probit":
+        """Outcome minus offset, in grid steps, int32 [n]; zeros for two classes: theirs are latent."""
+        if FAMILIES[self.settings.family].target == "two":
             return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)
 

@@ -10,6 +10,7 @@ from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from scipy.special import ndtri
 
 from sampler.definitions.prior import ABSOLUTE
 from sampler.errors import SettingsError
@@ -99,10 +100,8 @@ def calibrate(
 
     """
     knobs = check_prior(prior, settings)
-    if settings.family == "probit":
-        return _calibrate_probit(y, settings, knobs, len(design))
     if own := FAMILIES[settings.family].calibrate:
-        constants: Constants = resolve_name(f"sampler.{own}")(y, design, weights, settings, knobs)
+        constants: Constants = resolve_name(own)(y, design, weights, settings, knobs)
         return constants
     num_columns = len(design)
     rest = y if line is None else y - line
@@ -138,15 +137,15 @@ def calibrate(
     )
 
 
-def _calibrate_probit(
+def calibrate_probit(
     y: NDArray[np.float64],
+    design: NDArray[np.float64],
+    weights: NDArray[np.float64] | None,  # noqa: ARG001
     settings: Settings,
     knobs: Mapping[str, Any],
-    num_columns: int,
 ) -> Constants:
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
-    from scipy.special import ndtri  # noqa: PLC0415
-
+    num_columns = len(design)
     edge = 0.5 / len(y)
     share = min(max(float(np.mean(y)), edge), 1 - edge)
     k = knobs.get("k", DEFAULTS["k"])

@@ -12,6 +12,7 @@ from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.linear_terms import LinearTerms, has_no_slope
 from sampler.data.schema import Column
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
@@ -198,7 +199,7 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
     reason = ""
     if not METHODS[settings.method].engine.forests:
         reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
-    elif settings.family not in ("gaussian", "probit"):
+    elif not FAMILIES[settings.family].groups:
         reason = f"family {settings.family} has none: set family=gaussian or probit"
     elif NOISES[settings.noise].heavy_tails:
         reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"

@@ -12,7 +12,7 @@ from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.data.target import read_weights
 from sampler.errors import SettingsError
-from sampler.methods import METHODS, Method
+from sampler.methods import method_of
 from sampler.posterior.assessable_posterior import AssessablePosterior
 from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
 from sampler.posterior.assessment.labelled_rows import check_weighted
@@ -106,7 +106,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
-        law: type[Law] = _method_of(read).law_of(read.settings)
+        law: type[Law] = method_of(read.settings).law_of(read.settings)
         return cls(law(StoredDraws(read, chains, blocks, statistics or []), chains))
 
     def calibrated_levels(self, level: float | Sequence[float] | None = 0.9) -> list[CalibratedLevel]:
@@ -281,7 +281,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
                 code="unavailable",
             )
         rows = None if X is None and y is None else (X, y, weights)
-        method = _method_of(self.header)
+        method = method_of(self.settings)
         extended: Posterior = method.extend(self, self.origin, num_draws, rows, progress=progress)
         return extended
 
@@ -304,7 +304,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             When `num_draws` is out of range, or the method makes all draws at once.
 
         """
-        if _method_of(self.header).engine.at_once:
+        if method_of(self.settings).engine.at_once:
             method = str(self.settings["method"])
             raise SettingsError(
                 f"method {method} makes all its draws at once: none comes before others",
@@ -455,10 +455,6 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             f"{counted(self.num_chains, 'chain')} of {counted(self.num_draws, 'draw')} of "
             f"{counted(self.leaf_counts.shape[2], 'tree')}>"
         )
-
-
-def _method_of(header: Header) -> Method:
-    return METHODS.get(str(header.settings.get("method", "bart")), METHODS["bart"])
 
 
 @dataclass(frozen=True)

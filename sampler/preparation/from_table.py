@@ -170,7 +170,7 @@ def prepare_rows(
         expected, noise = fit_censored(limits, design, linear=prior.get("sigma_estimate") != "naive")
     linear, line = _linear_training(resolved, design, schema, expected, weight)
     constants = calibrated(expected, design, codes, weight, resolved, prior, line, noise)
-    scale = 1.0 if resolved.family == "probit" else outcome_sd(expected, weight)
+    scale = 1.0 if FAMILIES[resolved.family].target == "two" else outcome_sd(expected, weight)
     places = reference_rows(len(outcome))
     terms = LinearTerms.of_columns(design, schema, sloped, scale)
     groupings = Groupings.of(group_columns, group_index, scale, places, terms) if grouped else None
@@ -239,7 +239,7 @@ def _with_exposures(
 ) -> Constants:
     """Return constants whose mean rate is that of rows with such exposures; raise SettingsError."""
     check_exposure(settings)
-    scaled: Constants = load_code("bart.families.counts:with_exposure")(constants, y, exposures)
+    scaled: Constants = load_code("sampler.bart.families.counts:with_exposure")(constants, y, exposures)
     return scaled
 
 

@@ -13,7 +13,9 @@ from sampler.bart.chain import Chain
 from sampler.chains import needed_kernels
 from sampler.data.scalars import counted, days_to_text
 from sampler.errors import DataError, PackedError, SettingsError
+from sampler.families import FAMILIES
 from sampler.kernels.jit import warm
+from sampler.methods import METHODS
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.trees import TreeTable
 from sampler.preparation import prepare, prepare_again
@@ -82,8 +84,8 @@ class Sampler:
         training = problem.training
         settings = training.settings
         wrong = [
-            ("method", settings.method, settings.method != "bart"),
-            ("family", settings.family, settings.family != "gaussian"),
+            ("method", settings.method, not METHODS[settings.method].engine.forests),
+            ("family", settings.family, FAMILIES[settings.family].target != "numbers"),
             ("transform", settings.transform, settings.transform != "none"),
             ("start", settings.start, settings.start == "annealed"),
         ]

@@ -99,5 +99,5 @@ class Likelihood(ABC):
 
 def likelihood_of(family: str) -> type[Likelihood]:
     """Find the class of a family's likelihoods."""
-    likelihood: type[Likelihood] = resolve_name(f"sampler.{FAMILIES[family].likelihood}")
+    likelihood: type[Likelihood] = resolve_name(FAMILIES[family].likelihood)
     return likelihood
