@@ -66,11 +66,11 @@ FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SEC
 LABELS = {name: setting.form.label for name, setting in DEFINITIONS.items() if setting.form is not None}
 
 
-def fitted_as(column: Mapping[str, Any]) -> str:
+def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
     """Say what a model of a column is fitted to, and why, if its kind of outcome is left to be detected."""
     name, kind, levels = (column[key] for key in ("name", "kind", "levels"))
     if kind == "number":
-        return _fitted_as_number(column)
+        return _fitted_as_number(column, profile)
     if kind == "boolean":
         return f"Two classes: the model gives the probability that {name} is true."
     if kind != "category":
@@ -80,8 +80,8 @@ def fitted_as(column: Mapping[str, Any]) -> str:
     return f"{number(column['distinct'])} classes: the model gives the probability of each."
 
 
-def _fitted_as_number(column: Mapping[str, Any]) -> str:
-    low, high, profile = column["min"], column["max"], column.get("profile") or {}
+def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
+    low, high = column["min"], column["max"]
     top = profile.get("top") or ()
     two, seen = column["distinct"] == 2, sum(each["count"] for each in top)
     whole = float(low).is_integer() and float(high).is_integer()

@@ -96,10 +96,9 @@ def _page(
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items
-    chosen = entries.get("dataset_id")
-    dataset = (
-        datasets.get(session, owner, str(chosen)) if chosen else (listed[0] if len(listed) == 1 else None)
-    )
+    chosen = entries.get("dataset_id") or (listed[0].id if len(listed) == 1 else None)
+    dataset = datasets.get(session, owner, str(chosen), profiles=True) if chosen else None
+    profiles = [] if dataset is None else dataset.profiles or [{}] * len(dataset.columns)
     columns: Sequence[dict[str, Any]] = [] if dataset is None else dataset.columns
     usable = [column for column in columns if column["kind"] in USABLE]
     ticked = (
@@ -137,7 +136,11 @@ def _page(
         dataset=dataset,
         columns=columns,
         usable=usable,
-        fits={column["name"]: fit_fields.fitted_as(column) for column in usable},
+        fits={
+            column["name"]: fit_fields.fitted_as(column, profile)
+            for column, profile in zip(columns, profiles, strict=True)
+            if column["kind"] in USABLE
+        },
         ticked=ticked,
         grouped=set(entries.getlist("groups")) if isinstance(entries, FormData) else set(),
         sloped=set(entries.getlist("slopes")) if isinstance(entries, FormData) else set(),

@@ -69,6 +69,7 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
             "Only -1 and 1, so two classes: the model gives the probability that t is 1.",
         ),
         (["1.5", "2.5"], "gaussian", "Choose “two classes” as the kind of outcome if they are."),
+        (["0", "0.5", "7"], "gaussian", "Numbers from 0 to 7: the model gives their mean, with an interval."),
         ("0137", "gaussian", "Choose “a count” as the kind of outcome if they are counts."),
     ],
 )
@@ -80,6 +81,7 @@ def test_the_form_says_what_it_will_fit(browser, client, values, family, words):
     before, after = (browser.get(f"{at}{more}").text for more in ("", "&target=t"))
     (told,) = re.findall(r'<option value="t"[^>]* data-fits="([^"]+)"', before)
     assert words in unescape(told)
+    assert ("a count" in told) == ("a count" in words)
     assert words in page_of(browser.get(f"{at}&target=t")).words
     assert words not in page_of(browser.get(at)).words
     assert " selected" in re.search(r'<option value="t"[^>]*>', after)[0]

@@ -24,6 +24,6 @@ def test_two_numbers_in_few_rows_stay_numbers():
     for rows, words in ((9, "Numbers from 1 to 2"), (10, "Only 1 and 2")):
         values = np.array([1.0, 2.0] * rows)[:rows]
         summary, profile = summarise("t", pa.chunked_array([values]))
-        said = fit_fields.fitted_as({**asdict(summary), "profile": profile})
+        said = fit_fields.fitted_as(asdict(summary), profile)
         assert said.startswith(words)
         assert ("classes:" in said) == (guess_family(values) == "probit")
