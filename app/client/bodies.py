@@ -82,11 +82,13 @@ def is_frame(data: Any) -> bool:
 
 
 def as_arrow(frame: Any) -> bytes:
-    """Encode a data frame as an Arrow stream; the index of pandas is dropped."""
+    """Encode a data frame as an Arrow stream; the index of pandas is dropped, periods are first moments."""
     import pyarrow as pa
 
     if hasattr(frame, "reset_index"):
         frame = frame.reset_index(drop=True)
+        periods = [name for name, kind in frame.dtypes.items() if type(kind).__name__ == "PeriodDtype"]
+        frame = frame.assign(**{name: frame[name].dt.to_timestamp() for name in periods})
     table = pa.table(frame).replace_schema_metadata(None)
     sink = io.BytesIO()
     with pa.ipc.new_stream(sink, table.schema) as writer:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from sampler.data.scalars import BEYOND, days_to_text
+from sampler.data.scalars import BEYOND, days_to_text, text_to_days
 from sampler.data.table import read
 
 if TYPE_CHECKING:
@@ -137,6 +137,15 @@ def is_number(text: str) -> bool:
         return False
 
 
+def is_date(text: str) -> bool:
+    """Tell whether text spells a date or time in ISO 8601."""
+    try:
+        text_to_days(text)
+    except ValueError:
+        return False
+    return True
+
+
 def is_beyond(summary: ColumnSummary) -> bool:
     """Tell whether a numeric column reaches 2^53, from where float64 merges neighbouring integers."""
     return any(isinstance(end, float) and abs(end) >= BEYOND for end in (summary.min, summary.max))
@@ -161,7 +170,19 @@ def _note(column: RawColumn) -> str:
         return "its values are of several types: " + ", ".join(
             f"{n} {name}" for name, n in types.most_common()
         )
-    return _note_on_numbers(column.cells or [])
+    cells = column.cells or []
+    return _note_on_text(column.name, cells) or _note_on_numbers(cells)
+
+
+def _note_on_text(name: str, cells: list[Any]) -> str:
+    """Describe text of many levels that all spell numbers or dates; "" otherwise."""
+    levels = {*cells} - {None}
+    if len(levels) <= MAX_LEVELS:
+        return ""
+    for kind, spells in (("number", is_number), ("date", is_date)):
+        if all(map(spells, levels)):
+            return f"all are {kind}s: read them as such by columns={{{name!r}: {kind!r}}}"
+    return ""
 
 
 def _note_on_numbers(cells: list[Any]) -> str:

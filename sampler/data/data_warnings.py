@@ -6,14 +6,22 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.data.columns import MAX_LEVELS
+from sampler.data.groupings import check_groups
 from sampler.data.rows import is_copy
+from sampler.data.scalars import as_float, counted
+from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
+    from sampler.data.table import RawColumn
+    from sampler.settings import Settings
 
 SOME_ROWS = 1_000  # rows in which a feature with more values than classes shows them
+FEW_ROWS = 10  # with so few, intervals are known to be too narrow
+FEW_OF_LEVEL = 10  # rows of a level
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
 
@@ -43,6 +51,44 @@ def _how_alike(coded: NDArray[np.float64], outcome: NDArray[np.float64], classes
     if classes or len(coded) > 1 or not is_copy(values, outcome):
         return ""
     return "has, but for scale and offset, exactly the values of"
+
+
+def rounding_warnings(column: RawColumn, kind: str) -> list[str]:
+    """Warn about whole numbers of a column of numbers that float64 doesn't tell apart."""
+    whole = [] if kind != "number" else [cell for cell in column.cells or () if isinstance(cell, int)]
+    rounded = sum(as_float(cell) != cell for cell in whole)
+    if not rounded:
+        return []
+    return [
+        f"{column.name}: {counted(rounded, 'whole number')} of 2^53 or more "
+        f"{'is' if rounded == 1 else 'are'} rounded to 53 bits: leave the column out if it identifies rows, "
+        f"or make it a category (columns={{{column.name!r}: 'category'}})"
+    ]
+
+
+def level_warnings(schema: Schema, num_rows: int, settings: Settings) -> list[str]:
+    """Warn about categories of so many levels that few rows tell of each, where groups would do better."""
+    try:
+        check_groups(settings, ["any"])
+    except SettingsError:
+        return []
+    return [
+        f"{column.name} has {len(column.levels):,} levels, of {num_rows / len(column.levels):.1f} rows each: "
+        f"intervals of single levels are too narrow; groups={column.name!r} gives each an intercept that "
+        "allows for how few its rows are"
+        for column in schema.columns
+        if len(column.levels) > MAX_LEVELS and num_rows < FEW_OF_LEVEL * len(column.levels)
+    ]
+
+
+def few_warnings(num_rows: int, target: Column) -> list[str]:
+    """Warn where rows are so few that intervals of numbers hold less than they claim."""
+    if num_rows > FEW_ROWS or target.kind != "number":
+        return []
+    return [
+        f"{num_rows} rows are very few: intervals of new outcomes hold less than they claim (90% ones about "
+        "half of them with 2 rows, 80% with 10)"
+    ]
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

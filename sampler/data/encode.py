@@ -14,7 +14,7 @@ from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
 from sampler.data.scalars import counted, days_to_text, number_to_text, text_to_days
-from sampler.data.schema import Column
+from sampler.data.schema import Column, why_too_large
 from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
 
@@ -161,6 +161,8 @@ def train_column(
     values = to_floats(raw, kind, problems, read_text=read_text)
     present = values[~np.isnan(values)]
     low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
+    if why := why_too_large(low, high):
+        problems.append(DataProblem(raw.name, None, why))
     return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text), [values]
 
 

@@ -25,7 +25,7 @@ NOUNS = {
     "upper": "upper limits",
 }
 FEWEST = 5  # rows from which on a straight line through all of them is no chance
-ROUNDING = 1e-12  # of a column's largest value
+ULPS, EXACT, COARSE = 4, 1e-12, 1e-6  # rounding of values, and of their range; which would hide the line
 UNNAMED = ("y", "target")  # names of outcomes that have none
 
 
@@ -291,4 +291,6 @@ def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled
     with np.errstate(over="ignore", invalid="ignore"):
         share = (ours - ours[low]) / (ours[high] - ours[low])
         line = theirs[low] + share * (theirs[high] - theirs[low])
-        return bool(np.all(np.abs(theirs - line) <= ROUNDING * np.abs(theirs).max()))
+        rounding, spread = ULPS * np.spacing(np.abs(theirs).max()), np.ptp(theirs)
+        apart = np.abs(theirs - line).max()
+        return bool(rounding < COARSE * spread and apart <= max(rounding, EXACT * spread))

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sampler.data.columns import MAX_LEVELS, ColumnSummary
+from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+ROW_LABELS = re.compile(r"__index_level_\d+__")  # what pandas calls those without a name in Arrow and Parquet
 FeatureKind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
 
@@ -135,7 +139,7 @@ class Schema:
                 name, None, f"there was no such column in the training data{suggestion(name, absent)}"
             )
             for name in unused
-            if name not in self.ignored and not ignore_extra
+            if name not in self.ignored and not ignore_extra and not ROW_LABELS.fullmatch(name)
         ]
         if problems:
             raise DataError(problems)
@@ -306,11 +310,25 @@ def _default_kind(summary: ColumnSummary) -> FeatureKind:
 def _why_left_out(
     summary: ColumnSummary, kind: FeatureKind | None, num_rows: int | None, *, named: bool
 ) -> str | None:
+    if not named and ROW_LABELS.fullmatch(summary.name):
+        return "it has the row labels of pandas: give them a name if they are a feature"
     if num_rows is not None and summary.missing == num_rows and not summary.note:
         return "it has no value at all"
+    if kind in {None, "number"} and (why := why_too_large(summary.min, summary.max)):
+        return why
     if kind is None and summary.kind == "unusable":
         return summary.note
     if kind is None and summary.kind == "text" and not named:
         note = f"; {summary.note}" if summary.note else ""
+        if num_rows is not None and not note and 2 * summary.distinct <= num_rows:
+            note = "; if they are subjects or sites, name it in groups"
         return f"it is text with {summary.distinct} levels (more than {MAX_LEVELS}){note}"
     return None
+
+
+def why_too_large(low: Any, high: Any) -> str:
+    """Say that a column of such a range has numbers that calculations would not survive; "" otherwise."""
+    largest = max((abs(end) for end in (low, high) if isinstance(end, float)), default=0.0)
+    if largest <= MOST or largest == math.inf:  # infinite cells are named by row
+        return ""
+    return f"its numbers reach {largest:g}, and up to {MOST:g} are accepted: rescale it, or make them missing"

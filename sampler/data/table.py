@@ -349,6 +349,9 @@ def _from_numbers(
 
 
 def _from_series(series: Any, name: str) -> RawColumn:
+    native: Any = series.to_native()
+    if type(getattr(native, "dtype", None)).__name__ == "PeriodDtype":  # of pandas: by their first moments
+        series = nw.from_native(native.dt.to_timestamp(), series_only=True)
     dtype = series.dtype
     family = str(dtype).partition("(")[0]
     if dtype.is_numeric():

@@ -10,7 +10,13 @@ from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
-from sampler.data.data_warnings import copy_warnings, outlier_warnings
+from sampler.data.data_warnings import (
+    copy_warnings,
+    few_warnings,
+    level_warnings,
+    outlier_warnings,
+    rounding_warnings,
+)
 from sampler.data.encode import train_column
 from sampler.data.groupings import (
     Groupings,
@@ -144,7 +150,7 @@ def prepare_rows(
     )
     check_slopes(sloped, choice.kinds)
     group_columns, group_index = read_groups(columns_of(table, grouped))
-    used, design = _read_features(table, choice.kinds)
+    used, design, rounded = _read_features(table, choice.kinds)
     schema = Schema(
         columns=used,
         target=target,
@@ -192,6 +198,9 @@ def prepare_rows(
     warnings = [
         *choice.warnings,
         *([] if censoring else family_warnings(rows.outcome, resolved.family, guessed=guessed)),
+        *rounded,
+        *level_warnings(schema, len(outcome), resolved),
+        *([] if censored else few_warnings(len(outcome), target)),
         *copy_warnings(design, outcome, schema),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
@@ -245,12 +254,16 @@ def _with_exposures(
 
 def _read_features(
     table: Table, kinds: Mapping[str, FeatureKind]
-) -> tuple[tuple[Column, ...], NDArray[np.float64]]:
+) -> tuple[tuple[Column, ...], NDArray[np.float64], list[str]]:
+    """Read the features as columns of the schema and numbers, float64 [p, n], with warnings."""
     used: list[Column] = []
     design: list[NDArray[np.float64]] = []
     problems: list[DataProblem] = []
+    warnings: list[str] = []
     for name, kind in kinds.items():
-        column, values = train_column(table.column(name), kind, problems)
+        raw = table.column(name)
+        column, values = train_column(raw, kind, problems)
+        warnings += rounding_warnings(raw, kind)
         used.append(column)
         design += values
         if len(design) > MAX_COLUMNS or len(design) * table.num_rows > MAX_CELLS:
@@ -260,4 +273,4 @@ def _read_features(
             raise DataError(f"the table is too large: {size}; use fewer features")
     if problems:
         raise DataError(problems)
-    return tuple(used), np.stack(design)
+    return tuple(used), np.stack(design), warnings

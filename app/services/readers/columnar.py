@@ -6,7 +6,7 @@ keep all digits, times that microseconds of the years 1 to 9999 can't express ar
 """
 
 import errno
-import re
+import json
 import struct
 from collections.abc import Collection, Iterator
 from typing import BinaryIO
@@ -22,15 +22,20 @@ from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 from app.services.readers.values.dates import YEARS
 from app.services.readers.values.typing_text import RAW
+from sampler.data.scalars import as_text, is_missing
+from sampler.data.schema import ROW_LABELS
 
 MAX_TEXT = 10_000  # bytes of a value; a dictionary may repeat one in every row
 PIECE_ROWS = 8192  # rows converted at once
 PIECE_CELLS = 1 << 20
-UNNAMED = re.compile(r"__index_level_\d+__")  # the names that pandas gives to row labels
+LEVELS = {"category", "text", RAW}  # kinds of columns whose values are spelled
+EXTENSION = b"ARROW:extension:name"
 _FLOATS = (pa.types.is_floating, pa.types.is_null)
 _TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 # Types besides texts that are repeated as they are.
 _REPEATED = (*_FLOATS, pa.types.is_boolean, pa.types.is_temporal)
+# Types of the values of categories besides texts.
+_SPELLED = (*_REPEATED, pa.types.is_integer, pa.types.is_decimal)
 SECONDS_A_DAY = 86_400
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # per second
 
@@ -40,8 +45,9 @@ def read_columnar(
 ) -> tuple[Spool, list[str]]:
     """Read the table of a Parquet or Arrow file; return it and warnings of columns that are left out.
 
-    Integers become text in columns that are to be categories or text. Columns that a model doesn't know keep
-    their type, since an answer may repeat them.
+    Integers become text in columns that are to be categories or text, and so do values of any type of
+    columns that are categories in the file (as of pandas) unless their kind is given. Columns that a model
+    doesn't know keep their type, since an answer may repeat them.
 
     Raises
     ------
@@ -118,15 +124,17 @@ def _plain_schema(schema: pa.Schema, options: Options) -> tuple[pa.Schema, list[
     Raises UnusableDataError where one of the others is asked for, and where there are only such.
     """
     usable, faults, left_out = [], [], []
+    categories = _categories_of_pandas(schema)
     for field in schema:
-        if UNNAMED.fullmatch(field.name) and field.name not in (*options.known, *options.kinds):
+        category = pa.types.is_dictionary(field.type) or field.name in categories
+        if ROW_LABELS.fullmatch(field.name) and field.name not in (*options.known, *options.kinds):
             left_out.append(
                 f"{field.name}: left out, since it identifies rows, like row numbers (pandas' index)"
             )
-        elif (kind := _plain_type(field, options)) is not None:
+        elif (kind := _plain_type(field, options, category=category)) is not None:
             usable.append((field.name, kind))
         else:
-            message = f"columns of type {_named(field.type)} can't be used"
+            message = f"columns of type {_named(field)} can't be used"
             left_out.append(f"{field.name}: left out, since {message}")
             faults.append(Fault(field.name, None, f"{message}: leave it out"))
     if usable:
@@ -142,8 +150,25 @@ def _is_whole(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or (pa.types.is_decimal(kind) and kind.scale == 0))
 
 
-def _named(kind: pa.DataType) -> str:
-    return str(kind).replace("\n", " ")[:80]
+def _categories_of_pandas(schema: pa.Schema) -> set[str]:
+    """Return the columns of a Parquet file that were categories in pandas, by its metadata."""
+    try:
+        columns = json.loads((schema.metadata or {}).get(b"pandas", b"{}"))["columns"]
+        return {str(each["name"]) for each in columns if each["pandas_type"] == "categorical"}
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return set()  # another program's, or damaged
+
+
+def _has_periods(field: pa.Field) -> bool:
+    """Return whether a column has periods of pandas, which are stored as their numbers since 1970."""
+    own: str = getattr(field.type, "extension_name", "")
+    return "pandas.period" in (own, (field.metadata or {}).get(EXTENSION, b"").decode(errors="replace"))
+
+
+def _named(field: pa.Field) -> str:
+    if _has_periods(field):
+        return "period (of pandas; .dt.to_timestamp() makes dates of them)"
+    return str(field.type).replace("\n", " ")[:80]
 
 
 def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool, repeated: Collection[str]) -> Spool:
@@ -168,16 +193,20 @@ def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool, repeated: Collecti
     return spool
 
 
-def _plain_type(field: pa.Field, options: Options) -> pa.DataType | None:
+def _plain_type(field: pa.Field, options: Options, *, category: bool) -> pa.DataType | None:
     """Return the converted type of a column, None for an unusable one."""
+    if _has_periods(field):
+        return None
     kind = field.type.value_type if pa.types.is_dictionary(field.type) else field.type
     wanted = options.kinds.get(field.name)
-    if any(is_(kind) for is_ in _TEXTS) or (_is_whole(kind) and wanted in {"category", "text", RAW}):
+    if any(is_(kind) for is_ in _TEXTS) or (_is_whole(kind) and wanted in LEVELS):
         return pa.string()
     if _is_repeated(field.name, options) and any(is_(kind) for is_ in _REPEATED):
         return kind
     plain = None
-    if pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
+    if category and (wanted is None or wanted in LEVELS) and any(is_(kind) for is_ in _SPELLED):
+        plain = pa.string()
+    elif pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_boolean(kind):
         plain = kind
     elif any(is_(kind) for is_ in _FLOATS):
         plain = pa.float64()
@@ -204,6 +233,9 @@ def _plain(
             raise UnusableDataError(errors=[Fault(name, None, message)])
     if pa.types.is_dictionary(column.type):
         column = column.dictionary_decode()
+    is_spelled = pa.types.is_integer(column.type) or any(is_(column.type) for is_ in _TEXTS)
+    if pa.types.is_string(kind) and not is_spelled:
+        column = _as_levels(column)
     if pa.types.is_timestamp(kind):
         column = _within_years(name, column, before, faults)
     column = column.cast(kind, safe=False)
@@ -235,3 +267,10 @@ def _within_years(name: str, column: pa.Array, before: int, faults: list[Fault])
 def _faults(name: str, odd: pa.Array, before: int, message: str) -> list[Fault]:
     rows = pc.indices_nonzero(pc.fill_null(odd, fill_value=False)).to_pylist()
     return [Fault(name, before + row + 1, message) for row in rows[:ENOUGH]]
+
+
+def _as_levels(column: pa.Array) -> pa.Array:
+    """Spell values as levels are spelled: 1.0 is "1", true is "true", dates are ISO 8601."""
+    coded = column.dictionary_encode()
+    values = (None if is_missing(value) else as_text(value) for value in coded.dictionary.to_pylist())
+    return pa.array(values, pa.string()).take(coded.indices)

@@ -362,6 +362,7 @@ def test_studies_know_no_censored_outcomes():
             study(X, Y, event=SOME)
 
 
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
 def test_curves_need_censored_outcomes():
     """Refused where the model has none; a header that names other roles can't be read."""
     few = FAST | {"num_trees": 2, "num_chains": 1, "num_burnin": 1, "num_draws": 2}

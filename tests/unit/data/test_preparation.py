@@ -13,6 +13,9 @@ from sampler.preparation import prepare_again
 from sampler.storage.model_header import Header
 from tests.support.prepared_fits import RNG, SETTINGS, N, mixed_columns, outcomes, problem_of, refusal_of
 
+OTHER = np.random.default_rng(11)
+Y = OTHER.normal(size=N)
+
 
 def test_columns_of_a_fit():
     """Columns have their kinds and indicators (one for two levels, q for q > 2); one is left out."""
@@ -176,6 +179,74 @@ def test_a_feature_equal_to_the_target_is_reported():
     (warning,) = prepare({"a": other, "c": classes}, classes, method="bcart", family="categorical").warnings
     assert warning.startswith("c has")
     assert prepare({"a": other}, y).warnings == []
+
+
+def test_text_that_spells_numbers_or_dates_says_how_to_read_it():
+    """Text of many levels is left out with the argument of `fit` that reads it, or that takes subjects."""
+    days = pd.date_range("2024-01-01", periods=N).strftime("%Y-%m-%d")
+    X = {
+        "x": OTHER.normal(size=N),
+        "d": [*days],
+        "n": [f"{i}.5" for i in range(N)],
+        "t": [f"t{i}" for i in range(N)],
+    }
+    why = {item.name: item.why for item in problem_of(X, Y).schema.left_out}
+    assert why["d"].endswith("(more than 50); all are dates: read them as such by columns={'d': 'date'}")
+    assert why["n"].endswith("(more than 50); all are numbers: read them as such by columns={'n': 'number'}")
+    assert why["t"].endswith("(more than 50)")
+    read = problem_of(X, Y, columns={"d": "date", "n": "number"}).schema
+    assert {"d", "n"} <= {column.name for column in read.columns}
+    subjects = [f"t{i % 100}" for i in range(300)]
+    prepared = prepare({"x": OTHER.normal(size=300), "t": subjects}, OTHER.normal(size=300))
+    assert prepared.schema.left_out[0].why.endswith("if they are subjects or sites, name it in groups")
+
+
+def test_many_levels_of_few_rows_are_better_groups():
+    """A category that is asked for has a note where few rows tell of each level, and groups may be had."""
+    X = {"x": OTHER.normal(size=300), "t": [f"t{i % 100}" for i in range(300)]}
+    y = OTHER.normal(size=300)
+    (warning,) = prepare(X, y, columns={"t": "category"}).warnings
+    assert warning.startswith("t has 100 levels, of 3.0 rows each: ")
+    assert "groups='t'" in warning
+    for more in ({"noise": "t"}, {"method": "bcart"}, {"groups": "t"}):
+        columns = {} if "groups" in more else {"columns": {"t": "category"}}
+        assert prepare(X, y, **columns, **more).warnings == []
+    assert prepare(X | {"t": [f"t{i % 25}" for i in range(300)]}, y).warnings == []
+
+
+def test_very_few_rows_are_said_to_hold_less():
+    """With 10 rows or less 90% intervals are known to hold less; classes have none."""
+    x, y = OTHER.normal(size=11), OTHER.normal(size=11)
+    assert prepare({"x": x}, y).warnings == []
+    (warning,) = prepare({"x": x[1:]}, y[1:]).warnings
+    assert warning.startswith("10 rows are very few: intervals of new outcomes hold less than they claim")
+    assert prepare({"x": x[1:]}, y[1:] > np.median(y[1:]), family="probit").warnings == []
+
+
+@pytest.mark.parametrize("make", [list, np.array, pd.Series])
+def test_whole_numbers_that_are_rounded_are_said(make):
+    """Identifiers beyond 2^53 lose digits as numbers, and keep them as levels; exact ones are no matter."""
+    ids = [2**53 + 1 + 3 * i for i in range(N)]
+    X = {"x": OTHER.normal(size=N), "id": make(ids)}
+    warnings = problem_of(X, Y).warnings
+    assert warnings[0].startswith("id: 30 whole numbers of 2^53 or more are rounded to 53 bits")
+    assert len(set(problem_of(X, Y, columns={"id": "category"}).schema.columns[1].levels)) == N
+    assert problem_of(X | {"id": make([2**53 + 2 * i for i in range(N)])}, Y).warnings == []
+
+
+@pytest.mark.parametrize("kind", ["number", "text"])
+def test_numbers_that_calculations_would_not_survive_are_left_out(kind):
+    """Features beyond 1e100, often a code for missing, are left out with a reason, or refused by name."""
+    wild = np.where(np.arange(N) % 9, OTHER.normal(size=N), 1.7e308)
+    X = {"x": OTHER.normal(size=N), "wild": wild if kind == "number" else [str(each) for each in wild]}
+    asked = {} if kind == "number" else {"columns": {"wild": "number"}}
+    if kind == "number":
+        with np.errstate(all="raise"):
+            (left_out,) = problem_of(X, Y).schema.left_out
+        assert left_out.why.startswith("its numbers reach 1.7e+308, and up to 1e+100 are accepted")
+    with pytest.raises(DataError, match=r"column 'wild': its numbers reach 1.7e\+308"):
+        problem_of(X, Y, features=["x", "wild"], **asked)
+    assert problem_of(X | {"wild": wild.clip(max=1e100)}, Y).schema.left_out == ()
 
 
 def test_outliers_of_the_target_are_reported():
