@@ -121,6 +121,7 @@ def create_app(settings: Settings) -> FastAPI:
                 limit=settings.max_body_bytes,
                 seconds=settings.body_seconds,
                 rate=settings.body_bytes_per_second,
+                keyless_seconds=settings.keyless_seconds,
             ),
             Middleware(
                 Access,

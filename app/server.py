@@ -14,8 +14,9 @@ import secrets
 import socket
 import struct
 import termios
+from collections import Counter
 from http import HTTPStatus
-from typing import Any
+from typing import Any, ClassVar
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -23,12 +24,20 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from app.application import create_app
 from app.services.fits.event_stream import Feed
 from app.settings import Settings
+from app.web.addresses import Network, counted_as, is_among, networks_of
 from app.web.errors import MEDIA_TYPE, PLAIN
+from app.web.scopes import KEY
 
 MAX_HEAD_BYTES = 64 * 1024
+MAX_HEADERS = 200  # a browser sends twenty; each takes some 200 bytes of memory beside its text
+# Chunk sizes, extensions and trailers, beyond sixteen times the body: around a chunk of one byte are five.
+MAX_FRAMING_BYTES = 64 * 1024
+FRAMING_PER_BYTE = 16
+MAX_PIPELINED = 64  # requests sent ahead on one connection; each takes some kilobytes
 LINGER_SECONDS = 5.0  # for the rest of a body after an early response
 STOP_SECONDS = 10
 RETRY = "Retry-After: 2\r\n"
+LATER = (HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS)
 # RFC 9110, section 7.2 (Host = uri-host [":" port]): no userinfo, no spaces; and an absolute request target.
 HOST = re.compile(rb"(\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._~!$&'()*+,;=%-]*)(:[0-9]*)?")
 ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
@@ -37,23 +46,33 @@ ABSOLUTE = re.compile(rb"https?://([^/?#]*)", re.IGNORECASE)
 class Deadlines(HttpToolsProtocol):
     """One connection with limits on the time and size of headers, on slow readers, and on connections.
 
-    Its own refusals are problem documents too.
+    Its own refusals are problem documents too. A class of its own for each server, since connections are
+    counted by address in it.
     """
 
-    head_seconds = 20.0
+    head_seconds = 10.0
     write_seconds = 60.0
-    write_rate = 1024  # bytes per second that a client must read of a response
+    write_rate = 16 * 1024  # bytes per second that a client must read of a response
+    keyless_seconds = 5.0  # instead of `write_seconds`, for a client whose key isn't known
     most = 800
+    most_each = 800  # from one address
+    proxies: tuple[Network, ...] = ()  # whose clients the proxy itself counts
+    addresses: ClassVar[Counter[str]] = Counter()  # the open connections
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Start the header deadline; refuse the connection when there are too many."""
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None  # checks that the response is being read
-        self._head_bytes = 0
+        self._head_bytes = self._framing_bytes = 0
         self._in_head, self._in_body = True, False
         super().connection_made(transport)
+        host = self.client[0] if self.client else ""
+        self._address = counted_as(host)
+        self.addresses[self._address] += 1
         if len(self.connections) > self.most:
             self._refuse(503)
+        elif self.addresses[self._address] > self.most_each and not is_among(host, self.proxies):
+            self._refuse(429)
         else:
             self._set(self.head_seconds, self._late)
 
@@ -61,16 +80,41 @@ class Deadlines(HttpToolsProtocol):
         """Cancel the deadlines."""
         self._cancel()
         self._stop_watching()
+        self.addresses[self._address] -= 1
+        if not self.addresses[self._address]:
+            del self.addresses[self._address]  # keep no entries of clients that have gone
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Count the bytes of the headers."""
+        """Count the bytes of the headers, and those of a body that are none of its content."""
         if self.transport.is_closing():
             return  # refused: the rest isn't read
         self._head_bytes += len(data) if self._in_head else 0
+        self._framing_bytes += len(data) if self._in_body else 0
         super().data_received(data)
-        if self._in_head and self._head_bytes > MAX_HEAD_BYTES and not self.transport.is_closing():
+        if self.transport.is_closing():
+            return
+        if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(431)
+        elif self._in_body and self._framing_bytes > MAX_FRAMING_BYTES:
+            self._refuse(400)  # a trailer is kept in memory until it ends
+        elif len(self.pipeline) > MAX_PIPELINED:
+            self.transport.close()  # after the responses to those before
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; those after the body (trailers) are no headers of the request, nor are too many."""
+        if not self._in_head:
+            return
+        if len(self.headers) >= MAX_HEADERS:
+            if not self.transport.is_closing():
+                self._refuse(431)
+            return
+        super().on_header(name, value)
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of the body."""
+        self._framing_bytes = max(0, self._framing_bytes - FRAMING_PER_BYTE * len(body))
+        super().on_body(body)
 
     def on_message_begin(self) -> None:
         """Start the header deadline of a further request on a kept connection."""
@@ -81,7 +125,7 @@ class Deadlines(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Cancel the header deadline and check the request target."""
-        self._in_head, self._in_body = False, True
+        self._in_head, self._in_body, self._framing_bytes = False, True, 0
         self._cancel()
         check_target(self.url, self.headers, self.parser.get_http_version())
         super().on_headers_complete()
@@ -105,10 +149,12 @@ class Deadlines(HttpToolsProtocol):
 
     def _watch(self, before: int) -> None:
         """Abort the connection if the client has read too little since `before` bytes were left."""
+        is_known = self.cycle is not None and KEY in self.cycle.scope
+        seconds = self.write_seconds if is_known else min(self.keyless_seconds, self.write_seconds)
 
         def look() -> None:
             left = self._unread()
-            if before - left < self.write_rate * self.write_seconds:
+            if before - left < self.write_rate * seconds:
                 # A plain close would wait for the reader, and so would the kernel for its buffer.
                 held = self.transport.get_extra_info("socket")
                 held.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -117,7 +163,7 @@ class Deadlines(HttpToolsProtocol):
                 self._watch(left)
 
         self._stop_watching()
-        self._watching = self.loop.call_later(self.write_seconds, look)
+        self._watching = self.loop.call_later(seconds, look)
 
     def _stop_watching(self) -> None:
         if self._watching is not None:
@@ -155,7 +201,7 @@ class Deadlines(HttpToolsProtocol):
             f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\nContent-Type: {MEDIA_TYPE}\r\n"
             f"Content-Length: {len(content)}\r\nConnection: close\r\nX-Request-ID: {name}\r\n"
             f"X-Content-Type-Options: nosniff\r\nCache-Control: no-store\r\n"
-            f"{RETRY if status == HTTPStatus.SERVICE_UNAVAILABLE else ''}\r\n"
+            f"{RETRY if status in LATER else ''}\r\n"
         )
         self.transport.write(head.encode() + content)
         self.transport.close()
@@ -211,7 +257,11 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         "head_seconds": settings.head_seconds,
         "write_seconds": settings.write_seconds,
         "write_rate": settings.body_bytes_per_second,
+        "keyless_seconds": settings.keyless_seconds,
         "most": settings.max_connections,
+        "most_each": settings.max_connections_per_address,
+        "proxies": networks_of(settings.trusted_proxies),
+        "addresses": Counter[str](),
     }
     app = create_app(settings)
     config = uvicorn.Config(
@@ -225,6 +275,8 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         log_level="warning",
         access_log=False,  # a line per request is written by `app.web.middleware.metrics`
         server_header=False,
+        proxy_headers=bool(settings.trusted_proxies),
+        forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
     return Server(config, app.state.feed)

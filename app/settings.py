@@ -143,19 +143,30 @@ class Settings(BaseSettings):
         default=512 * MIB, ge=0, description="Bytes of decoded posteriors kept in memory."
     )
 
+    trusted_proxies: str = Field(
+        default="",
+        description="Addresses or networks of your proxies, separated by commas, such as 10.0.0.0/8: they "
+        "say for which client they speak (X-Forwarded-For), and may open any number of connections.",
+    )
     body_seconds: float = Field(
         default=10.0,
         gt=0,
-        description="The seconds that a request body may take, in addition to those that "
-        "body_bytes_per_second allows for its length.",
+        description="The seconds by which a request body may lag behind body_bytes_per_second at any time.",
     )
     body_bytes_per_second: int = Field(
-        default=1024,
+        default=16 * 1024,
         gt=0,
-        description="The minimum rate of sending a request body and of reading a response.",
+        description="The minimum rate of sending a request body and of reading a response; the default is a "
+        "third of what the slowest mobile lines carry.",
+    )
+    keyless_seconds: float = Field(
+        default=5.0,
+        gt=0,
+        description="The seconds within which a client without a key must send a body, which has at most a "
+        "kilobyte, and go on reading a response.",
     )
     head_seconds: float = Field(
-        default=20.0, gt=0, description="The seconds within which the request headers must arrive."
+        default=10.0, gt=0, description="The seconds within which the request headers must arrive."
     )
     write_seconds: float = Field(
         default=60.0,
@@ -165,6 +176,12 @@ class Settings(BaseSettings):
     )
     max_connections: int = Field(
         default=800, gt=0, description="The maximum of open connections to one API process."
+    )
+    max_connections_per_address: int = Field(
+        default=0,
+        ge=0,
+        description="The maximum of them from one address (of IPv6: from one /64 network) that is no trusted "
+        "proxy; 0: a quarter of max_connections beyond loopback, unlimited on loopback.",
     )
 
     # Quotas per owner; 0 means unlimited. The default on loopback is unlimited.
@@ -278,6 +295,18 @@ class Settings(BaseSettings):
         usual = {"http": ":80", "https": ":443"}[form[1]]  # omitted by browsers
         return f"{form[1]}://{form[2]}{'' if form[3] in {None, usual} else form[3]}"
 
+    @field_validator("trusted_proxies")
+    @classmethod
+    def _networks(cls, listed: str) -> str:
+        """Normalise addresses and networks."""
+        try:
+            parts = [part.strip() for part in listed.split(",")]
+            return ",".join(str(ipaddress.ip_network(part)) for part in parts if part)
+        except ValueError:
+            raise ValueError(
+                "it must be addresses or networks separated by commas, such as 10.0.0.0/8"
+            ) from None
+
     @model_validator(mode="before")
     @classmethod
     def _no_empty_strings(cls, values: Any) -> Any:
@@ -310,6 +339,8 @@ class Settings(BaseSettings):
             "redis_url": _with_password(self.redis_url, self.redis_password),
             "lease_seconds": self.lease_seconds or (12.0 if self.embedded else 60.0),
             "dispatch_seconds": self.dispatch_seconds or (0.2 if self.embedded else 2.0),
+            "max_connections_per_address": self.max_connections_per_address
+            or (self.max_connections if is_loopback(self.host) else max(1, self.max_connections // 4)),
         }
         for name, usual in QUOTAS.items():
             quota = getattr(self, name)

@@ -83,7 +83,12 @@ PLAIN = {
     ),
     413: ("too-large", "Too large", "Send less at once."),
     415: ("unsupported-media-type", "Unsupported media type", "Send another content type."),
-    431: ("headers-too-large", "Request headers too large", "Send at most 64 KiB of headers."),
+    429: (
+        "too-many-requests",
+        "Too many requests",
+        "There are too many connections from your address; try again.",
+    ),
+    431: ("headers-too-large", "Request headers too large", "Send at most 64 KiB in 200 headers."),
     500: (
         "internal-error",
         "Internal server error",

@@ -21,6 +21,7 @@ KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
 BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes
 # For rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
 MAX_JSON_BYTES = 16 * 1024 * 1024
+KEYLESS_BYTES = 1024  # before a key is known: a form with one has a hundred
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # for a fit, with the names of thousands of columns
 ANY_UPLOAD = sys.maxsize  # limited only by the service's setting
 ATTRIBUTE = "bartserve_needs"

@@ -250,6 +250,33 @@ def test_the_proxy_cuts_off_slow_clients_and_hides_the_metrics(tmp_path):
 
 @pytest.mark.slow
 @needs_nginx
+def test_the_proxy_passes_on_complete_forms_of_strangers(tmp_path):
+    """The form for signing in has a kilobyte and reaches the API only when it is complete."""
+    host = Host("postgresql://nowhere/none", tmp_path)
+    address = ("127.0.0.1", host.ports["proxy"])
+    sign_in = b"POST /ui/sign-in HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\nkey="
+    with host.running("proxy"), socket.create_server(("127.0.0.1", host.ports["api"])) as api:
+        eventually(lambda: _connects(address), 60, (tmp_path / "proxy.log").read_text())
+        too_large = _ended(address, sign_in % 1025)
+        half = _ended(address, sign_in % 100)
+        api.settimeout(0.1)
+        with pytest.raises(TimeoutError):
+            api.accept()
+        with socket.create_connection(address, 60) as client:
+            client.sendall(sign_in % 8 + b"text")
+            api.settimeout(60)
+            passed, _ = api.accept()
+            with passed:
+                received = b""
+                while b"key=text" not in received:
+                    piece = passed.recv(4096)
+                    assert piece, received
+                    received += piece
+    assert (too_large, half) == (b"HTTP/1.1 413", b"")
+
+
+@pytest.mark.slow
+@needs_nginx
 def test_the_limit_of_connections_counts_clients_not_their_proxy(tmp_path):
     """Behind a TLS proxy or a gateway each client has 100 connections, not all clients together."""
     host = Host("postgresql://nowhere/none", tmp_path)

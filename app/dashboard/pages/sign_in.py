@@ -26,13 +26,13 @@ async def form(request: Request, next: str = "/") -> Response:  # noqa: A002  th
 
 @router.post("/sign-in")
 @keyless
-async def sign_in(request: Request, engine: TheEngine) -> Response:
-    """Start a session, then redirect to the requested page."""
+async def sign_in(request: Request, engine: TheEngine, next: str = "/") -> Response:  # noqa: A002
+    """Start a session, then redirect to the page in the query: the body has room for a key alone."""
     check_sender(request.headers, request.scope)
     if not request.scope["bartserve.asks_keys"]:
         return render.see_other("/")
-    sent = await request.form(max_files=0, max_fields=10)
-    to, key = _own(str(sent.get("next", "/"))), str(sent.get("key", "")).strip()
+    sent = await request.form(max_files=0, max_fields=2)
+    to, key = _own(next), str(sent.get("key", "")).strip()
     token = await to_thread.run_sync(sessions.begin, engine, key)
     if token is None:
         return render.render(request.scope, "sign_in.html", status=401, to=to, refused=True)

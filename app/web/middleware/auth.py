@@ -31,6 +31,7 @@ from app.services.errors import (
 )
 from app.services.request_context import Actor, OwnerLimits, acting
 from app.settings import is_loopback
+from app.web.addresses import counted_as
 from app.web.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
 from app.web.scopes import KEY
 
@@ -124,7 +125,7 @@ class Access:
         if self.rate is None or not isinstance(error, UnauthorizedError):
             return error
         try:
-            await self.rate.count(f"\n{(scope.get('client') or ('',))[0]}")  # never an owner's name
+            await self.rate.count(f"\n{counted_as((scope.get('client') or ('',))[0])}")  # no owner's name
         except TooManyRequestsError as too_many:
             return too_many
         return error

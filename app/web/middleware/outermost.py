@@ -16,7 +16,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.logging import bind
 from app.services.errors import InvalidRequestError
 from app.web.errors import check_storable, render_error, render_plain, request_id_of
-from app.web.scopes import BODY_LIMIT, MAX_JSON_BYTES
+from app.web.scopes import BODY_LIMIT, KEY, KEYLESS_BYTES, MAX_JSON_BYTES
 
 GIVEN_ID = re.compile(r"[A-Za-z0-9._-]{8,64}")  # a client's X-Request-ID that is safe to log and to return
 # W3C Trace Context, section 3.2
@@ -67,7 +67,9 @@ class Edge:
     limit
         The largest body in bytes; a route may set a lower limit.
     seconds, rate
-        Total time to wait for a body: `seconds`, and one more second for each `rate` bytes received.
+        A body lags behind `rate` bytes per second by at most `seconds`, at any time.
+    keyless_seconds
+        Total time to wait for a body of at most `KEYLESS_BYTES` while the key isn't known.
     """
 
     def __init__(
@@ -76,12 +78,14 @@ class Edge:
         *,
         limit: int,
         seconds: float = 10.0,
-        rate: int = 1024,
+        rate: int = 16 * 1024,
+        keyless_seconds: float = 5.0,
     ) -> None:
         self.app = app
         self.limit = limit
         self.seconds = seconds
         self.rate = rate
+        self.keyless_seconds = keyless_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -125,23 +129,28 @@ class Edge:
 
     def _counted(self, scope: Scope, receive: Receive, declared: int) -> Receive:
         """Wrap `receive` with checks that the body is neither too large for its route nor too slow."""
-        taken, waited, complete = 0, 0.0, False
+        taken, complete = 0, False
+        left = self.seconds  # until it is too slow
 
         async def counted() -> Message:
-            nonlocal taken, waited, complete
+            nonlocal taken, left, complete
             if complete:
                 return await receive()  # waits for the disconnect, without a limit
-            limit = min(scope.get(BODY_LIMIT, MAX_JSON_BYTES), self.limit)
+            is_known = KEY in scope
+            limit = min(scope.get(BODY_LIMIT, MAX_JSON_BYTES) if is_known else KEYLESS_BYTES, self.limit)
+            left = left if is_known else min(left, self.keyless_seconds)
             if declared > limit:
                 raise BodyTooLargeError
             began = time.monotonic()
             try:
-                async with asyncio.timeout(self.seconds + taken / self.rate - waited):
+                async with asyncio.timeout(left):
                     message = await receive()
             except TimeoutError:
                 raise BodyTooSlowError from None
-            waited += time.monotonic() - began
-            taken += len(message.get("body", b""))
+            more = len(message.get("body", b""))
+            left -= time.monotonic() - began
+            left = min(left + more / self.rate, self.seconds) if is_known else left
+            taken += more
             complete = not message.get("more_body", False)
             if taken > limit:
                 raise BodyTooLargeError

@@ -8,20 +8,24 @@ import pytest
 import uvicorn
 
 from app.server import Deadlines
+from app.web.scopes import KEY
 
 PATIENCE = 60  # seconds until a test gives up
 BODY = 12_000_000  # more than an operating system buffers of a response
 
 
-@pytest.fixture
-def large():
+@pytest.fixture(params=["known", "stranger"])
+def large(request):
     """Return a connection to a response of `BODY` bytes with a minimum rate of 1000 bytes a second."""
+    is_known = request.param == "known"
 
     async def app(scope, receive, send):
+        scope |= {KEY: "a key"} if is_known else {}
         await send({"type": "http.response.start", "status": 200, "headers": []})
         await send({"type": "http.response.body", "body": bytes(BODY)})
 
-    hasty = type("Hasty", (Deadlines,), {"write_seconds": 1.0, "write_rate": 1000})
+    seconds = {"write_seconds": 1.0, "keyless_seconds": 1000.0} if is_known else {"keyless_seconds": 1.0}
+    hasty = type("Hasty", (Deadlines,), {"write_rate": 1000} | seconds)
     config = uvicorn.Config(app, port=0, http=hasty, ws="none", lifespan="off", log_config=None)
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run, daemon=True)
