@@ -1,8 +1,9 @@
 """Progress bars for a model's chains on the terminal, and the report at the end."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from typing import Any
 
 import typer
 from rich.console import Console
@@ -154,13 +155,24 @@ def _about_scores(model: Model) -> list[str]:
         if held.get("base_integrated_brier") is not None:
             parts[0] += f" (without features: {held['base_integrated_brier']:.3g})"
     if held.get("log_loss") is not None:
-        parts[0] += f": {held['accuracy']:.0%} in the likeliest class, log loss {held['log_loss']:.3g}"
-        parts[0] += f" (class frequencies alone: {held['base_log_loss']:.3g})"
+        first, *more = _about_classes(held)
+        parts = [parts[0] + first, *more]
     shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
     parts += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
     judged = held.get("intervals_verdict")
     if judged and judged["verdict"] == "not_held":
         parts += [f"          {judged[part]}" for part in ("text", "advice")]
+    return parts
+
+
+def _about_classes(held: Mapping[str, Any]) -> list[str]:
+    parts = [f": {held['accuracy']:.0%} in the likeliest class"]
+    if held.get("majority_rate") is not None:  # models of earlier versions have none
+        parts[0] += f" ({held['majority_rate']:.0%} are of the most frequent one)"
+    parts[0] += f", log loss {held['log_loss']:.3g} (class frequencies alone: {held['base_log_loss']:.3g})"
+    if area := held.get("auc"):
+        ends = f"{area['lower']:.3f} to {area['upper']:.3f}"
+        parts.append(f"ranking   area under the ROC curve {area['value']:.3f} ({ends})")
     return parts
 
 

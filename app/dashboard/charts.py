@@ -185,6 +185,19 @@ def _paint_calibration(rows: diagnostics.HeldOut, options: ChartOptions) -> byte
     return held_out.calibration(rows.calibration, classes=len(rows.classes or ()), look=look)
 
 
+def _roc(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
+    rows = diagnostics.held_out_by(predictor, owner, model_id)
+    if not rows.scores.get("auc"):
+        raise NotFoundError("Only a model of two classes with held-out rows of both has a ROC curve.")
+    return rows
+
+
+def _paint_roc(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    assert rows.classes is not None
+    look = options.look(4.2, half=True, narrow_height=3.8)
+    return held_out.roc(rows.scores["confusion_by_threshold"], rows.scores["auc"], rows.classes[1], look)
+
+
 def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.OutcomeSummary:
     outcome_summary = summary.of_model_by(predictor.engine, owner, model_id)
     if not outcome_summary.weeks:
@@ -222,6 +235,7 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
     ),
     "held-out": (diagnostics.held_out_by, _paint_held_out),
     "calibration": (diagnostics.held_out_by, _paint_calibration),
+    "roc": (_roc, _paint_roc),
     "outcomes": (_outcomes, _paint_outcomes),
     "permutation": (_permutation, _paint_permutation),
     "importance": (_importance, _paint_importance),

@@ -63,7 +63,11 @@ class AssessablePosterior:
             of outcomes inside predictive intervals and that share's own 95% interval; ``intervals_verdict``,
             whether those intervals hold all in all and in each quarter of the prediction and of each numeric
             feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
-            shares. For classes: ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities.
+            shares. For classes: ``log_loss`` and ``brier`` of the mean probabilities, ``accuracy`` of the
+            most probable class beside the ``majority_rate``, that of always naming the most frequent class of
+            these rows; ``confusion``, the numbers of rows [class][most probable class]; of two classes
+            ``auc``, the area under the ROC curve with its 95% interval (``value, lower, upper``), and
+            ``confusion_by_threshold`` of the second's probability.
 
         Raises
         ------

@@ -240,7 +240,10 @@ def test_classes_are_found_fitted_and_predicted(run):
     printed = run("bartserve models show two")
 
     assert fitted.returncode == 0, fitted.stderr
-    assert re.search(r"12 rows it never saw: \d+% in the likeliest class, log loss [.\d]+", fitted.stdout)
+    assert re.search(
+        r"12 rows it never saw: \d+% in the likeliest class \(\d+% are of the most frequent one\), log loss",
+        fitted.stdout,
+    )
     assert answer.returncode == 0, answer.stderr
     assert "mean      the probability of low" in answer.stderr
     (row,) = csv.DictReader(io.StringIO(answer.stdout))

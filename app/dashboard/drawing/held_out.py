@@ -137,6 +137,29 @@ def calibration(entries: Sequence[Mapping[str, float]], *, classes: int, look: C
     return draw(paint, look)
 
 
+def roc(
+    counts: Sequence[Mapping[str, float]], auc: Mapping[str, float], name: str, look: ChartStyle
+) -> bytes:
+    """Draw the ROC curve of two classes, from numbers of rows by threshold of the probability of `name`."""
+    hit, false_alarm, missed, passed = (
+        np.array([entry[kind] for entry in counts], float)
+        for kind in ("true_positives", "false_positives", "false_negatives", "true_negatives")
+    )
+
+    def paint(figure: Any, look: ChartStyle) -> None:
+        axes = figure.subplots()
+        axes.grid(visible=True, axis="both")
+        axes.plot([0, 1], [0, 1], color=look.colours.soft, lw=0.9, ls=(0, (4, 3)))
+        label = f"area {auc['value']:.3f} ({auc['lower']:.3f} to {auc['upper']:.3f})"
+        others, found = false_alarm / (false_alarm + passed), hit / (hit + missed)
+        axes.plot([1, *others, 0], [1, *found, 0], color=look.colours.accent, lw=1.6, label=label)
+        axes.set_xlabel(f"share of the others taken for {short(name)}")
+        axes.set_ylabel(f"share of {short(name)} found")
+        axes.legend(loc="lower right")
+
+    return draw(paint, look)
+
+
 def short(text: str, most: int = 40) -> str:
     """Shorten a name to at most `most` characters."""
     text = "".join(letter if letter.isprintable() else " " for letter in text)

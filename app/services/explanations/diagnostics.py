@@ -54,10 +54,11 @@ class Diagnostics:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """Held-out rows of a model with their predictions: `sampler.posterior.assessment.calibration`."""
+    """Held-out rows of a model, their scores and predictions (`sampler.posterior.assessment.calibration`)."""
 
     model_id: str
     target: str
+    scores: Json
     interval: str
     level: float
     classes: list[str] | None
@@ -90,7 +91,7 @@ def held_out(session: Session, owner: str, model: str) -> HeldOut:
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
     names = ("interval", "level", "classes", "rows", "calibration")
-    return HeldOut(stored.id, stored.target, **{name: rows[name] for name in names})
+    return HeldOut(stored.id, stored.target, stored.holdout or {}, **{name: rows[name] for name in names})
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:

@@ -9,6 +9,7 @@ from scipy.special import betaincinv
 
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
+from sampler.posterior.assessment.class_scores import class_scores
 from sampler.posterior.assessment.interval_verdict import interval_verdict
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
@@ -64,8 +65,9 @@ def score(
         its limits), ``concordance`` (Harrell's C) and ``integrated_brier`` with ``brier_by_time``, None
         where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
         ``intervals_verdict``, where a censored row's outcome is drawn between its limits. For classes:
-        ``log_loss``, ``brier`` and ``accuracy`` of the mean probabilities; ``brier`` is of the second of two
-        classes alone, of more the sum over the classes. A class that the model never saw has probability 0.
+        ``log_loss`` and ``brier`` of the mean probabilities, and what `class_scores` has of them; ``brier``
+        is of the second of two classes alone, of more the sum over the classes. A class that the model never
+        saw has probability 0.
 
     """
     if rows.classes is not None:
@@ -88,7 +90,7 @@ def _score_classes(law: Law, rows: LabelledRows, before: Callable[[], None]) -> 
         "rows": len(y),
         "log_loss": log_loss(y, p),
         "brier": float(np.mean(squares[:, 1] if y.shape[1] == 2 else squares.sum(axis=1))),
-        "accuracy": float(np.mean(y[np.arange(len(y)), p.argmax(axis=1)])),
+        **class_scores(y, p),
     }
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import number_to_text, numbers_to_text
+from sampler.data.scalars import number_to_text, numbers_to_text, range_to_text
 from sampler.posterior.results.columns import by_class
 from sampler.posterior.results.prediction import prediction_columns
 
@@ -27,7 +27,9 @@ ACCENT = "#0b6b72"
 SCORES = {
     "rmse": "Root mean square error of the posterior mean",
     "linear_rmse": "The same of least squares without trees",
-    "accuracy": "Accuracy",
+    "accuracy": "Accuracy of the most probable class",
+    "majority_rate": "Accuracy of always naming the most frequent class",
+    "auc": "Area under the ROC curve",
     "log_score": "Mean log density of the outcomes",
     "crps": "Continuous ranked probability score",
     "deviance": "Mean Poisson deviance",
@@ -141,8 +143,7 @@ def pairs_card(interactions: Interactions) -> str:
 
 def scores_card(scores: Mapping[str, Any]) -> str:
     """Show scores in HTML in words, with the coverage of intervals and the verdict on them."""
-    known = [(label, scores[key]) for key, label in SCORES.items() if scores.get(key) is not None]
-    rows = [[label, number_to_text(value), ""] for label, value in known]
+    rows = score_rows(scores)
     rows += [
         [f"Outcomes inside {each['level']:.0%} intervals", f"{each['coverage']:.1%}", _share_ends(each)]
         for each in scores.get("coverage") or ()
@@ -151,6 +152,18 @@ def scores_card(scores: Mapping[str, Any]) -> str:
     notes = [text for text in (verdict.get("text"), verdict.get("advice")) if text]
     title = f"Scores on {number_to_text(scores['rows'])} rows"
     return table_card(title, ["", "", "95% interval"], rows, notes)
+
+
+def score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
+    """Name the known scores in words, each with its value and, where it has one, its 95% interval."""
+    rows = []
+    for key, label in SCORES.items():
+        if (score := scores.get(key)) is None:
+            continue
+        plain = isinstance(score, float | int)
+        ends = "" if plain else range_to_text(score["lower"], score["upper"])
+        rows.append([label, number_to_text(score if plain else score["value"]), ends])
+    return rows
 
 
 def _share_ends(share: Mapping[str, float]) -> str:

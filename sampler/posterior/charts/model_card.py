@@ -13,18 +13,20 @@ import numpy as np
 from sampler.data.scalars import days_to_text, estimate_to_text, number_to_text, range_to_text
 from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
-from sampler.posterior.charts.cards import SCORES, noise_in_words
+from sampler.posterior.assessment.class_scores import THRESHOLDS
+from sampler.posterior.charts.cards import noise_in_words, score_rows
 from sampler.posterior.charts.figure import svg
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
 from sampler.settings import SETTINGS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from sampler.data.schema import Column
     from sampler.posterior.posterior import Posterior
 
 MOST_ROWS = 20  # rows of a table
+MOST_CLASSES = 10  # in a confusion matrix
 MOST_EFFECTS = 4  # features whose effects are shown
 POINTS = 5  # points in an effect's table
 LEVEL = 0.9  # level of all intervals
@@ -73,7 +75,7 @@ def model_card(
         f"Model of {posterior.schema.target.name}",
         [
             _model(posterior, facts),
-            _held_out(scores),
+            _held_out(scores, posterior.classes or ()),
             _chains(posterior),
             _importance(posterior, importance),
             _effects(posterior, importance),
@@ -168,14 +170,14 @@ def _chains(posterior: Posterior) -> Section:
     return Section("Do the chains agree?", list(filter(None, sentences)))
 
 
-def _held_out(scores: Mapping[str, Any] | None) -> Section:
+def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str]) -> Section:
     title = "Scores on held-out rows"
     if scores is None:
         return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
-    rows = [
-        (name, number_to_text(scores[key])) for key, name in SCORES.items() if scores.get(key) is not None
-    ]
-    tables = [CardTable(("Score", "Value"), rows)]
+    rows = score_rows(scores)
+    columns = 3 if any(row[2] for row in rows) else 2
+    heads = ("Score", "Value", "95% interval")
+    tables = [CardTable(heads[:columns], [tuple(row[:columns]) for row in rows])]
     censored = f", {number_to_text(scores['censored'])} of them censored" if scores.get("censored") else ""
     sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
     verdict = scores.get("intervals_verdict")
@@ -191,7 +193,30 @@ def _held_out(scores: Mapping[str, Any] | None) -> Section:
             for each in scores["coverage"]
         ]
         tables.append(CardTable(("Intervals", "Outcomes inside", "95% interval of that share"), cells))
+    if scores.get("confusion_by_threshold"):
+        tables.append(_by_threshold(scores["confusion_by_threshold"], classes[1]))
+    elif scores.get("confusion") and len(scores["confusion"]) == len(classes) <= MOST_CLASSES:
+        counts = zip(classes, scores["confusion"], strict=True)
+        lines = [(name, *map(number_to_text, line)) for name, line in counts]
+        tables.append(CardTable(("Rows of class, taken for", *classes), lines))
     return Section(title, sentences, tables)
+
+
+def _by_threshold(counts: Sequence[Mapping[str, float]], name: str) -> CardTable:
+    """Tabulate what is found of the second class, and what is taken for it, by threshold."""
+
+    def share(part: float, other: float) -> str:
+        return f"{part / (part + other):.1%}" if part + other else "none"
+
+    heads = (f"{name} from", f"Of {name} found", "Of the others left", f"Right where {name} is said")
+    lines = []
+    for each in counts:
+        found, wrong = each["true_positives"], each["false_positives"]
+        missed, passed = each["false_negatives"], each["true_negatives"]
+        if each["threshold"] in THRESHOLDS:
+            cells = (share(found, missed), share(passed, wrong), share(found, wrong))
+            lines.append((f"{each['threshold']:.0%}", *cells))
+    return CardTable(heads, lines)
 
 
 def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> Section:

@@ -15,6 +15,7 @@ from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.convergence import independent_every, rank_curves
 from sampler.posterior.assessment.diagnostics import evenly_spaced
+from sampler.posterior.charts.check_plots import draw_roc
 from sampler.posterior.charts.effect_drawing import by_effect, draw_curve, draw_surfaces, places_of
 from sampler.posterior.charts.figure import (
     ACCENT,
@@ -156,6 +157,18 @@ class Plots:
         else:
             label_axes(ax, "probability of the most probable class", "share of rows of that class")
         return ax
+
+    @chart
+    def roc(self, X: Any, y: Any, *, ax: Any = None) -> Any:
+        """Draw the ROC curve of two classes on held-out rows, with the area under it.
+
+        Raises SettingsError for other models.
+        """
+        classes = self._posterior.classes
+        if classes is None or len(classes) != 2:
+            raise SettingsError("ROC curves are of two classes", field=None, code="not_applicable")
+        scores = self._posterior.score(X, y)
+        return draw_roc(scores["confusion_by_threshold"], scores["auc"], classes[1], new_axes(ax, 4.4, 4.6))
 
     @chart
     def predictions(self, X: Any, y: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:

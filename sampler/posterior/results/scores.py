@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,8 @@ class Scores(dict[str, Any]):
                     (f"coverage_{percent(each['level'])}", each["coverage"], each["lower"], each["upper"])
                     for each in value
                 ]
+            elif isinstance(value, Mapping) and "value" in value:
+                rows.append((name, value["value"], value["lower"], value["upper"]))
             elif isinstance(value, int | float):
                 rows.append((name, value, None, None))
         names = ("score", "value", "lower", "upper")

@@ -185,6 +185,16 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
         svg_of(browser.get(addresses[0].replace("&amp;", "&")))
     assert "Probability of yes" in page.words
     problem(client.get(f"/ui/models/{model['id']}/charts/trace.svg?v=1"), 404)
+    page = page_of(browser.get(f"/ui/models/{model['id']}"))
+    area = model["holdout"]["auc"]
+    words = " ".join(re.sub(r"<[^>]*>", " ", page.text).split())
+    assert f"Area under the ROC curve {formatting.number(area['value'], 3)}" in words
+    assert "always naming the most frequent class" in words
+    half = next(each for each in model["holdout"]["confusion_by_threshold"] if each["threshold"] == 0.5)
+    kinds = ("true_positives", "false_positives", "false_negatives", "true_negatives")
+    assert " ".join(["50%", *(str(half[kind]) for kind in kinds)]) in words
+    (roc,) = {address.partition("&amp;")[0] for address in sources(page) if "roc.svg" in address}
+    assert b"area" in browser.get(roc).content
 
 
 def test_a_model_that_is_being_fitted_shows_its_chains(browser, client, settings, database):
