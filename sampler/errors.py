@@ -102,7 +102,7 @@ class SettingsError(SamplerError, ValueError):
         self.field, self.code = field, code
         super().__init__(detail)
 
-    def called(self, name: str) -> str:
+    def message_for(self, name: str) -> str:
         """Return the message with the field's name replaced by `name`, for callers who know it by that."""
         return str(self) if self.field is None else str(self).replace(self.field, name)
 

@@ -29,7 +29,7 @@ CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 # what a setting missing in stored ones is, where that is not its default
-OMITTED: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
+VALUES_OF_OLD_MODELS: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 # sections of forms
@@ -305,8 +305,8 @@ class Settings:
             for name, value in values.items()
             if value is None and defaults[name] is None and name not in ("num_burnin", "search")
         }
-        for name, value in OMITTED.items():
-            if arguments.get(name) is None and not _is_looked_at(name, values):
+        for name, value in VALUES_OF_OLD_MODELS.items():
+            if arguments.get(name) is None and not may_be_chosen_by_data(name, values):
                 values[name] = value
         for name in ("family", "num_trees", "num_chains", "num_draws", "thin"):
             values[name] = SETTINGS[name].check(name, values[name])
@@ -322,7 +322,7 @@ class Settings:
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
         if arguments.get("linear") is None and draws_trees_alone(values):
             values["linear"] = False
-        check_beside_trees(values, defaults | OMITTED)
+        check_beside_trees(values, defaults | VALUES_OF_OLD_MODELS)
         check_moves_of_family(values, kind)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
@@ -343,7 +343,7 @@ class Settings:
         return (*engine.kernels, *extra, "prediction")
 
     @property
-    def of_a_chain(self) -> list[tuple[str, Any]]:
+    def chain_identity(self) -> list[tuple[str, Any]]:
         """Settings that determine a chain's draws: all but the numbers of chains and draws."""
         values = self.to_json() | {"moves": sorted(self.moves.items())}
         lengths = ("num_chains", "num_draws", "discarded")
@@ -354,7 +354,7 @@ class Settings:
         return {
             name: value
             for name, value in asdict(self).items()
-            if name not in SPARING or value not in (SPARING[name], {})
+            if name not in NOT_STORED_AT_DEFAULT or value not in (NOT_STORED_AT_DEFAULT[name], {})
         }
 
     @classmethod
@@ -368,10 +368,10 @@ class Settings:
         if type(discarded) is not int or discarded < 0:
             message = f"discarded must be a whole number from 0 up, not {discarded!r}"
             raise SettingsError(message, field="discarded", code="out_of_range")
-        return replace(cls.resolve(**OMITTED | given), discarded=discarded)
+        return replace(cls.resolve(**VALUES_OF_OLD_MODELS | given), discarded=discarded)
 
 
-def _is_looked_at(name: str, values: Mapping[str, Any]) -> bool:
+def may_be_chosen_by_data(name: str, values: Mapping[str, Any]) -> bool:
     """Whether a default may be chosen by the data: of numbers with normal noise; the line also of classes."""
     noise = NOISES.get(str(values["noise"]))
     normal = noise is not None and not noise.heavy_tails
@@ -382,9 +382,9 @@ def _is_looked_at(name: str, values: Mapping[str, Any]) -> bool:
 SETTINGS: dict[str, Setting] = {
     each.name: each.metadata["setting"] for each in fields(Settings) if "setting" in each.metadata
 }
-SPARING = {
+NOT_STORED_AT_DEFAULT = {
     "discarded": 0,
-    **{name: OMITTED.get(name, each.default) for name, each in SETTINGS.items() if each.sparing},
+    **{name: VALUES_OF_OLD_MODELS.get(name, each.default) for name, each in SETTINGS.items() if each.sparing},
 }
 LIMITS = {
     name: (int(setting.limits[0]), int(setting.limits[1]))

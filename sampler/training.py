@@ -265,4 +265,4 @@ class Training:
                 check = zlib.crc32(np.ascontiguousarray(self.groups.z).tobytes(), check)
         if self.limits is not None:
             check = zlib.crc32(self.limits.tobytes(), check)
-        return zlib.crc32(repr((self.constants, self.settings.of_a_chain)).encode(), check)
+        return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

@@ -145,7 +145,7 @@ class Dispatcher:
         until = time.monotonic() + REMOVE_SECONDS
         while time.monotonic() < until:
             with _database, session_scope(self._context.engine) as session:
-                if not deletion.some(session):
+                if not deletion.delete_next_batch(session):
                     return
 
     def _ring(self) -> None:

@@ -351,7 +351,7 @@ async def _predicted(
 ) -> Response:
     body.check_form(form)
     prediction = body.predict_request(rows=body.rows, columns=body.columns)
-    loaded = predictor.at_hand(owner, model_id, prediction)
+    loaded = predictor.cached_model(owner, model_id, prediction)
 
     def work() -> Response:
         return _rendered(predictor.predict(owner, model_id, prediction, loaded), form, body)

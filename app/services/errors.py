@@ -28,7 +28,7 @@ class RefusedSetting(Protocol):
     def field(self) -> str | None: ...
     @property
     def code(self) -> str: ...
-    def called(self, name: str) -> str: ...
+    def message_for(self, name: str) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -58,7 +58,7 @@ class Fault:
         field = error.field and (names or {}).get(error.field, error.field)
         column = field and field.partition(".")[0]
         # Some messages begin with the field, which `sentence` names already.
-        detail = error.called(field or "").removeprefix(f"{field}: ")
+        detail = error.message_for(field or "").removeprefix(f"{field}: ")
         return cls(column, None, detail[:MAX_DETAIL], error.code, field)
 
     def to_json(self) -> dict[str, str | int | None]:

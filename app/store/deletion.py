@@ -66,7 +66,7 @@ def give_up_dataset(session: Session, dataset_id: str) -> None:
     rows_changed(session, update(Dataset).where(Dataset.id == dataset_id).values(owner=NOBODY))
 
 
-def give_up_model(session: Session, model_id: str) -> bool:
+def mark_deleted(session: Session, model_id: str) -> bool:
     """Mark a model, its predictions and its studies as deleted; return False when it was deleted before.
 
     The caller holds a lock on all units of the model.
@@ -90,7 +90,7 @@ def give_up_job(
     return _give_up_jobs(session, table, table.id == job_id) == 1
 
 
-def some(session: Session) -> bool:
+def delete_next_batch(session: Session) -> bool:
     """Remove one batch of a deleted object's rows that no other process removes; False when none is left."""
     # A model goes after its predictions and studies, which another worker may be removing.
     predicted = exists().where(BatchPrediction.model_id == Model.id)

@@ -224,7 +224,7 @@ def delete(session: Session, owner: str, model_id: str) -> bool:
     if get(session, owner, model_id) is None:
         return False
     lifecycle.lock_all(session, model_id)
-    deleted = deletion.give_up_model(session, model_id)
+    deleted = deletion.mark_deleted(session, model_id)
     session.expire_all()  # the updates went past the session's copies
     return deleted
 

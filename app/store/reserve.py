@@ -30,7 +30,7 @@ def keep(engine: Engine) -> None:
             partial.unlink(missing_ok=True)
 
 
-def let_go_if_full(engine: Engine) -> None:
+def release_if_full(engine: Engine) -> None:
     """Remove the reserve when less than its size is free; call this while nobody else can write."""
     file = _file(engine)
     if file is not None and shutil.disk_usage(file.parent).free < RESERVE_BYTES:

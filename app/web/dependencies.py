@@ -87,7 +87,7 @@ def _writing(request: Request) -> Iterator[Session]:
 def _deleting(request: Request) -> Iterator[Session]:
     with session_scope(request.app.state.engine) as session:
         session.connection()  # takes the write lock: nobody else can use the freed room
-        reserve.let_go_if_full(request.app.state.engine)
+        reserve.release_if_full(request.app.state.engine)
         yield session
 
 

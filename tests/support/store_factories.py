@@ -54,7 +54,7 @@ def remove_all(engine):
     batches = 0
     while True:
         with session_scope(engine) as session:
-            if not deletion.some(session):
+            if not deletion.delete_next_batch(session):
                 return batches
         batches += 1
 

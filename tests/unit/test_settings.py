@@ -82,7 +82,7 @@ def test_discarded_draws_lengthen_a_chain_and_no_more():
     plain = Settings.resolve(num_draws=20, thin=3, num_burnin=50)
     longer = replace(plain, discarded=10)
     assert longer.iterations == plain.iterations + 30
-    assert longer.of_a_chain == plain.of_a_chain
+    assert longer.chain_identity == plain.chain_identity
     assert longer.to_json() == plain.to_json() | {"discarded": 10}
     assert Settings.from_json(longer.to_json()) == longer
     for number in (-1, 2.5, True, "ten"):

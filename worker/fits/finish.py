@@ -15,7 +15,7 @@ from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
 from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
-from sampler.settings import OMITTED
+from sampler.settings import VALUES_OF_OLD_MODELS
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.model_header import with_calibration, with_counts
 from sampler.studies.folds import FOLDS
@@ -50,7 +50,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     summary = posterior.summary()
     watch.check()
     if seen is not None:
-        ended_by = stop_rules.what_ends(seen, model.settings, time_up=time_up, cut=short)
+        ended_by = stop_rules.reason_to_stop(seen, model.settings, time_up=time_up, cut=short)
         if ended_by is None:
             _go_on(context, claim, model.settings, header, seen)
             return
@@ -80,8 +80,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:
     """Return what was chosen by the data for settings that left it to them."""
-    left = [name for name in OMITTED if settings.get(name) == "auto"]
-    return {name: posterior.settings.get(name, OMITTED[name]) for name in left}
+    left = [name for name in VALUES_OF_OLD_MODELS if settings.get(name) == "auto"]
+    return {name: posterior.settings.get(name, VALUES_OF_OLD_MODELS[name]) for name in left}
 
 
 def _look(model: Model, posterior: Posterior, rules: Json, *, whole: bool) -> tuple[Posterior, StopCheck]:
@@ -98,7 +98,7 @@ def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_c
     more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = with_counts(header, num_draws=more, num_chains=settings["num_chains"])
     with session_scope(context.engine) as session:
-        units.go_on(session, claim, more, header, json_safe(stop_check.to_json()))
+        units.continue_sampling(session, claim, more, header, json_safe(stop_check.to_json()))
 
 
 def _cut(model: Model, posterior: Posterior) -> units.Cut:

@@ -15,7 +15,7 @@ from sampler.data.rows import Rows
 from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.preparation import prepare_rows
-from sampler.settings import OMITTED, SETTINGS
+from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.storage.file_dialect import FileDialect
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
@@ -134,7 +134,7 @@ def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:
 def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
     """Check and encode the training rows; raises as `sampler.preparation.prepare_rows`."""
     stored = spec.settings
-    arguments: dict[str, Any] = OMITTED | {
+    arguments: dict[str, Any] = VALUES_OF_OLD_MODELS | {
         name: stored[name] for name in _PASSED if stored.get(name) is not None
     }
     used = {*spec.learnt, spec.target}

@@ -10,7 +10,7 @@ from sampler.posterior.stop_rules import StopCheck
 RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 
 
-def what_ends(stop_check: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
+def reason_to_stop(stop_check: StopCheck, settings: Json, *, time_up: bool, cut: bool) -> str | None:
     """Return what ends the fit now, None if it continues; `cut`: a chain has fewer draws than planned."""
     if cut:
         return TIME

@@ -14,7 +14,7 @@ from sampler.data.target import FEWEST_OF_CLASSES
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.settings import ALL_SETTINGS, OMITTED, SETTINGS
+from sampler.settings import ALL_SETTINGS, SETTINGS, VALUES_OF_OLD_MODELS
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": tuple(FAMILIES),
@@ -87,7 +87,7 @@ def like(
     settings = model.settings
     stop = settings.get("stop")
     draws = {} if stop is None else {"num_draws": stop["first_look"]}
-    known = OMITTED | {
+    known = VALUES_OF_OLD_MODELS | {
         name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
     }
     prior = settings.get("prior")

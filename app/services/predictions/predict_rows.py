@@ -78,7 +78,7 @@ class Predictor(Posteriors):
         self.max_rows = max_rows
         self.max_work = max_work
 
-    def at_hand(self, owner: str, model: str, request: PredictRequest) -> LoadedModel | None:
+    def cached_model(self, owner: str, model: str, request: PredictRequest) -> LoadedModel | None:
         """Return the model if its answer takes about a millisecond and waits for nothing, else None.
 
         Handing such work to a thread, and its answer back, takes as long as the work. The rows are few, the
@@ -109,7 +109,7 @@ class Predictor(Posteriors):
         request
             The rows and the requested figures.
         loaded
-            The model, if `at_hand` has just returned it.
+            The model, if `cached_model` has just returned it.
 
         Raises
         ------

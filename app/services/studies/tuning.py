@@ -15,7 +15,7 @@ from sampler import Settings, SettingsError
 from sampler.data.cut_points import given_cuts
 from sampler.definitions.prior import SCHEMES
 from sampler.preparation.prior_checks import checked_prior
-from sampler.settings import OMITTED, SETTINGS
+from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.folds import folds_of
 from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold
@@ -167,13 +167,13 @@ def _common(model: Mapping[str, Any]) -> Json:
 
     A candidate with another setting gets the defaults that go with it.
     """
-    stored = OMITTED | {name: model[name] for name in SETTINGS if model.get(name) is not None}
+    stored = VALUES_OF_OLD_MODELS | {name: model[name] for name in SETTINGS if model.get(name) is not None}
     of_data = {name: stored[name] for name in OF_DATA if name in stored}
     usual = asdict(Settings.resolve(**of_data))
-    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, *OMITTED)}
+    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, *VALUES_OF_OLD_MODELS)}
     settings = of_data | {name: value for name, value in others.items() if value != usual[name]}
     goes_with = asdict(Settings.resolve(**settings))
-    settings |= {name: stored[name] for name in OMITTED if goes_with[name] != stored[name]}
+    settings |= {name: stored[name] for name in VALUES_OF_OLD_MODELS if goes_with[name] != stored[name]}
     of_model = model.get("prior") or {}
     defaults = checked_prior(None, Settings.resolve(**settings))
     prior = {name: value for name, value in of_model.items() if defaults.get(name) != value}

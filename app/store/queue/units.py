@@ -272,7 +272,7 @@ def _replace_draws(session: Session, model_id: str, cut: Cut) -> None:
         rows_changed(session, chain.values(num_draws=sum(block.num_draws for block in blocks)))
 
 
-def go_on(session: Session, claim: Claim, num_draws: int, header: bytes, looked: Json) -> None:
+def continue_sampling(session: Session, claim: Claim, num_draws: int, header: bytes, looked: Json) -> None:
     """End a `finish` unit whose model has not met its stop rules, and queue more draws of every chain.
 
     Parameters

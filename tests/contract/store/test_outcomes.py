@@ -131,7 +131,7 @@ def test_outcomes_go_with_their_model(database):
         assert models.delete(session, OWNER, gone)
     assert _stored(engine) == empty + one
     with session_scope(engine) as session:
-        assert deletion.some(session)
+        assert deletion.delete_next_batch(session)
     assert 1 < counts(engine)[0] < many  # the batch was bounded
     remove_all(engine)
     assert counts(engine) == before

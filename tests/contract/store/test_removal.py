@@ -110,7 +110,7 @@ def test_no_transaction_removes_much(database):
     before = rows(engine)
     while True:
         with session_scope(engine) as session:
-            if not deletion.some(session):
+            if not deletion.delete_next_batch(session):
                 break
         after = rows(engine)
         removed = sum(before.values()) - sum(after.values())

@@ -46,7 +46,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
     assert len(client.get("/datasets", params={"limit": 200}).json()["items"]) == len(ids)
 
     with monkeypatch.context() as without:
-        without.setattr("app.store.reserve.let_go_if_full", lambda _engine: None)
+        without.setattr("app.store.reserve.release_if_full", lambda _engine: None)
         problem(client.delete(f"/datasets/{ids[0]}"), 503, "disk-full")
     reserve.keep(engine)  # changes nothing while it exists
     for dataset_id in ids[:3]:
@@ -57,7 +57,7 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
     more = True
     while more:
         with session_scope(engine) as session:
-            more = deletion.some(session)
+            more = deletion.delete_next_batch(session)
     assert post_csv(client, table(500)).status_code == 201
     ballast.unlink()
     reserve.keep(engine)
@@ -68,7 +68,7 @@ def test_only_a_full_disk_is_called_one():
     """Other failures of the database are reported differently; an in-memory database has no reserve."""
     engine = create_engine("sqlite://")
     reserve.keep(engine)
-    reserve.let_go_if_full(engine)
+    reserve.release_if_full(engine)
     with engine.connect() as connection, pytest.raises(OperationalError) as caught:
         connection.exec_driver_sql("SELECT * FROM nothing")
     assert not is_disk_full(caught.value)

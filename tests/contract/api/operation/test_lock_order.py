@@ -67,7 +67,7 @@ def test_a_removal_and_a_cancellation_lock_units_by_id(database):
 
     def remove():
         with session_scope(database.engine) as session:
-            assert deletion.some(session)
+            assert deletion.delete_next_batch(session)
 
     def cancel():
         with session_scope(database.engine) as session:

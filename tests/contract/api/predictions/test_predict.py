@@ -52,13 +52,13 @@ def test_a_fitted_model_answers_with_intervals(client, model, database):
 
 def test_a_row_of_a_model_in_memory_is_answered_without_a_thread(client, model, database, monkeypatch):
     """With the same figures. More rows, other draws, a name, and a model that is gone take a thread."""
-    threads, at_hand = [], Predictor.at_hand
+    threads, cached_model = [], Predictor.cached_model
 
     def watched(*arguments):
-        threads.append(at_hand(*arguments))
+        threads.append(cached_model(*arguments))
         return threads[-1]
 
-    monkeypatch.setattr(Predictor, "at_hand", watched)
+    monkeypatch.setattr(Predictor, "cached_model", watched)
     first, again = (predict(client, model, rows=ROWS[:1]) for _ in range(2))
     assert first.status_code == 200
     assert first.json() == again.json()
