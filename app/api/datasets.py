@@ -115,6 +115,11 @@ class ReadAsView(BaseModel):
     spellings: list[str] | None = Field(
         None, description="Spellings of missing values that the upload named; null: the usual ones."
     )
+    units: dict[str, str] | None = Field(
+        None,
+        description='Units of numbers that stand beside them in the file, such as "EUR", "%" or "h" (times '
+        "read as hours), by column; null where there are none.",
+    )
     codes: dict[str, list[str]] | None = Field(
         None, description="Values that an amendment read as missing, by column."
     )

@@ -160,8 +160,11 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parse
     notes = set(datasets.notes_on(dataset.columns))
     warnings = [warning for warning in dataset.warnings if warning not in notes]
     read_as = datasets.reported_as(dataset, parsed).read_as
-    if codes := _codes(changes, read_as.get("codes") or {}):
-        read_as = read_as | {"codes": codes}
+    units = {name: unit for name, unit in (read_as.get("units") or {}).items() if name in old}
+    new_units = parsed.read_as.get("units") or {}
+    units |= {name: unit for name, unit in new_units.items() if name not in old}
+    codes = _codes(changes, read_as.get("codes") or {})
+    read_as = read_as | {"units": units or None, "codes": codes or None}
     # Where the text of the file was not kept, it is still unknown.
     spellings = None if dataset.spellings is None else parsed.encoded.spellings
     return replace(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.columns import sort_levels
+from sampler.data.columns import is_number, sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.scalars import as_text, counted, shortened
 from sampler.data.schema import Column
@@ -25,6 +26,8 @@ LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
 FEWEST_OF_CLASSES = 10  # rows in which two whole numbers are no chance
+# A number, or one beside signs or the code of a currency: "$1,000.00", "12 %", "(3)", "5 EUR".
+_AMOUNT = re.compile(r"[^\w<>=≤≥~#]*(?:[A-Z]{3}\s?)?\d[\d.,'\s]*[^\w<>=≤≥~#]*(?:[A-Z]{3})?")
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
@@ -63,7 +66,12 @@ def two_whole_numbers(raw: RawColumn) -> tuple[float, float] | None:
 
 
 def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
-    """Say how two whole numbers were taken, where it may not be what was meant."""
+    """Say how two whole numbers, or text that looks like numbers, were taken, if others may be meant."""
+    if guessed and raw.numbers is None and (looks := _first_amount(raw)) is not None:
+        return [
+            f"{raw.name} has text such as {shortened(looks)}, which is taken as a class: if its values are "
+            "numbers, convert them"
+        ]
     pair = two_whole_numbers(raw)
     if pair is None:
         return []
@@ -74,6 +82,14 @@ def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
     if guessed and pair != (0, 1):
         return [f'{only}: family="auto" takes them as classes, family="gaussian" as numbers']
     return []
+
+
+def _first_amount(raw: RawColumn) -> str | None:
+    """Return the first text that is no plain number, where most texts look like numbers; else None."""
+    texts = {cell: None for cell in raw.cells or () if isinstance(cell, str)}
+    others = [text for text in texts if not is_number(text)]
+    alike = [text for text in texts if is_number(text) or _AMOUNT.fullmatch(text.strip())]
+    return others[0] if others and 2 * len(alike) > len(texts) else None
 
 
 def read_target(

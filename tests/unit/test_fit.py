@@ -13,6 +13,8 @@ import pytest
 
 import sampler
 from sampler import DataError, DataWarning, Posterior, SettingsError, fit
+from sampler.data.table import read_column
+from sampler.data.target import family_warnings
 from sampler.posterior.posterior import INTERNAL
 from sampler.preparation import prepare
 from tests.support.friedman import friedman
@@ -216,6 +218,26 @@ def test_two_whole_numbers_are_classes_by_default(pair):
         with pytest.warns(DataWarning, match="alone, and is learnt as a number"):
             assert fit(X, whole, **SHORT).classes is None
     assert prepare({"x": X["x"][:8]}, y[:8], family="auto").schema.target.levels == ()
+
+
+@pytest.mark.parametrize(
+    ("texts", "told"),
+    [
+        (["$1,000.00", "$20.00", "none"], "'$1,000.00'"),
+        (["12", "13", "k.A."], "'k.A.'"),
+        (["5 EUR", "6 EUR", "(7)"], "'5 EUR'"),
+        (["18-25", "26-40", "<18"], None),
+        (["1", "2", "3"], None),
+        (["low", "5%", "high"], None),
+    ],
+)
+def test_classes_that_look_like_numbers_are_warned_of(texts, told):
+    """Text of which most looks like numbers is taken as classes with a warning, unless classes are asked."""
+    raw = read_column(texts * 4, "y")
+
+    (warning,) = family_warnings(raw, "categorical", guessed=True) or [""]
+    assert warning.startswith(f"y has text such as {told}") if told else not warning
+    assert family_warnings(raw, "categorical", guessed=False) == []
 
 
 @pytest.mark.parametrize("calibrate", ["none", "folds"])

@@ -70,7 +70,7 @@ def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, A
 
 
 def family_notes(table: pa.Table, request: FitRequest, settings: Settings) -> list[str]:
-    """Say how two whole numbers were taken, where it may not be what was meant."""
+    """Say how two whole numbers, or text that looks like numbers, were taken, if others may be meant."""
     if any(request.roles.get(role) for role in CENSORING_ROLES):
         return []
     outcomes = read_column(table.column(request.target), request.target)

@@ -91,7 +91,7 @@ class RowReading:
             return []
         was_kept, used = dataset.spellings is not None, report.get("decimal")
         is_doubtful = was_kept and used is not None and self.options.decimal not in {None, used}
-        names, faults = [], []
+        names, faults = [], self._other_units(report.get("units") or {})
         for each in dataset.columns:
             name, has, wants = each["name"], each["kind"], self.options.kinds.get(each["name"])
             if wants == RAW and has not in TEXTS and not was_kept:
@@ -106,6 +106,17 @@ class RowReading:
         if faults:
             raise UnusableDataError(errors=faults)
         return names
+
+    def _other_units(self, units: Mapping[str, str]) -> list[Fault]:
+        """Return faults for numbers of a dataset in another unit than the model's."""
+        model = self.options.model
+        own = {} if model is None else model.units
+        message = "the dataset has {}, and the model's file {}: write its values in that"
+        return [
+            Fault(name, None, message.format(unit, own.get(name) or "no unit"))
+            for name, unit in units.items()
+            if self.options.kinds.get(name) == "number" and unit != own.get(name)
+        ]
 
     def from_text(self, table: pa.Table, as_text: Collection[str]) -> pa.Table:
         """Convert columns of which those in `as_text` are cells of a file, and the others have types.

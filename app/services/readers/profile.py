@@ -10,7 +10,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from app.services.readers.values import numbers
+from app.services.readers.values import amounts, numbers
+from app.services.readers.values.amounts import Amounts
 from sampler.data.columns import (
     MAX_LEVELS,
     ColumnKind,
@@ -137,7 +138,11 @@ def _codes_of_text(levels: pa.Array, counts: NDArray[np.int64]) -> list[Json]:
     """Return the few texts among numbers: the column is probably one of numbers, and they mean missing."""
     if not len(levels):
         return []
-    styles = [numbers.fits(pa.chunked_array([levels]), style) for style in ("point", "comma")]
+    texts = pa.chunked_array([levels])
+    if len(levels) - pc.sum(amounts.look_like(texts)).as_py() > MOST_CODES:
+        return []
+    bare = Amounts.of(texts).bare()
+    styles = [numbers.fits(bare, style) for style in ("point", "comma")]
     numeric = max((fits.to_numpy() for fits in styles), key=lambda fits: int(counts[fits].sum()))
     numbers_of, strange = int(counts[numeric].sum()), np.flatnonzero(~numeric)
     if numeric.sum() < MIN_NUMBERS or len(strange) > MOST_CODES or numbers_of < MOSTLY * counts.sum():

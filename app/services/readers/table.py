@@ -95,6 +95,7 @@ class ReadTable:
             missing = sorted(typing.missing.items(), key=lambda item: -item[1])
             self.read_as["missing"] = [{"text": text, "count": count} for text, count in missing[:20]]
             self.read_as["spellings"] = list(self.options.missing or ()) or None
+        self.read_as["units"] = typing.units or None
         if self.dialect is not None:
             (order,) = typing.orders if len(typing.orders) == 1 else (None,)
             self.read_as["decimal"] = typing.decimal or ("point" if typing.guessed else None)

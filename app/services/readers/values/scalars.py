@@ -1,13 +1,15 @@
 """Vectorised checks on columns of text."""
 
 import re
+from collections.abc import Callable
 from itertools import chain
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.errors import ENOUGH, Fault, enough
+from app.services.errors import Fault
 
+NAMED = 5  # different cells of a column that are reported
 HEAD = 1000  # cells checked before all of them
 SHOWN = 40  # characters of a cell repeated in a message
 
@@ -27,12 +29,28 @@ def any_contains(text: pa.ChunkedArray, part: str) -> bool:
 
 
 def strangers(name: str, text: pa.ChunkedArray, fits: pa.ChunkedArray, expected: str) -> list[Fault]:
-    """Return faults for the present cells that don't fit, by row."""
-    odd = pc.fill_null(pc.invert(fits), fill_value=False)
-    rows = pc.indices_nonzero(odd).slice(0, ENOUGH).to_pylist()
-    return enough(
-        Fault(name, row + 1, f"the text {quote_cell(text[row].as_py())} is not {expected}") for row in rows
-    )
+    """Return faults for the present cells that don't fit."""
+    odd = pc.invert(fits)
+    return odd_cells(name, text, odd, lambda cell: f"the text {cell} is not {expected}")
+
+
+def odd_cells(
+    name: str, text: pa.ChunkedArray, odd: pa.ChunkedArray, detail: Callable[[str], str]
+) -> list[Fault]:
+    """Return faults for cells: the first different ones with their rows, and how many others there are."""
+    rows = pc.indices_nonzero(pc.fill_null(odd, fill_value=False)).to_numpy()
+    cells = text.take(pa.array(rows)).combine_chunks().dictionary_encode()
+    which = cells.indices.to_numpy()
+    faults, told = [], 0
+    for number, cell in enumerate(cells.dictionary.slice(0, NAMED).to_pylist()):
+        mine = rows[which == number] + 1
+        more = f" ({len(mine)} rows: {', '.join(map(str, mine[:3]))}{', ...' * (len(mine) > 3)})"
+        faults.append(Fault(name, int(mine[0]), detail(quote_cell(cell)) + more * (len(mine) > 1)))
+        told += len(mine)
+    if told < len(rows):
+        present = len(text) - text.null_count
+        faults.append(Fault(name, None, f"and {len(rows) - told} more of its {present} values"))
+    return faults
 
 
 def quote_cell(cell: str) -> str:

@@ -7,12 +7,20 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from app.services.errors import ENOUGH, Fault
+from app.services.errors import Fault
 from app.services.readers.options import Options
-from app.services.readers.values import dates, numbers
+from app.services.readers.values import amounts, dates, numbers
+from app.services.readers.values.amounts import Amounts
 from app.services.readers.values.missing import MissingValues
 from app.services.readers.values.numbers import Style
-from app.services.readers.values.scalars import all_match, any_contains, first_match, quote_cell, strangers
+from app.services.readers.values.scalars import (
+    all_match,
+    any_contains,
+    first_match,
+    odd_cells,
+    quote_cell,
+    strangers,
+)
 
 RAW = "raw"  # a kind: unchanged text, including spellings of missing values
 NAMED = 10  # infinite cells of a column reported individually
@@ -38,6 +46,7 @@ class Typing:
     guessed: bool = False  # some column has "1.234" alone, read with a decimal point for want of evidence
     grouped: bool = False  # some column has points as thousands separators ("1.234.567")
     orders: set[dates.Order] = field(default_factory=set)
+    units: dict[str, str] = field(default_factory=dict)  # units of numbers, by column
     missing: Counter[str] = field(default_factory=Counter)
     faults: list[Fault] = field(default_factory=list)
 
@@ -53,7 +62,7 @@ class Typing:
         typed = self._as_kind(kind, name, present, last=last)
         if typed is None:
             self.missing.update(spelled)
-            return present, "; ".join(filter(None, [_note(spelled), dates.note(present)]))
+            return present, "; ".join(filter(None, [_note(spelled), _doubt(name, present)]))
         if typed is LATER:
             return None
         self.missing.update(spelled)
@@ -116,6 +125,8 @@ class Typing:
     def _numbers(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse numbers; None when they are not numbers, LATER when other columns decide."""
         fitting = numbers.fitting(text)
+        if not fitting and (special := self._special(name, text, last=last, required=required)) is not None:
+            return special
         if not fitting and (closer := numbers.without_gaps(text)) is not None:
             text, fitting = closer, numbers.fitting(closer)
         if len(fitting) == 2 and numbers.is_doubtful(text):
@@ -135,6 +146,39 @@ class Typing:
             return None
         self._refuse_infinite(name, values)
         return values, ""
+
+    def _special(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
+        """Parse numbers with a unit or in the notation of accounts, and times where numbers are asked for."""
+        if required and (hours := amounts.hours(text)) is not None:
+            return self._in_unit(name, Amounts.of_times(text), hours)
+        if not required and not amounts.are_amounts(text):
+            return None
+        split = Amounts.of(text)
+        if not split.are_special or not (required or split.are_clear):
+            return None
+        typed = self._numbers(name, split.bare(), last=last, required=required)
+        if typed is None or typed is LATER:
+            return typed
+        values, note = typed
+        return (text, note) if pa.types.is_string(values.type) else self._in_unit(name, split, values, note)
+
+    def _in_unit(self, name: str, split: Amounts, values: pa.ChunkedArray, note: str = "") -> Typed:
+        """Return the numbers of cells with units, and note how they are read where no model's file tells."""
+        self.faults += self._other_units(name, split)
+        if split.unit:
+            self.units[name] = split.unit
+        reading = "" if self.options.known else split.reading(values)
+        return values, "; ".join(filter(None, [reading, note]))
+
+    def _other_units(self, name: str, split: Amounts) -> list[Fault]:
+        """Report cells in another unit than the others, or than the model's file."""
+        unit, of_others = split.unit, "others"
+        if self.options.known:
+            model = self.options.model
+            unit, of_others = "" if model is None else model.units.get(name, ""), "the model's file"
+        odd = pc.and_(pc.not_equal(split.units, ""), pc.not_equal(split.units, unit))
+        message = f"has another unit than {of_others}, {unit or 'none'}: write all values in that"
+        return odd_cells(name, split.text, odd, lambda cell: f"{cell} {message}")
 
     def _of_either_style(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse cells such as "1,234" in the style of other columns or the caller; LATER when unknown."""
@@ -201,12 +245,9 @@ class Typing:
             return pa.scalar(value=False)
         other: Style = "point" if model.decimal == "comma" else "comma"
         contrary = pc.and_not(numbers.fits(text, other), fits)
-        for row in pc.indices_nonzero(pc.fill_null(contrary, fill_value=False)).slice(0, ENOUGH).to_pylist():
-            cell = quote_cell(text[row].as_py())
-            message = f"{cell} is a number with a decimal {other}, and the model's file has decimal "
-            self.faults.append(
-                Fault(name, row + 1, f"{message}{model.decimal}s: write it so, or pass ?decimal={other}")
-            )
+        message = f"is a number with a decimal {other}, and the model's file has decimal {model.decimal}s: "
+        message += f"write it so, or pass ?decimal={other}"
+        self.faults += odd_cells(name, text, contrary, lambda cell: f"{cell} {message}")
         return contrary
 
     def _refuse_infinite(self, name: str, values: pa.ChunkedArray) -> None:
@@ -276,6 +317,19 @@ class Typing:
         odd = strangers(name, text, dates.look_like(text), "a date such as 2026-01-31")
         message = "its dates have several formats, or one is invalid: write all as 2026-01-31"
         return odd or [Fault(name, None, message)]
+
+
+def _doubt(name: str, text: pa.ChunkedArray) -> str:
+    """Return why a column that looks like dates or numbers is text; empty if it doesn't."""
+    if note := dates.note(text):
+        return note
+    if all_match(text, amounts.TIME):
+        cell = quote_cell(text.drop_null()[0].as_py())
+        return (
+            f"{cell} looks like a time of day: give it the kind number (?kind={name}:number) to read hours, "
+            "10:30 as 10.5"
+        )
+    return Amounts.of(text).doubt(name) if amounts.are_amounts(text) else ""
 
 
 def _is_boolean(text: pa.ChunkedArray) -> bool:

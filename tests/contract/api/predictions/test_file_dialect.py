@@ -243,3 +243,38 @@ def test_a_model_of_a_table_has_no_dialect(client, settings):
         "/models/typed/predict", content="x\n3\n", headers=headers, params={"dialect": "model"}
     )
     assert places(problem(asked, 422)) == [("dialect", None)]
+
+
+def test_units_of_the_models_file(client, settings):
+    """Amounts are learnt as numbers in every route; later files have the unit or none, and no other."""
+    rows = [f"{20 + i},50 €;{i % 9}%;{6 + i % 12}:30;{1_000 + 40 * i},00 €" for i in range(60)]
+    text = "\n".join(["miete;zins;beginn;preis", *rows, "k.A.;1%;7:30;1.000,00 €"])
+    dataset = post_csv(client, text).json()
+    found = {column["name"]: column for column in dataset["columns"]}
+    assert found["miete"]["profile"]["missing_codes"] == [{"value": "k.A.", "count": 1}]
+    assert "?kind=beginn:number" in found["beginn"]["note"]
+    assert dataset["read_as"]["units"] == {"zins": "%", "preis": "EUR"}
+    columns = {"miete": {"kind": "number", "missing": ["k.A."]}, "beginn": {"kind": "number"}}
+    amended = client.post(f"/datasets/{dataset['id']}/amend", json={"columns": columns}).json()
+    assert amended["read_as"]["units"] == {"zins": "%", "preis": "EUR", "miete": "EUR", "beginn": "h"}
+    assert {column["name"]: column["max"] for column in amended["columns"]} == {
+        "miete": 79.5, "zins": 8, "beginn": 17.5, "preis": 3360
+    }  # fmt: skip
+    back = client.post(f"/datasets/{amended['id']}/amend", json={"columns": {"zins": {"kind": "category"}}})
+    assert "zins" not in back.json()["read_as"]["units"]
+
+    body = {"dataset_id": amended["id"], "target": "preis", "name": "units", "family": "auto"}
+    model = client.post("/models", json=body | SMALL).json()
+    assert model["settings"]["family"] == "gaussian"
+    run_units(settings)
+    plain = {"miete": [30.5, 70], "zins": [3, 4], "beginn": [9.5, 14]}
+    mean = client.post("/models/units/predict", json={"columns": plain}).json()["mean"]
+    answer = send(client, "units", "miete;zins;beginn\n30,50 €;3 %;9:30\n70,00;4;14:00\n").json()
+    assert (answer["mean"], answer["warnings"]) == (mean, [])
+    dollars = "miete;zins;beginn\n$30,50;3 %;9:30\n$20,50;4 %;9:30\n"
+    body = problem(send(client, "units", dollars), 422, "unusable-data")
+    assert places(body) == [("miete", 1), ("miete", 2)]
+    assert "another unit than the model's file, EUR" in body["detail"]
+    stored = post_csv(client, dollars).json()
+    prediction = client.post("/models/units/predictions", json={"dataset_id": stored["id"]})
+    assert places(problem(prediction, 422, "unusable-data")) == [("miete", None)]

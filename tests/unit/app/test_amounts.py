@@ -1,0 +1,114 @@
+"""Numbers with a unit, negatives of accounts, and times are read, or are text with the way to read them."""
+
+import pyarrow as pa
+import pytest
+
+from app.services.readers.options import Options
+from app.services.readers.values.typing_text import Typing
+from sampler.storage.file_dialect import FileDialect
+
+
+def read(cells, model=None, **options):
+    """Return the values, the note, the unit and the faults of a column alone."""
+    given = Options(known=("x",) if model else (), model=model, **options)
+    typing = Typing(given)
+    values, note = typing.read("x", pa.chunked_array([pa.array(cells, pa.string())]), last=True)
+    return values.to_pylist(), note, typing.units.get("x"), typing.faults
+
+
+@pytest.mark.parametrize(
+    ("cells", "numbers", "unit"),
+    [
+        (["1.508,98 €", "NA", "-20,50 €", "0"], [1508.98, None, -20.5, 0], "EUR"),
+        (["€ 12.5", "€0.25"], [12.5, 0.25], "EUR"),
+        (["$1,508.98", "($3.50)", "-$4.00", "$-5.00"], [1508.98, -3.5, -4, -5], "$"),
+        (["US$ 1.5", "US$2.25"], [1.5, 2.25], "USD"),
+        (["CHF 1\u2019508.50", "CHF 20.05"], [1508.5, 20.05], "CHF"),
+        (["12 %", "5,5\u00a0%"], [12, 5.5], "%"),
+        (["1 200,50 zł", "3,00 zł"], [1200.5, 3], "PLN"),
+        (["\u22123.5", "4"], [-3.5, 4], None),
+        (["(1,234.50)", "20.25"], [-1234.5, 20.25], None),
+        (["\u20131", "+2", "-3"], [-1, 2, -3], None),
+    ],
+)
+def test_amounts_are_numbers(cells, numbers, unit):
+    """Amounts of one unit, and the negatives of accounts, are read, and the note shows how."""
+    values, note, found, faults = read(cells)
+
+    assert (values, found, faults) == (numbers, unit, [])
+    assert note.startswith(f"{cells[0]!r} is read as {numbers[0]:.15g}")
+
+
+@pytest.mark.parametrize(
+    ("cells", "why", "number", "unit"),
+    [
+        (["12 kg", "3.5 kg"], "looks like a number in kg", 12, "kg"),
+        (["12 €", "3", "4"], "1 of its values in EUR, 2 without a unit", 12, "EUR"),
+        (["(1)", "(22)"], "'(1)' may be -1", -1, None),
+        (["10:30", "9:05"], "looks like a time of day", 10.5, "h"),
+        (["12:15 AM", "1:00 pm"], "looks like a time of day", 0.25, "h"),
+    ],
+)
+def test_uncertain_amounts_are_read_on_request(cells, why, number, unit):
+    """Text that may be no amount stays text with the reason, and the kind that the note names reads it."""
+    values, note, found, _ = read(cells)
+    read_values, how, asked_unit, faults = read(cells, kinds={"x": "number"})
+
+    assert (values, found) == (cells, None)
+    assert why in note
+    assert "the kind number (?kind=x:number)" in note
+    assert (read_values[0], asked_unit, faults) == (number, unit, [])
+    assert how.startswith(f"{cells[0]!r} is read as {number:g}")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [["A1", "B2"], ["12 €", "3 $", "x"], ["2. OG", "3. EG"], ["5%-6%", "1%"], ["13:10 PM", "1:00 PM"]],
+)
+def test_codes_with_digits_are_no_amounts(cells):
+    """Texts that only contain numbers stay text without a word on amounts."""
+    values, note, unit, faults = read(cells)
+
+    assert (values, unit, faults) == (cells, None, [])
+    assert "is read as" not in note
+
+
+def test_several_currencies_are_never_one_column():
+    """Currencies don't mix: the note names them, and a forced column reports the cells of the rarer one."""
+    cells = ["1.50 €", "2.50 €", "$3.50", "$4.50", "$5.50"]
+
+    assert read(cells)[1] == "its values are in $ and EUR: write all in one"
+    faults = read(cells, kinds={"x": "number"})[3]
+    assert [fault.row for fault in faults] == [1, 2]
+    assert faults[0].detail == "'1.50 €' has another unit than others, $: write all values in that"
+
+
+def test_forcing_a_kind_tells_examples_and_the_number_of_others():
+    """Cells that are no numbers are reported once each, with their rows, and the rest is counted."""
+    cells = ["EG", "1", "EG", "2", "EG", "EG", *(f"floor {i}" for i in range(30))]
+    faults = read(cells, kinds={"x": "number"})[3]
+
+    assert len(faults) == 6
+    assert str(faults[0]) == "column x, row 1: the text 'EG' is not a number (4 rows: 1, 3, 5, ...)"
+    assert faults[-1].detail == "and 26 more of its 36 values"
+
+
+@pytest.mark.parametrize(
+    ("units", "cells", "number", "refused"),
+    [
+        ({"x": "EUR"}, ["1.508,98 €", "3"], 1508.98, None),
+        ({"x": "EUR"}, ["$3,00"], None, "has another unit than the model's file, EUR"),
+        ({}, ["12,5 %"], None, "has another unit than the model's file, none"),
+        ({}, ["10:30"], None, "has another unit than the model's file, none"),
+        ({"x": "h"}, ["10:30"], 10.5, None),
+        ({}, ["(3,5)"], -3.5, None),
+    ],
+)
+def test_new_rows_have_the_unit_of_the_models_file(units, cells, number, refused):
+    """Rows for a model may leave its unit out, but have no other; what its file showed is not told again."""
+    dialect = FileDialect.from_json(FileDialect(decimal="comma", units=units).to_json())
+    values, note, _, faults = read(cells, dialect, kinds={"x": "number"}, decimal="comma")
+
+    assert note == ""
+    assert [bool(refused and refused in each.detail) for each in faults] == [True] * bool(refused)
+    assert refused or values[0] == number
