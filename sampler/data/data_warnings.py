@@ -30,7 +30,7 @@ def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], sch
     warnings = []
     for j, column in enumerate(schema.columns):
         coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
-        how = _how_alike(coded, outcome, len(schema.target.levels))
+        how = _how_alike(column, coded, outcome, len(schema.target.levels))
         if how:
             warnings.append(
                 f"{column.name} {how} the target: predictions only repeat it; leave it out of the features "
@@ -39,18 +39,23 @@ def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], sch
     return warnings
 
 
-def _how_alike(coded: NDArray[np.float64], outcome: NDArray[np.float64], classes: int) -> str:
+def _how_alike(column: Column, coded: NDArray[np.float64], outcome: NDArray[np.float64], classes: int) -> str:
     """Say how the coded columns [k, n] of a feature repeat the outcome; "" if they don't."""
     values = coded[0] if len(coded) == 1 else coded.argmax(axis=0)
     if np.array_equal(values, outcome):
         return "has exactly the values of"
-    if classes and len(np.unique(values[:SOME_ROWS])) <= classes:
-        levels, level = np.unique(values, return_inverse=True)
-        if len(levels) == classes == len(np.unique(level * classes + outcome)):
-            return "has other names for exactly the classes of"
-    if classes or len(coded) > 1 or not is_copy(values, outcome):
+    if not classes:
+        repeats = len(coded) == 1 and is_copy(values, outcome)
+        return "has, but for scale and offset, the values of" if repeats else ""
+    known = ~np.isnan(values)
+    if len(coded) > 1 and None in column.indicators:
+        known &= values != column.indicators.index(None)
+    values, outcome = values[known], outcome[known]
+    if 2 * len(values) < len(known) or len(np.unique(values[:SOME_ROWS])) > classes:
         return ""
-    return "has, but for scale and offset, exactly the values of"
+    levels, level = np.unique(values, return_inverse=True)
+    repeats = len(levels) == classes == len(np.unique(level * classes + outcome))
+    return "has other names for the classes of" if repeats else ""
 
 
 def rounding_warnings(column: RawColumn, kind: str) -> list[str]:

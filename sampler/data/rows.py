@@ -25,7 +25,7 @@ NOUNS = {
     "upper": "upper limits",
 }
 FEWEST = 5  # rows from which on a straight line through all of them is no chance
-ULPS, EXACT, COARSE = 4, 1e-12, 1e-6  # rounding of values, and of their range; which would hide the line
+ROUNDING = 2e-7  # of the range, as of float32
 UNNAMED = ("y", "target")  # names of outcomes that have none
 
 
@@ -276,14 +276,18 @@ def _as_numbers(column: RawColumn) -> NDArray[np.float64] | None:
 
 
 def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled: bool = True) -> bool:
-    """Tell whether values [n], NaN where missing, repeat others that vary, but for scale and offset."""
-    missing = np.isnan(of)
-    if not len(of) or not np.array_equal(np.isnan(values), missing):
+    """Tell whether values [n], NaN where missing, repeat others that vary, but for scale and offset.
+
+    Up to half of them may be missing, and numbers may be rounded as float32.
+    """
+    absent, gaps = np.isnan(of), np.isnan(values)
+    known = ~gaps
+    if not known.any() or (known & absent).any() or 2 * known.sum() < (~absent).sum():
         return False
-    ours, theirs = of[~missing], values[~missing]
-    low, high = (int(place(ours)) if len(ours) else 0 for place in (np.argmin, np.argmax))
+    ours, theirs = of[known], values[known]
+    low, high = ours.argmin(), ours.argmax()
     if np.array_equal(ours, theirs):
-        return bool(len(ours) and (missing.any() or ours[low] != ours[high]))
+        return bool(ours[low] != ours[high] or (gaps.any() and np.array_equal(absent, gaps)))
     if not also_scaled or len(ours) < FEWEST or not np.isfinite([ours, theirs]).all():
         return False
     if ours[low] == ours[high] or theirs[low] == theirs[high]:
@@ -291,6 +295,5 @@ def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled
     with np.errstate(over="ignore", invalid="ignore"):
         share = (ours - ours[low]) / (ours[high] - ours[low])
         line = theirs[low] + share * (theirs[high] - theirs[low])
-        rounding, spread = ULPS * np.spacing(np.abs(theirs).max()), np.ptp(theirs)
-        apart = np.abs(theirs - line).max()
-        return bool(rounding < COARSE * spread and apart <= max(rounding, EXACT * spread))
+        most = ROUNDING * np.ptp(theirs)
+        return bool(np.spacing(np.abs(theirs).max()) < most and np.abs(theirs - line).max() <= most)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
-FEWEST_OF_CLASSES = 10  # rows in which two whole numbers are no chance
+FEWEST_OF_CLASSES = 10  # rows in which two numbers are no chance
 # A number, or one beside signs or the code of a currency: "$1,000.00", "12 %", "(3)", "5 EUR".
 _AMOUNT = re.compile(r"[^\w<>=≤≥~#]*(?:[A-Z]{3}\s?)?\d[\d.,'\s]*[^\w<>=≤≥~#]*(?:[A-Z]{3})?")
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
@@ -34,7 +34,7 @@ MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 def guess_family(y: Any, method: str = "bart") -> str:
     """Choose the family for `family="auto"` from the outcomes.
 
-    Booleans, text with two levels, and two whole numbers (`two_whole_numbers`) are probit, or categorical
+    Booleans, text with two levels, and two whole numbers (`two_numbers`) are probit, or categorical
     where the method has no probit; text with more levels is categorical where the method has it; all else is
     gaussian.
     """
@@ -45,14 +45,13 @@ def guess_family(y: Any, method: str = "bart") -> str:
         several = len({*(raw.cells or ())} - {None})
         of_more = "categorical" if "categorical" in families and several > 1 else "gaussian"
         return of_two if several == 2 else of_more
-    return of_two if raw.type == "boolean" or two_whole_numbers(raw) else "gaussian"
+    pair = two_numbers(raw)
+    whole = pair is not None and all(map(float.is_integer, pair))
+    return of_two if raw.type == "boolean" or whole else "gaussian"
 
 
-def two_whole_numbers(raw: RawColumn) -> tuple[float, float] | None:
-    """Return the values of outcomes that are probably two classes; None for others.
-
-    They are zeros and ones, or two whole numbers in at least ten rows.
-    """
+def two_numbers(raw: RawColumn) -> tuple[float, float] | None:
+    """Return the values of outcomes that may be two classes: zeros and ones, or two in ten rows or more."""
     if raw.numbers is None or raw.type != "number":
         return None
     present = raw.numbers[~np.isnan(raw.numbers)]
@@ -61,24 +60,24 @@ def two_whole_numbers(raw: RawColumn) -> tuple[float, float] | None:
         return None
     if {low, high} <= {0.0, 1.0}:
         return 0.0, 1.0
-    whole = low != high and low.is_integer() and high.is_integer()
-    return (low, high) if whole and len(present) >= FEWEST_OF_CLASSES else None
+    return (low, high) if low != high and len(present) >= FEWEST_OF_CLASSES else None
 
 
 def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
-    """Say how two whole numbers, or text that looks like numbers, were taken, if others may be meant."""
+    """Say how two numbers, or text that looks like numbers, were taken, if others may be meant."""
     if guessed and raw.numbers is None and (looks := _first_amount(raw)) is not None:
         return [
             f"{raw.name} has text such as {shortened(looks)}, which is taken as a class: if its values are "
             "numbers, convert them"
         ]
-    pair = two_whole_numbers(raw)
+    pair = two_numbers(raw)
     if pair is None:
         return []
     low, high = map(as_text, pair)
     only = f"{raw.name} has the values {low} and {high} alone"
     if FAMILIES[family].target == "numbers":
-        return [f'{only}, and is learnt as a number: if they are classes, set family="auto"']
+        text = "" if all(map(float.is_integer, pair)) else "make them text and "
+        return [f'{only}, and is learnt as a number: if they are classes, {text}set family="auto"']
     if guessed and pair != (0, 1):
         return [f'{only}: family="auto" takes them as classes, family="gaussian" as numbers']
     return []

@@ -153,7 +153,7 @@ def test_weights_count():
     """A row of large weight pulls f towards its outcome."""
     x = np.zeros(100)
     x[0] = 1.0
-    y = np.tile([0.5, 1.5], 50)
+    y = np.tile([0.5, 1.5, 0.5, 1.51], 25)
     weights = np.where(y > 1, 9.0, 1.0)
     prior = {"sigma": 0.5, "leaf_sd": 1.0}
     even, pulled = (fit({"x": x}, y, w, prior=prior, **SHORT | {"num_draws": 100}) for w in (None, weights))
@@ -197,7 +197,7 @@ def test_two_classes(labels, classes):
         ([0, 1] * 20, "probit"),
         ([True, False] * 20, "probit"),
         (["a", "b"] * 20, "probit"),
-        ([1.5, 2.5] * 20, "gaussian"),
+        ([1.5, 2.5] * 3 + [7.25] * 34, "gaussian"),
         (np.arange(40), "gaussian"),
     ],
     ids=str,
@@ -218,6 +218,8 @@ def test_two_whole_numbers_are_classes_by_default(pair):
         with pytest.warns(DataWarning, match="alone, and is learnt as a number"):
             assert fit(X, whole, **SHORT).classes is None
     assert prepare({"x": X["x"][:8]}, y[:8], family="auto").schema.target.levels == ()
+    (note,) = prepare(X, np.array(y) + 0.5, family="auto").warnings
+    assert note.endswith('is learnt as a number: if they are classes, make them text and set family="auto"')
 
 
 @pytest.mark.parametrize(
