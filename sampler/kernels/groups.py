@@ -81,6 +81,7 @@ GROUPS = {
     "boosting": Group(("kernels.boosting",)),
     "heavy-tails": Group(("posterior.kernels.student",)),
     "count-quantiles": Group(("posterior.kernels.count_quantiles",)),
+    "count-scores": Group(("posterior.kernels.count_crps",)),
     "soft-prediction": Group(("soft.kernels.predict",)),
     "shapley": Group(("posterior.kernels.shapley",)),
     "tree": Group(

@@ -11,7 +11,7 @@ from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
 from sampler.posterior.explanations.groups import summarise_groups
-from sampler.posterior.laws.counts import CountLaw
+from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.predicting import usual_interval
 
 if TYPE_CHECKING:

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import betainc, gammaincc, gammaln, ndtr
+from scipy.special import ndtr
 
-from sampler import interrupt
 from sampler.errors import PackedError
 from sampler.families import FAMILIES
-from sampler.kernels.jit import warm
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.core.row_blocks import spaced
-from sampler.posterior.kernels.count_quantiles import UNKNOWN, count_quantiles
 from sampler.posterior.laws.by_figure import fill_by_figure
+from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.law import ForestToExplain, Law
 from sampler.storage.draws import concatenate
 
@@ -33,174 +30,10 @@ if TYPE_CHECKING:
 
 ZEROS = "zeros"  # the forest of structural zeros
 LEAST_LOG = float(np.log(np.finfo(np.float64).smallest_subnormal))
-MOST_TERMS = 2000  # terms in a score's sum over counts
 LARGEST_RATE = 1e150
-LARGEST_DRAWN = (
-    1e18  # a Poisson count of a larger mean is that mean within 1e-8: no count of 64 bits holds it
-)
 # Cost of a bound, in trees: of small counts, whose probabilities are added up, and of large ones, searched.
 SMALL_MEAN, SMALL_BOUND, LARGE_BOUND = 50.0, 400, 25_000
 SOME_ROWS = 200
-
-
-@dataclass(frozen=True)
-class CountLaw:
-    """Predictive distribution of the counts of rows: a mixture over draws.
-
-    Attributes
-    ----------
-    mean
-        Means of counts that are not structural zeros, float64 [row, draw].
-    dispersion
-        float64 [draw]; None for Poisson counts.
-    structural
-        Probabilities of structural zeros, float64 [row, draw]; None without them.
-
-    """
-
-    mean: Floats
-    dispersion: Floats | None
-    structural: Floats | None
-
-    def variance(self) -> Floats:
-        """Compute the mean over draws of the variance given the draw, float64 [row]."""
-        each = self.mean if self.dispersion is None else self.mean + self.mean**2 / self.dispersion
-        if self.structural is not None:
-            each = (1 - self.structural) * (each + self.structural * self.mean**2)
-        return np.asarray(each.mean(axis=1))
-
-    def pmf(self, y: Floats) -> Floats:
-        """Compute the probability of a count of each row."""
-        return np.asarray(np.exp(self.log_density(y)))
-
-    def log_density(self, y: Floats) -> Floats:
-        """Compute the log probability of a count of each row."""
-        logs = self.log_density_by_draw(y)
-        log_p: Floats = np.logaddexp.reduce(logs, axis=1) - np.log(logs.shape[1])
-        return log_p
-
-    def log_density_by_draw(self, y: Floats) -> Floats:
-        """Compute the log probability of a count of each row in each draw, float64 [row, draw]."""
-        k = y[:, None]
-        logs: Floats
-        with np.errstate(divide="ignore"):
-            if self.dispersion is None:
-                logs = k * np.log(self.mean) - self.mean - gammaln(k + 1)
-            else:
-                size = self.dispersion
-                logs = gammaln(k + size) - gammaln(size) - gammaln(k + 1)
-                logs += k * np.log(self.mean / (self.mean + size)) - size * np.log1p(self.mean / size)
-            if self.structural is not None:
-                logs += np.log1p(-self.structural)
-                zero = np.log(self.structural)
-                logs = np.where(k == 0, np.logaddexp(logs, zero), logs)
-        return logs
-
-    def below(self, y: Floats, shares: Floats | None = None) -> Floats:
-        """Compute the probability integral transform, randomised: uniform if the law is right.
-
-        It is the probability of less than y plus a uniform share of that of y (Czado, Gneiting and Held
-        2009): of `shares` [row], for None the same at every call.
-        """
-        share = np.random.default_rng(0).uniform(size=len(y)) if shares is None else shares
-        at = self._cdf(y, slice(None))
-        less = np.where(y > 0, self._cdf(np.maximum(y - 1, 0), slice(None)), 0.0)
-        return np.asarray(less + share * (at - less))
-
-    def quantile(self, q: float) -> Floats:
-        """Compute each row's q-quantile, the smallest count whose distribution function reaches q."""
-        return np.asarray(self.quantiles(np.array([q]))[0])
-
-    def quantiles(self, levels: Floats) -> Floats:
-        """Compute quantiles [level, row]."""
-        order = np.argsort(levels, kind="stable")
-        counts = np.empty((len(levels), len(self.mean)))
-        warm("count-quantiles")
-        count_quantiles(
-            np.ascontiguousarray(self.mean),
-            np.zeros(0) if self.dispersion is None else np.ascontiguousarray(self.dispersion),
-            np.zeros((0, 0)) if self.structural is None else np.ascontiguousarray(self.structural),
-            np.ascontiguousarray(levels[order]),
-            np.empty((2, self.mean.shape[1])),
-            counts,
-        )
-        for level, own in zip(levels[order].tolist(), counts, strict=True):
-            large = np.flatnonzero(own == UNKNOWN)
-            own[large] = self._large_quantile(level, large)
-        return np.asarray(counts[np.argsort(order)])
-
-    def _large_quantile(self, level: float, rows: NDArray[np.int64]) -> Floats:
-        """Find the smallest counts of some rows whose distribution functions reach a level, by search.
-
-        Each step takes the secant's point between counts below and above, or near the end it is next to.
-        """
-        low, at_low = np.full(len(rows), -1.0), np.zeros(len(rows))
-        high: Floats = np.floor(self.mean[rows].mean(axis=1))
-        at_high = self._cdf(high, rows)
-        while len(short := np.flatnonzero(at_high < level)):
-            interrupt.look()
-            low[short], at_low[short] = high[short], at_high[short]
-            high[short] = 2 * high[short] + 1
-            at_high[short] = self._cdf(high[short], rows[short])
-        while True:
-            share = np.clip((level - at_low) / (at_high - at_low), 0.1, 0.9)
-            middle = np.floor(low + share * (high - low))
-            middle = np.minimum(np.maximum(middle, low + 1), high - 1)
-            # Beyond 2^53 there may be no float between two that are further apart than 1.
-            left = np.flatnonzero((low < middle) & (middle < high))
-            if not len(left):
-                return high
-            interrupt.look()
-            p, at = self._cdf(middle[left], rows[left]), middle[left]
-            reached = p >= level
-            high[left[reached]], at_high[left[reached]] = at[reached], p[reached]
-            low[left[~reached]], at_low[left[~reached]] = at[~reached], p[~reached]
-
-    def interval(self, level: float) -> tuple[Floats, Floats]:
-        """Compute the ends of each row's interval: equal-tailed, as far as counts can be."""
-        lower, upper = self.quantiles(np.array([(1 - level) / 2, (1 + level) / 2]))
-        return lower, upper
-
-    def crps(self, y: Floats) -> Floats:
-        """Compute the continuous ranked probability score of each row's count, in counts.
-
-        It is the sum over counts k of (F(k) - [y <= k])^2, taken up to where F is 1 to rounding; where these
-        are many, over evenly spaced ones.
-        """
-        top = np.maximum(self.quantile(1 - 1e-9), y)
-        total = np.zeros(len(y))
-        step = int(top.max()) // MOST_TERMS + 1
-        for k in range(0, int(top.max()) + 1, step):
-            rows = np.flatnonzero(top >= k)
-            below = self._cdf(np.full(len(rows), float(k)), rows)
-            total[rows] += step * (below - (y[rows] <= k)) ** 2
-        return total
-
-    def sample(self, rng: np.random.Generator) -> Floats:
-        """Draw a count of each row from each draw's distribution, float64 [draw, row]."""
-        mean = self.mean
-        if self.dispersion is not None:  # a Poisson count whose mean has a gamma distribution
-            mean = rng.standard_gamma(self.dispersion, mean.shape) * (mean / self.dispersion)
-        counts = np.where(mean < LARGEST_DRAWN, rng.poisson(np.minimum(mean, LARGEST_DRAWN)), np.rint(mean))
-        if self.structural is not None:
-            counts[rng.uniform(size=counts.shape) < self.structural] = 0.0
-        return counts.T
-
-    def _cdf(self, y: Floats, rows: Any) -> Floats:
-        """Compute the probability of at most y for some rows."""
-        return np.asarray(self.below_by_draw(y, rows).mean(axis=1))
-
-    def below_by_draw(self, y: Floats, rows: Any) -> Floats:
-        """Compute the probability of at most y for some rows in each draw, float64 [row, draw]."""
-        mean, k = self.mean[rows], y[:, None]
-        if self.dispersion is None:
-            each = gammaincc(k + 1, mean)
-        else:
-            each = betainc(self.dispersion, k + 1, self.dispersion / (self.dispersion + mean))
-        if self.structural is not None:
-            share = self.structural[rows]
-            each = share + (1 - share) * each
-        return np.asarray(each)
 
 
 class CountsLaw(Law):

@@ -11,7 +11,7 @@ from scipy import stats
 from sampler import DataError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
-from sampler.posterior.laws.counts import CountLaw
+from sampler.posterior.laws.count_law import CountLaw
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.reference.enumerator import leaf_law
@@ -182,6 +182,36 @@ def test_quantiles_of_counts_of_any_size(size, zeros):
         assert np.all(law.below_by_draw(quantile, slice(None)).mean(axis=1) > level - 1e-12)
         some = np.flatnonzero(quantile > 0)
         assert np.all(law.below_by_draw(quantile[some] - 1, some).mean(axis=1) < level + 1e-12)
+
+
+@pytest.mark.parametrize("size", [None, 0.7, 30.0])
+@pytest.mark.parametrize("zeros", [False, True])
+def test_crps_of_counts_is_its_sum(size, zeros):
+    """Up to 2,048 it is the sum over counts to rounding; beyond, by cells or as of normals, to 1e-3."""
+    rng = np.random.default_rng(1)
+    mean = np.array([1e-3, 2, 40, 200, 9e3, 2e5])[:, None] * rng.uniform(0.8, 1.3, (6, 5))
+    mean[2, 0] = 1.5  # a draw that differs
+    dispersion = None if size is None else size * rng.uniform(1, 2, 5)
+    law = CountLaw(mean, dispersion, rng.uniform(0, 0.4, mean.shape) if zeros else None)
+    y = np.array([1.0, 0, 60, 150, 8_000, 190_000])
+    found = law.crps(y)
+    for row, outcome in enumerate(y):
+        one = CountLaw(mean[[row]], dispersion, None if law.structural is None else law.structural[[row]])
+        end = max(one.quantile(1 - 1e-12)[0], outcome) + 1
+        step = max(1, end // 20_000)
+        k = np.arange(outcome % step, end, step) + step // 2  # the middles of cells; the outcome starts one
+        below = one.below_by_draw(k, np.zeros(len(k), np.int64)).mean(axis=1)
+        expected = step * np.sum((below - (outcome <= k)) ** 2)
+        assert found[row] == pytest.approx(expected, rel=1e-9 if end < 2000 else 1e-3)
+
+
+def test_crps_of_counts_beyond_all_cells():
+    """It is proportional to the count where that is what the distributions are."""
+    mean, size = np.array([[3.0], [5.0]]) * np.array([[1e9, 1.2e9]]), np.array([0.8, 1.1])
+    for factor in (1e3, 1e6):
+        law, larger = CountLaw(mean, size, None), CountLaw(mean * factor, size, None)
+        y = np.array([1e9, 2e10])
+        assert larger.crps(y * factor) == pytest.approx(factor * law.crps(y), rel=2e-3)
 
 
 @pytest.mark.parametrize("size", [None, 2.0])

@@ -8,7 +8,7 @@ from scipy.stats import kstest
 
 from sampler import SettingsError
 from sampler.data.transform import Transform
-from sampler.posterior.laws.counts import CountLaw
+from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.predictive import Predictive
 from tests.support import answer_digests, fit_digests
 
