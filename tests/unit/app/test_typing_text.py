@@ -1,6 +1,7 @@
 """Text columns are typed by their content, and ambiguous numbers stay text."""
 
 import math
+from datetime import datetime
 
 import pyarrow as pa
 import pytest
@@ -104,6 +105,10 @@ DATES = [
     ["January 31, 2026", "February 1, 2026"],
     ["2026-01-31 00:00", "2026-02-01T00:00:00.000"],
     ["31/1/2026 0:00", "1/2/2026"],
+    ["1/31/2026 12:00:00 AM", "2/1/2026"],
+    ["1/31/2026, 12:00\u202fam", "2/1/2026, 12:00\u202fa.m."],
+    ["2026-01-31 00:00:00.0000000", "2026-02-01 00:00:00.000000000"],
+    ["2026-01-31 00:00 UTC", "2026-02-01T00:00:00.0000000Z"],
 ]
 
 
@@ -271,3 +276,36 @@ def test_cells_against_the_models_file_are_named():
     assert for_model(["1234"], "number", separator="comma") == ([1234.0], [])
     assert for_model(["1.234"], "number", separator="tab") == ([1234.0], [])
     assert for_model(["1.234"], "number", separator="comma", decimal="point") == ([1.234], [])
+
+
+@pytest.mark.parametrize(
+    ("cells", "times", "note"),
+    [
+        (["1/31/2026 1:05 PM", "1/31/2026 11:05 PM"], ["2026-01-31T13:05", "2026-01-31T23:05"], ""),
+        (["1-Feb-2026 12:30 p.m.", ""], ["2026-02-01T12:30", None], ""),
+        (
+            ["2025-03", "2025-12"],
+            ["2025-03-01", "2025-12-01"],
+            "'2025-03' is read as the first day of the month",
+        ),
+        (
+            ["2026-01-31 10:00:00.1234560", "2026-01-31 10:00:00.1234567"],
+            ["2026-01-31T10:00:00.123456"] * 2,
+            "times are read to the microsecond, and '2026-01-31 10:00:00.1234567' has more digits",
+        ),
+        (["1/31/2026 13:05 PM", "1/31/2026 1:05 PM"], None, "'1/31/2026 13:05 PM' in row 1 is not valid"),
+        (["2025-03", "2025-13"], None, ""),
+        (["2025-03", "2025-03-01"], None, "'2025-03-01' in row 2 is not valid or has another format"),
+    ],
+)
+def test_times_as_databases_and_spreadsheets_write_them(cells, times, note):
+    """Halves of the day and months are read, digits below a microsecond are left out with a note."""
+    values, said = typed({"x": cells})[0]["x"]
+
+    assert note in said
+    if times is None:
+        assert values.to_pylist() == cells
+    else:
+        expected = [None if each is None else datetime.fromisoformat(each) for each in times]
+        assert values.to_pylist() == expected
+        assert bool(said) == bool(note)

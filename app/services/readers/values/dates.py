@@ -2,7 +2,7 @@
 
 "31/12/2026" can only begin with the day, "12/31/2026" only with the month. Where every day of a column is
 below 13, other columns or the caller decide; otherwise the column stays text, with a note. Years have four
-digits.
+digits. Times are read to the microsecond, a month ("2026-01") as its first day.
 """
 
 import re
@@ -15,10 +15,14 @@ from app.services.readers.values.scalars import all_match, quote_cell
 
 Order = Literal["day-first", "month-first"]
 YEARS = (-62_135_596_800, 253_402_300_800)  # seconds since 1970 at the beginning of the years 1 and 10000
-_TIME = r"([T ]\d{1,2}:\d{2}(:\d{2}(\.\d{1,6})?)?)?"
-_ZONE = r"(Z|[+-]\d{2}(:?\d{2})?)"
-_ISO = rf"^\d{{4}}-\d{{2}}-\d{{2}}{_TIME}"
-_REST = r"(?P<t>(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,6})?)?)?)$"
+_CLOCK = r"\d{1,2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?"
+_ZONE = r"(Z|[+-]\d{2}(:?\d{2})?| ?(?:UTC|GMT))"
+_ISO = rf"^\d{{4}}-\d{{2}}-\d{{2}}([T ]{_CLOCK})?"
+_HALF = "(?:[ \u00a0\u202f]?[AaPp]\\.?[Mm]\\.?)?"  # AM or PM
+_REST = rf"(?P<t>(?:(?:T|,? ){_CLOCK}{_HALF})?)$"
+_MONTH_ALONE = r"^\d{4}-(0[1-9]|1[0-2])$"
+_FINER = r"(\.\d{6})\d{1,3}"  # than microseconds
+_FINE = r"\.\d{6}\d*[1-9]"
 _YEAR_FIRST = rf"^(?P<y>\d{{4}})[/.-](?P<m>\d{{1,2}})[/.-](?P<d>\d{{1,2}}){_REST}"
 _DAY_FIRST = rf"^(?P<d>\d{{1,2}})[/.-](?P<m>\d{{1,2}})[/.-](?P<y>\d{{4}}){_REST}"
 _MONTH_FIRST = _DAY_FIRST.replace("<d>", "<x>").replace("<m>", "<d>").replace("<x>", "<m>")
@@ -36,7 +40,11 @@ def iso(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     """Parse ISO 8601 text as timestamp[us], in UTC if it has a zone; None if a cell doesn't parse."""
     if all_match(text, f"{_ISO}$"):
         return _cast(text, pa.timestamp("us"))
-    return _cast(text, pa.timestamp("us", "UTC")) if all_match(text, f"{_ISO}{_ZONE}$") else None
+    if all_match(text, _MONTH_ALONE):
+        return _cast(pc.binary_join_element_wise(text, "01", "-"), pa.timestamp("us"))
+    if not all_match(text, f"{_ISO}{_ZONE}$"):
+        return None
+    return _cast(pc.replace_substring_regex(text, " ?(UTC|GMT)$", "Z"), pa.timestamp("us", "UTC"))
 
 
 def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
@@ -45,6 +53,17 @@ def other(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
         if all_match(text, pattern):
             return _ordered(text, pattern)
     return None
+
+
+def reading(text: pa.ChunkedArray) -> str:
+    """Describe how cells are read that say less or more than a time does; empty if they say as much."""
+    if all_match(text, _MONTH_ALONE):
+        return f"{quote_cell(text.drop_null()[0].as_py())} is read as the first day of the month"
+    finer = pc.match_substring_regex(text, _FINE)
+    if not pc.any(finer, min_count=0).as_py():
+        return ""
+    cell = text[pc.index(finer, value=True).as_py()].as_py()
+    return f"times are read to the microsecond, and {quote_cell(cell)} has more digits"
 
 
 def note(text: pa.ChunkedArray) -> str:
@@ -85,7 +104,7 @@ def _readable(text: pa.ChunkedArray) -> bool:
 
 def look_like(text: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return which cells have the form of a date, each by itself."""
-    patterns = (f"{_ISO}{_ZONE}?$", _YEAR_FIRST, _DAY_FIRST, *_NAMED)
+    patterns = (f"{_ISO}{_ZONE}?$", _MONTH_ALONE, _YEAR_FIRST, _DAY_FIRST, *_NAMED)
     unnamed = (re.sub("[?]P<.>", "", pattern) for pattern in patterns)
     return pc.match_substring_regex(text, "|".join(f"(?:{pattern})" for pattern in unnamed))
 
@@ -123,10 +142,33 @@ def _ordered(text: pa.ChunkedArray, pattern: str) -> pa.ChunkedArray | None:
         months = pa.array(_MONTHS)
         month = pc.cast(pc.add(pc.index_in(pc.utf8_lower(month), value_set=months), 1), pa.string())
     date = pc.binary_join_element_wise(year, pc.utf8_lpad(month, 2, "0"), pc.utf8_lpad(day, 2, "0"), "-")
-    return _cast(pc.binary_join_element_wise(date, time, ""), pa.timestamp("us"))
+    clock = _of_twenty_four(pc.replace_substring_regex(time, "^(T|,? )", " "))
+    return None if clock is None else _cast(pc.binary_join_element_wise(date, clock, ""), pa.timestamp("us"))
+
+
+def _of_twenty_four(time: pa.ChunkedArray) -> pa.ChunkedArray | None:
+    """Rewrite times with AM or PM by the clock of 24 hours; None where an hour is not one of twelve."""
+    halved = pc.match_substring_regex(time, "[AaPp]\\.?[Mm]\\.?$")
+    if not pc.any(halved, min_count=0).as_py():
+        return time
+    parts = pa.chunked_array(
+        [
+            pc.extract_regex(chunk, r"^ (?P<hour>\d+)(?P<rest>:[\d:.]*\d).?(?P<half>[AaPp])")
+            for chunk in time.chunks
+        ]
+    )
+    hour, rest, half = (pc.struct_field(parts, name) for name in ("hour", "rest", "half"))
+    hour = pc.cast(hour, pa.int64())
+    if not pc.all(pc.and_(pc.greater(hour, 0), pc.less_equal(hour, 12)), min_count=0).as_py():
+        return None
+    afternoon = pc.if_else(pc.equal(pc.utf8_lower(half), "p"), 12, 0)
+    hour = pc.add(pc.if_else(pc.equal(hour, 12), 0, hour), afternoon)
+    clock = pc.binary_join_element_wise(pc.utf8_lpad(pc.cast(hour, pa.string()), 2, "0"), rest, "")
+    return pc.if_else(halved, pc.binary_join_element_wise(" ", clock, ""), time)
 
 
 def _cast(text: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray | None:
+    text = pc.replace_substring_regex(text, _FINER, r"\1")
     # Pad one-digit hours.
     text = pc.replace_substring_regex(text, r"[T ](\d:)", r" 0\1")
     try:

@@ -270,7 +270,7 @@ class Typing:
         if days is None:
             days = dates.other(text)
         if days is not None:
-            return days, ""
+            return days, "" if self.options.known else dates.reading(text)
         ordered = dates.orders(text)
         if len(ordered) == 2 and ordered["day-first"].equals(ordered["month-first"]):
             ordered.pop("month-first")
