@@ -37,14 +37,16 @@ from app.api.explanations import (
 from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
+from app.services.access.quotas import SharedRoom
 from app.services.doorbell import Bell
 from app.services.fits.event_stream import Feed
 from app.services.health import FitMemory, Readiness
 from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.process.confined import model_readers, readers
+from app.services.readers.scratch import free_bytes
 from app.services.request_context import OwnerLimits
-from app.settings import Settings
+from app.settings import Settings, is_loopback
 from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
@@ -122,6 +124,8 @@ def create_app(settings: Settings) -> FastAPI:
                 seconds=settings.body_seconds,
                 rate=settings.body_bytes_per_second,
                 keyless_seconds=settings.keyless_seconds,
+                memory=SharedRoom("memory", lambda held: settings.body_memory_bytes - held),
+                disk=SharedRoom("the temporary disk", lambda _held: free_bytes()),
             ),
             Middleware(
                 Access,
@@ -135,6 +139,7 @@ def create_app(settings: Settings) -> FastAPI:
                     streams=settings.quota_streams,
                     fit_memory=FitMemory(engine, settings),
                     fit_seconds=settings.fit_seconds or None,
+                    shared=not is_loopback(settings.host),
                 ),
                 per_second=settings.quota_requests_per_second,
                 public_url=settings.public_url,

@@ -148,6 +148,12 @@ class Settings(BaseSettings):
         description="Addresses or networks of your proxies, separated by commas, such as 10.0.0.0/8: they "
         "say for which client they speak (X-Forwarded-For), and may open any number of connections.",
     )
+    body_memory_bytes: int = Field(
+        default=256 * MIB,
+        ge=64 * MIB,
+        description="Bytes of request bodies that one API process holds in memory (files are on disk). "
+        "Beyond loopback an owner holds at most as many as are left for others, of the temporary disk too.",
+    )
     body_seconds: float = Field(
         default=10.0,
         gt=0,

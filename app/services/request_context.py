@@ -12,7 +12,10 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class OwnerLimits:
-    """Quotas of one owner; None means unlimited."""
+    """Quotas of one owner; None means unlimited.
+
+    `shared` tells that other owners use the process too: then none takes all of its room and places.
+    """
 
     stored_bytes: int | None = None
     queued: int | None = None
@@ -21,6 +24,7 @@ class OwnerLimits:
     # Returns the bytes of a worker process that one fit may use; may block.
     fit_memory: Callable[[], int | None] = field(default=lambda: None, repr=False, compare=False)
     fit_seconds: float | None = None  # longest estimated duration of a fit
+    shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,20 +1,20 @@
 """Quotas per owner: refusal with 429 and the time after which a retry may succeed."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from sqlalchemy.orm import Session
 
-from app.services.errors import QuotaError
+from app.services.errors import BusyError, QuotaError
 from app.services.request_context import actor
 from app.store.access import quotas as store
 from app.store.queue import jobs
 
 BYTES_PER_GROUP = 3  # stored bytes of a group's intercept, per draw
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
-LATER = {"stored": 3600, "queued": 30, "predictions": 1}  # seconds until a retry
+LATER = {"stored": 3600, "queued": 30, "predictions": 1, "room": 10}  # seconds until a retry
 
 
 def expected_bytes(settings: Mapping[str, Any]) -> int:
@@ -104,6 +104,59 @@ class Turns:
             self._running[owner] -= 1
             if not self._running[owner]:
                 del self._running[owner]  # keep no entries of idle owners
+
+
+class SharedRoom:
+    """Bytes of bodies in one place, memory or a disk, that each owner's requests hold in this process.
+
+    Where owners share the process, one holds at most as many as are left: so there is room for the next, for
+    whom the same holds. Use it only in the event loop.
+
+    Parameters
+    ----------
+    place
+        Its name in messages.
+    left
+        Returns the bytes left in it, given the bytes held.
+    """
+
+    def __init__(self, place: str, left: Callable[[int], int]) -> None:
+        self._place, self._left = place, left
+        self._held: Counter[str] = Counter()
+
+    def check(self, more: int) -> None:
+        """Check that there is room for so many more bytes of the current actor.
+
+        Raises
+        ------
+        QuotaError, BusyError
+            The owner's requests hold too much, or those of others do.
+        """
+        if not actor().limits.shared:
+            return
+        mine = self._held[actor().owner]
+        if mine + more <= self._left(self._held.total()) - more:
+            return
+        if mine:
+            message = (
+                f"Your requests hold {_size(mine)} of {self._place}: send this again when one has ended."
+            )
+            raise QuotaError(message, retry_after=LATER["room"])
+        message = (
+            f"There is no room in {self._place} for a request of this size now: try again, or send less."
+        )
+        raise BusyError(message, retry_after=LATER["room"])
+
+    def take(self, more: int) -> None:
+        """Hold so many more bytes for the current actor; raises as `check`."""
+        self.check(more)
+        self._held[actor().owner] += more
+
+    def free(self, owner: str, held: int) -> None:
+        """Give back so many bytes of an owner."""
+        self._held[owner] -= held
+        if not self._held[owner]:
+            del self._held[owner]  # keep no entries of idle owners
 
 
 def _size(num_bytes: int) -> str:

@@ -92,7 +92,8 @@ class ReaderLimits:
     """Limits on a file's content and on the resources of its reader.
 
     `bytes` is the unpacked size of the file, `cells` rows times columns, `memory` the allocation beyond the
-    libraries, `seconds` CPU time; the wall-clock limit is ten times as long.
+    libraries, `seconds` CPU time; the wall-clock limit is ten times as long. `leave` are the bytes of the
+    temporary disk that the reader's own files leave free.
     """
 
     bytes: int = 512 << 20
@@ -101,6 +102,7 @@ class ReaderLimits:
     memory: int = 768 << 20
     seconds: int = 120
     fewest_columns: int = 2
+    leave: int = 0
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""

@@ -199,7 +199,7 @@ def open_table(file: BinaryIO, options: Options, limits: ReaderLimits) -> Iterat
     UnusableDataError, TooLargeError, InvalidRequestError
         The file can't be read, exceeds a limit, or an option doesn't fit; says what to do.
     """
-    with Scratch() as scratch:
+    with Scratch(limits.leave) as scratch:
         yield _opened(file, options, limits, scratch)
 
 

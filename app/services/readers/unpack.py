@@ -1,5 +1,6 @@
 """Decompression of uploaded files within limits, and detection of their format by signature."""
 
+import errno
 import gzip
 import zlib
 from typing import BinaryIO
@@ -74,6 +75,8 @@ def _unpack(packed: BinaryIO, max_bytes: int, scratch: Scratch) -> BinaryIO:
                     )
                 plain.write(chunk)
     except (OSError, EOFError, zlib.error) as error:
+        if isinstance(error, OSError) and error.errno == errno.ENOSPC:
+            raise  # our own disk is full
         reason = "it ends too early" if isinstance(error, EOFError) else "its data are damaged"
         raise UnusableDataError(f"The gzip file can't be unpacked: {reason}. Compress it again.") from None
     return plain

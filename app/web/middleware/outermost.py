@@ -14,7 +14,9 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.logging import bind
+from app.services.access.quotas import SharedRoom
 from app.services.errors import InvalidRequestError
+from app.services.request_context import actor
 from app.web.errors import check_storable, render_error, render_plain, request_id_of
 from app.web.scopes import BODY_LIMIT, KEY, KEYLESS_BYTES, MAX_JSON_BYTES
 
@@ -70,6 +72,8 @@ class Edge:
         A body lags behind `rate` bytes per second by at most `seconds`, at any time.
     keyless_seconds
         Total time to wait for a body of at most `KEYLESS_BYTES` while the key isn't known.
+    memory, disk
+        The room for bodies that requests hold until they end: on disk for the routes that stream them there.
     """
 
     def __init__(
@@ -77,6 +81,8 @@ class Edge:
         app: ASGIApp,
         *,
         limit: int,
+        memory: SharedRoom,
+        disk: SharedRoom,
         seconds: float = 10.0,
         rate: int = 16 * 1024,
         keyless_seconds: float = 5.0,
@@ -86,6 +92,8 @@ class Edge:
         self.seconds = seconds
         self.rate = rate
         self.keyless_seconds = keyless_seconds
+        self.memory = memory
+        self.disk = disk
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -103,10 +111,11 @@ class Edge:
                 message["headers"] = _with_ours(message["headers"], request_id_of(scope))
             await send(message)
 
+        body = _Body(self, scope, receive, _declared(headers))
         try:
-            self._check(scope["path"], _declared(headers))
+            self._check(scope["path"], body.declared)
             _refuse_unstorable(scope["query_string"])
-            await self.app(scope, self._counted(scope, receive, _declared(headers)), send_with_headers)
+            await self.app(scope, body.receive, send_with_headers)
         except (NoSuchPathError, BodyTooLargeError, BodyTooSlowError) as error:
             if started:
                 raise
@@ -120,6 +129,8 @@ class Edge:
             if started:
                 raise
             await render_plain(scope, 500)(scope, receive, send_with_headers)
+        finally:
+            body.free()
 
     def _check(self, path: str, declared: int) -> None:
         if CONTROL.search(path):
@@ -127,36 +138,59 @@ class Edge:
         if declared > self.limit:
             raise BodyTooLargeError
 
-    def _counted(self, scope: Scope, receive: Receive, declared: int) -> Receive:
-        """Wrap `receive` with checks that the body is neither too large for its route nor too slow."""
-        taken, complete = 0, False
-        left = self.seconds  # until it is too slow
 
-        async def counted() -> Message:
-            nonlocal taken, left, complete
-            if complete:
-                return await receive()  # waits for the disconnect, without a limit
-            is_known = KEY in scope
-            limit = min(scope.get(BODY_LIMIT, MAX_JSON_BYTES) if is_known else KEYLESS_BYTES, self.limit)
-            left = left if is_known else min(left, self.keyless_seconds)
-            if declared > limit:
-                raise BodyTooLargeError
-            began = time.monotonic()
-            try:
-                async with asyncio.timeout(left):
-                    message = await receive()
-            except TimeoutError:
-                raise BodyTooSlowError from None
-            more = len(message.get("body", b""))
-            left -= time.monotonic() - began
-            left = min(left + more / self.rate, self.seconds) if is_known else left
-            taken += more
-            complete = not message.get("more_body", False)
-            if taken > limit:
-                raise BodyTooLargeError
-            return message
+class _Body:
+    """Body of one request, checked while it arrives: its size, its speed, and the room that it takes."""
 
-        return counted
+    def __init__(self, edge: Edge, scope: Scope, receive: Receive, declared: int) -> None:
+        self.declared = declared
+        self._edge, self._scope, self._receive = edge, scope, receive
+        self._taken, self._complete = 0, False
+        self._left = edge.seconds  # until it is too slow
+        self._held: tuple[SharedRoom, str] | None = None
+
+    async def receive(self) -> Message:
+        """Receive the next message.
+
+        Raises
+        ------
+        BodyTooLargeError, BodyTooSlowError
+            The body is too large for its route, or too slow.
+        QuotaError, BusyError
+            There is no room for it.
+        """
+        if self._complete:
+            return await self._receive()  # waits for the disconnect, without a limit
+        edge, is_known = self._edge, KEY in self._scope
+        limit = min(self._scope.get(BODY_LIMIT, MAX_JSON_BYTES) if is_known else KEYLESS_BYTES, edge.limit)
+        self._left = self._left if is_known else min(self._left, edge.keyless_seconds)
+        if self.declared > limit:
+            raise BodyTooLargeError
+        room = edge.disk if limit > MAX_JSON_BYTES else edge.memory
+        if not self._taken:
+            room.check(self.declared)
+        began = time.monotonic()
+        try:
+            async with asyncio.timeout(self._left):
+                message = await self._receive()
+        except TimeoutError:
+            raise BodyTooSlowError from None
+        more = len(message.get("body", b""))
+        self._left -= time.monotonic() - began
+        self._left = min(self._left + more / edge.rate, edge.seconds) if is_known else self._left
+        self._complete = not message.get("more_body", False)
+        if self._taken + more > limit:
+            raise BodyTooLargeError
+        room.take(more)
+        self._taken += more
+        self._held = room, actor().owner
+        return message
+
+    def free(self) -> None:
+        """Give back the room that the body took."""
+        if self._held is not None:
+            room, owner = self._held
+            room.free(owner, self._taken)
 
 
 def _refuse_unstorable(query: bytes) -> None:

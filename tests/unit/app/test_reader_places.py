@@ -9,11 +9,11 @@ from app.services.errors import BusyError
 from app.services.readers.process.places import ReaderPlaces
 from app.services.request_context import Actor, OwnerLimits, acting
 
-QUOTAS = OwnerLimits(predictions=16)
+SHARED = OwnerLimits(shared=True)
 SOON = 20.0
 
 
-def hold(places: ReaderPlaces, owner: str, seconds: float = 0.0, limits: OwnerLimits = QUOTAS) -> ExitStack:
+def hold(places: ReaderPlaces, owner: str, seconds: float = 0.0, limits: OwnerLimits = SHARED) -> ExitStack:
     """Take a place for an owner; closing the stack leaves it."""
     stack = ExitStack()
     with acting(Actor("key", owner, limits=limits)):
@@ -37,7 +37,7 @@ def waiting(places: ReaderPlaces, owner: str, order: list[str]) -> threading.Thr
 
 
 def test_one_owner_never_holds_all_places():
-    """With quotas the last place is another owner's; without, as on one's own machine, anybody's."""
+    """The last place is another owner's where owners share a process; on one's own machine, anybody's."""
     places = ReaderPlaces(2, 4)
     with hold(places, "ann"), pytest.raises(BusyError):
         hold(places, "ann")

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
 from typing import Any, BinaryIO
 
@@ -22,6 +22,8 @@ from app.services import errors
 from app.services.errors import BusyError, Fault, ServiceError, UnusableDataError
 from app.services.readers.options import ReaderLimits
 from app.services.readers.process.places import RETRY_SECONDS, ReaderPlaces
+from app.services.readers.scratch import free_bytes
+from app.services.request_context import actor
 
 log = logging.getLogger(__name__)
 FORK_SERVER = "app.services.readers.process.forkserver"
@@ -29,6 +31,7 @@ MAX_ANSWER = 256 << 20
 WALL_SECONDS = 30  # beyond the reader's own limit
 MAX_WAITING = 16  # waiting files, each with a file on disk and a thread
 WAIT_SECONDS = 30.0
+LEFT = 4  # readers leave a fourth of the temporary disk to the uploads of other owners
 # A single thread, and memory that returns to the system as soon as it is freed.
 _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
@@ -95,6 +98,7 @@ class Readers:
         self.places = ReaderPlaces(at_once or len(os.sched_getaffinity(0)), MAX_WAITING)
         self._nursery: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
+        self._room = 0  # free on the temporary disk when the fork server started
 
     @property
     def pid(self) -> int | None:
@@ -132,6 +136,9 @@ class Readers:
         BusyError
             Too many files are being read.
         """
+        self.start()
+        if actor().limits.shared:
+            limits = replace(limits, leave=self._room // LEFT)
         with self.places.place(WAIT_SECONDS):
             return self._run(task, file, limits, arguments)
 
@@ -195,6 +202,7 @@ class Readers:
             return self._control
         if self._control is not None:
             self._control.close()
+        self._room = free_bytes()
         self._control, theirs = socket.socketpair()
         with theirs:
             self._nursery = subprocess.Popen(  # noqa: S603  our own interpreter and module

@@ -14,8 +14,8 @@ RETRY_SECONDS = 5
 class ReaderPlaces:
     """Places for readers; a few more files wait. Thread-safe.
 
-    Where owners have quotas, one owner never holds the last of several places, nor fills more than half of
-    the line (`FairLine`).
+    Where owners share the process, one owner never holds the last of several places, nor fills more than half
+    of the line (`FairLine`).
 
     Parameters
     ----------
@@ -48,8 +48,8 @@ class ReaderPlaces:
             self._leave(waiting)
 
     def _queue(self) -> Waiting[threading.Event]:
-        owner, limited = actor().owner, actor().limits.predictions is not None
-        most = max(self._at_once - 1, 1) if limited else self._at_once
+        owner, shared = actor().owner, actor().limits.shared
+        most = max(self._at_once - 1, 1) if shared else self._at_once
         waiting = Waiting(owner, most, threading.Event())
         with self._lock:
             self._line.join(waiting)
@@ -57,7 +57,7 @@ class ReaderPlaces:
                 return waiting
             mine = sum(each.owner == owner for each in self._line.waiting)
             full = len(self._line.waiting) > self._most_waiting
-            if full or (limited and mine > self._most_waiting // 2):
+            if full or (shared and mine > self._most_waiting // 2):
                 self._line.leave(waiting)
                 raise _busy()
         return waiting
