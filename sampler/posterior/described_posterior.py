@@ -218,7 +218,8 @@ class DescribedPosterior:
         """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.
 
         For two classes, draws are of the second's probability; for more, [chain, draw, row, class]. With a
-        transform of the outcome, they are of the outcome's mean.
+        transform of the outcome, they are of the outcome's mean; of a row in a new group look at their
+        quantiles then, as their average is decided by the rarest.
         """
         return self.law.mean(self.law.draws.coded(X), num_draws)
 

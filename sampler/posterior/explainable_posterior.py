@@ -168,7 +168,7 @@ class ExplainablePosterior:
             For invalid features, levels or numbers, and for too much work.
 
         """
-        law = self.law
+        law = self.law.for_means
         levels = Request.check(level, "credible", None).levels
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)
@@ -274,7 +274,7 @@ class ExplainablePosterior:
             For a column that is unknown or has no order, and invalid levels and numbers.
 
         """
-        law = self.law
+        law = self.law.for_means
         levels = Request.check(level, "credible", None).levels
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)
@@ -326,7 +326,7 @@ class ExplainablePosterior:
             For unknown columns, settings of different columns, and invalid levels and numbers.
 
         """
-        law = self.law
+        law = self.law.for_means
         level = Request.check_level(level)
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)

@@ -53,12 +53,13 @@ def predict(
     figures = IntervalFigures(shape, request)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite
         used = law.fill(figures, coded, num_draws)
+        new = _fill_new_groups(law, figures, coded, num_draws)
     return Prediction(
         figures.mean,
         figures.sd,
         figures.intervals,
         figures.quantiles,
-        [*coded.warnings, *(_weight_note(law.draws.header) if request.predictive else ())],
+        [*coded.warnings, *_group_note(law, new), *_weight_note(law.draws.header, request)],
         used,
         request.kind,
         by_row(coded.marks, law.schema.inputs),
@@ -86,10 +87,35 @@ def draw_outcomes(
     return y
 
 
-def _weight_note(header: Header) -> list[str]:
+def _fill_new_groups(law: Law, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
+    """Compute `mean` and `sd` of rows of new groups as `Law.for_means` has them; return their number."""
+    for_means = law.for_means
+    if for_means is law or law.intercepts is None:
+        return 0
+    new = np.flatnonzero(~law.intercepts.known(coded))
+    if len(new):
+        again = IntervalFigures((len(new),), Request((), (), figures.request.kind))
+        for_means.fill(again, coded.part(new), num_draws)
+        figures.mean[new], figures.sd[new] = again.mean, again.sd
+    return len(new)
+
+
+def _group_note(law: Law, new: int) -> list[str]:
+    """Say which mean rows of new groups have, where there is another than the average over draws."""
+    if not new:
+        return []
+    rows = "row" if new == 1 else "rows"
+    return [
+        f"mean and sd of {new} {rows} of new groups are those with the groups' standard deviation at its "
+        f"median: the model learns {law.learnt_unit()}, so its rarest draws would decide an average over "
+        "all. Intervals and quantiles count all draws; quantile 0.5 is the median"
+    ]
+
+
+def _weight_note(header: Header, request: Request) -> list[str]:
     """Warn of predictive intervals, which are of weight 1, where training rows have far other weights."""
     weight = header.typical_weight
-    if weight is None or 1 / FAR_WEIGHT <= weight <= FAR_WEIGHT:
+    if not request.predictive or weight is None or 1 / FAR_WEIGHT <= weight <= FAR_WEIGHT:
         return []
     return [
         "predictive intervals are of an outcome of weight 1: the standard deviation of its noise is "

@@ -65,8 +65,8 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
 
     # Draws with weights are repeated in proportion to them.
     alike = law.weights.spaced(num_draws, law.draws.num_chains * num_draws)
-    f = law.mean(coded, num_draws)[:, :, 0].reshape(-1)[alike]
-    noise = None if law.sigma is None else law.outcome_sd(coded, num_draws)
+    f = law.for_means.mean(coded, num_draws)[:, :, 0].reshape(-1)[alike]
+    noise = None if law.sigma is None else law.for_means.outcome_sd(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
     transform = law.transform
     drawn = law.degrees(num_draws)

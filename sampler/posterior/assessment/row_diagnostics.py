@@ -83,7 +83,10 @@ def errors(law: Law, coded: Coded, prediction: Prediction) -> Errors:
         shape, error = mean[rows].shape, None
         if prediction.interval == "predictive":
             error = law.bound_errors(coded.part(rows), prediction.draws)
-        mean[rows] = law.weights.mean_error(f, prediction.draws).reshape(shape)
+        of_mean = f
+        if (for_means := law.for_means) is not law:
+            of_mean = for_means.draws_by_figure(coded.part(rows), prediction.draws)
+        mean[rows] = law.weights.mean_error(of_mean, prediction.draws).reshape(shape)
         for (level, values), (_, error_of) in zip(bounds, into, strict=True):
             if error is None:
                 error_of[rows] = law.weights.quantile_error(f, level, prediction.draws).reshape(shape)
@@ -107,7 +110,7 @@ def agreement(law: Law, coded: Coded, num_draws: int) -> Agreement:
 
     """
     check_draws(num_draws)
-    parts = [law.weights.agreement(f, num_draws) for _, f in _blocks(law, coded, num_draws)]
+    parts = [law.weights.agreement(f, num_draws) for _, f in _blocks(law.for_means, coded, num_draws)]
     return Agreement.join(parts)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
@@ -263,7 +264,7 @@ class Law:
         return np.ascontiguousarray(f).reshape(self.draws.num_chains, used, *f.shape[1:])
 
     def mean_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
-        """Compute the outcome's mean in the chosen draws; see `f_of` for the shape."""
+        """Compute the outcome's mean in the chosen draws, to be averaged of `for_means`; see `f_of`."""
         return self.f_of(coded, chosen)
 
     def mean(self, coded: Coded, num_draws: int | None = None) -> Floats:
@@ -299,6 +300,19 @@ class Law:
     def outcome_sd(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Return the sd of a new outcome in each draw, float64 [chain, draw, row]; ones for classes."""
         return self.noise(coded, num_draws)
+
+    @property
+    def for_means(self) -> Law:
+        """The law whose draws of means and variances are averaged: with intercepts and a transform another.
+
+        The standard deviation of groups has heavy tails, and a transform's inverse makes them exponential:
+        over its draws the mean of a row in a new group is decided by the rarest. So it is held at its median.
+        """
+        if self.intercepts is None or self.transform is None:
+            return self
+        law = copy(self)
+        law.intercepts = self.intercepts.with_median_sds()
+        return law
 
     def with_new_groups(self, sigma: Floats, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Add to the noise sd [draw, row] what rows of new groups differ by: their intercepts are unknown."""

@@ -181,7 +181,7 @@ def outcomes_by_draw(
     """Compute means and log densities of outcomes with normal or t noise; see `Law.outcomes_by_draw`."""
     f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
     given = _given_draws(law, f, noise, coded, weights, chosen)
-    mean = f if law.transform is None else law.transform.moments(f, noise)[0]
+    mean = f if law.transform is None else law.for_means.mean_of(coded, chosen)
     return mean, given.log_density_by_draw(y)[0]
 
 

@@ -70,7 +70,16 @@ class InterceptDraws:
         if not np.all(np.abs(partial) < 1):
             raise PackedError("the draws of the groups' correlations are out of range")
         self.all_sds = sds  # [column, term, draw]
+        self._partial = partial
         self.factor = _factors(sds, partial)
+
+    def with_median_sds(self) -> InterceptDraws:
+        """Return the same effects with standard deviations and correlations at their medians in each draw."""
+        fixed = copy(self)
+        sds, partial = (np.median(each, axis=2, keepdims=True) for each in (self.all_sds, self._partial))
+        fixed.all_sds = np.broadcast_to(sds, self.all_sds.shape)
+        fixed.factor = np.broadcast_to(_factors(sds, partial), self.factor.shape)
+        return fixed
 
     def drawn(self, k: int, term: int, chosen: NDArray[np.int64], unit: float) -> Floats:
         """Return a column's effects in the chosen draws, in units of y / `unit`, float64 [draw, group]."""

@@ -193,6 +193,44 @@ def test_probabilities_of_new_groups_are_means_over_groups():
     np.testing.assert_allclose(f[:, :, 1], stats.norm.cdf(z / np.sqrt(1 + sd**2)))
 
 
+def fit_three_groups(transform, seed):
+    """Few draws of a fit to three groups far apart, of positive outcomes."""
+    rng = np.random.default_rng(5)
+    x, group = rng.random(60), np.arange(60) % 3
+    y = np.exp(1 + x + np.array([-1.0, 0.2, 1.3])[group] + 0.2 * rng.normal(size=60))
+    settings = FAST | {"num_draws": 200, "num_burnin": 100}
+    return fit({"x": x, "g": group}, y, groups="g", transform=transform, seed=seed, **settings)
+
+
+@pytest.mark.parametrize("transform", ["log", "yeo-johnson"])
+def test_means_of_new_groups_do_not_depend_on_rare_draws(transform):
+    """With a transform they and their sds hold the groups' sd at its median, and say so; quantiles don't."""
+    first, second = (fit_three_groups(transform, seed) for seed in (1, 2))
+    new = {"x": [0.2, 0.2, 0.8], "g": [1, 7, None]}
+    answer, other = first.predict(new, quantiles=0.5), second.predict(new)
+    assert other.mean == pytest.approx(answer.mean, rel=0.25)
+    assert other.sd == pytest.approx(answer.sd, rel=0.4)
+    assert [text for text in answer.warnings if "mean and sd of 2 rows of new groups" in text]
+    assert not [text for text in first.predict({"x": [0.2], "g": [1]}).warnings if "mean and sd" in text]
+
+    f, noise = first.sample_learnt(new)
+    tau = first.law.group_sds()[0]
+    held = noise.copy()
+    held[:, :, 1:] = np.sqrt(noise[:, :, 1:] ** 2 - (tau**2)[:, :, None] + np.median(tau) ** 2)
+    mean, sd = first.transform.moments(f, held)
+    assert answer.mean == pytest.approx(mean.mean(axis=(0, 1)))
+    total = mean.reshape(-1, 3).var(axis=0, ddof=1) + (sd**2).mean(axis=(0, 1))
+    assert answer.sd == pytest.approx(np.sqrt(total))
+    # Draws themselves, quantiles and credible intervals have all values of the groups' sd.
+    draws = first.sample(new).reshape(-1, 3)
+    credible = first.predict(new, level=0.9, interval="credible")
+    assert credible.upper == pytest.approx(np.quantile(draws, 0.95, axis=0))
+    assert np.all(draws.max(axis=0)[1:] > 5 * mean.max(axis=(0, 1))[1:])
+    # So do explanations average as `mean` does.
+    contrast = first.contrast({"x": [0.2], "g": [7]}, {"x": 0.8}, {"x": 0.2})
+    assert contrast.mean == pytest.approx(np.diff(first.predict({"x": [0.2, 0.8], "g": [7, 7]}).mean)[0])
+
+
 def test_the_table_of_groups(fitted):
     """Intercepts near those that made the outcomes, rows of each group, the standard deviation, its share."""
     X, _ = rows(300)
