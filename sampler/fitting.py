@@ -194,11 +194,11 @@ def fit(
     >>> from sampler import fit, holdout_rows
     >>> cars = pd.read_csv("examples/auto_mpg.csv")
     >>> X, y = cars[["weight", "year", "origin"]], cars["mpg"]
-    >>> held = holdout_rows(len(X), 0.2)
+    >>> held = holdout_rows(len(X), 0.2, seed=0)
     >>> posterior = fit(X.drop(index=held), y.drop(index=held), num_trees=50)
-    >>> posterior.summary()  # do the chains agree?
-    >>> posterior.score(X.loc[held], y.loc[held])  # how good is it on rows that it never saw?
-    >>> posterior.predict(X.loc[held], level=0.9).to_pandas()
+    >>> summary = posterior.summary()  # do the chains agree?
+    >>> scores = posterior.score(X.loc[held], y.loc[held])  # how good is it on rows that it never saw?
+    >>> table = posterior.predict(X.loc[held], level=0.9).to_pandas()
 
     """
     if seed is None:

@@ -269,6 +269,7 @@ def test_the_examples_of_docstrings_run(path, request):
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:Estimated shape parameter:UserWarning")  # of rows so few
 def test_the_python_reference_runs():
     """The reference's block holds rows out and scores a fit on them."""
     session = run_page(DOCS / "reference.md", rows_at_hand())

@@ -15,8 +15,9 @@ from app.store.engine import session_scope
 from app.store.queue import claims, restarts, units
 from app.store.tables import Model
 from sampler import Posterior
+from sampler.posterior.assessment import row_diagnostics
 from sampler.posterior.stop_rules import next_look
-from sampler.posterior.verdict import rhat_ess, row_diagnostics
+from sampler.posterior.verdict import rhat_ess
 from sampler.running import run
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_header import with_counts
