@@ -4,16 +4,19 @@ from contextlib import suppress
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from sqlalchemy.orm import Session
+from starlette.datastructures import FormData
 from starlette.responses import Response
 
-from app.dashboard import render, snippets, sparkline
+from app.dashboard import formatting, render, snippets, sparkline
 from app.dashboard.forms.fields import SentForm, parts, reading_options, text
 from app.sample_data import NAME, sample_path
 from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
 from app.services.amendments import ColumnChange
-from app.services.errors import InUseError
+from app.services.errors import InUseError, ServiceError
 from app.services.readers.options import KINDS, Options
+from app.services.readers.values.missing import is_word_for_missing
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.paging import Cursor
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
@@ -35,6 +38,7 @@ DIALECT = (
 NAMED = {"\t": "tab", ",": "comma", ";": "semicolon", "|": "bar", " ": "space"}
 MAX_SHOWN = 200  # columns per page
 ON_A_PAGE = 25
+FirstColumn = Annotated[int, Query(ge=0, description="The first column shown.")]
 
 
 @router.get("")
@@ -79,22 +83,44 @@ def show(
     session: Reading,
     owner: Owner,
     dataset_id: str,
-    first: Annotated[int, Query(ge=0, description="The first column shown.")] = 0,
+    first: FirstColumn = 0,
 ) -> Response:
     """Show a dataset: its columns with their profiles, and its first rows."""
+    return _page(request, session, owner, dataset_id, first)
+
+
+def _page(
+    request: Request,
+    session: Session,
+    owner: str,
+    dataset_id: str,
+    first: int,
+    sent: FormData | None = None,
+    error: ServiceError | None = None,
+) -> Response:
+    """Render the page of a dataset, with the choices of a form that was refused."""
     dataset = datasets.get(session, owner, dataset_id, profiles=True)
     profiles = dataset.profiles or [{}] * len(dataset.columns)
     columns = list(zip(dataset.columns, profiles, strict=True))[first : first + MAX_SHOWN]
+    read_as = dataset.read_as or {}
     return render.render(
         request.scope,
         "dataset.html",
+        status=200 if error is None else error.status,
+        problem=error,
+        sent={name: sent and text(sent, name) for name in ("missing", "dates", "decimal")},
         dataset=dataset,
-        columns=[_column_figures(column, profile, dataset.num_rows) for column, profile in columns],
+        columns=[
+            _column_figures(column, profile, dataset.num_rows)
+            | _choices(column, profile, sent)
+            | {"unit": (read_as.get("units") or {}).get(column["name"])}
+            for column, profile in columns
+        ],
         first=first,
         after=first + MAX_SHOWN if first + MAX_SHOWN < len(dataset.columns) else None,
         rows=datasets.preview(session, owner, dataset_id, PREVIEW_ROWS),
         read_as=dataset.read_as,
-        dialect=_dialect(dataset.read_as or {}),
+        dialect=_dialect(read_as),
         missing=sum(column["missing"] for column in dataset.columns),
         kinds=KINDS,
         kind_field=KIND,
@@ -106,14 +132,35 @@ def show(
 @router.post("/{dataset_id}/amend")
 @needs(TRAIN)
 def amend(
+    request: Request,
     form: SentForm,
     engine: TheEngine,
     transactions: TheTransactions,
     settings: TheSettings,
     owner: Owner,
     dataset_id: str,
+    first: FirstColumn = 0,
 ) -> Response:
     """Replace a dataset by one with the changes of the form; keep the old one if something needs it."""
+    try:
+        amended_id = _amend(form, engine, transactions, settings, owner, dataset_id)
+    except ServiceError as error:
+        if error.status != 422:
+            raise
+        with transactions(read_only=True) as session:
+            return _page(request, session, owner, dataset_id, first, form, error)
+    return render.see_other(f"/ui/datasets/{amended_id}")
+
+
+def _amend(
+    form: FormData,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    settings: TheSettings,
+    owner: str,
+    dataset_id: str,
+) -> str:
+    """Store the changed copy and return its id."""
     changes: dict[str, ColumnChange] = {}
     kinds = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     for name, kind in kinds.items():
@@ -133,8 +180,7 @@ def amend(
         dataset = datasets.save(session, owner, parsed, old.name)
         with suppress(InUseError):
             datasets.delete(session, owner, old.id)
-        amended_id = dataset.id
-    return render.see_other(f"/ui/datasets/{amended_id}")
+        return str(dataset.id)
 
 
 @router.post("/{dataset_id}/delete")
@@ -164,7 +210,19 @@ def _column_figures(column: dict[str, Any], profile: dict[str, Any], num_rows: i
         "bars": sparkline.bars(histogram) if histogram else None,
         "median": (profile.get("quantiles") or {}).get("0.5"),
         "top": [(entry["value"], entry["count"] / max(num_rows, 1)) for entry in top],
-        "missing_codes": profile.get("missing_codes") or [],
         "constant": column["distinct"] == 1 and not column["missing"],
         "all_different": column["distinct"] == num_rows > 1 and column["kind"] in {"text", "category"},
     }
+
+
+def _choices(column: dict[str, Any], profile: dict[str, Any], sent: FormData | None) -> dict[str, Any]:
+    """Return the kind and the codes for missing that the form begins with: those sent, or the usual ones."""
+    name = column["name"]
+    codes = []
+    for code in profile.get("missing_codes") or []:
+        value = code["value"]
+        is_sent = sent is not None and formatting.plain(value) in sent.getlist(f"{CODES}{name}")
+        usual = sent is None and (not isinstance(value, str) or is_word_for_missing(value))
+        codes.append(code | {"ticked": is_sent or usual})
+    chosen = None if sent is None else text(sent, f"{KIND}{name}")
+    return {"missing_codes": codes, "chosen": chosen or column["kind"]}

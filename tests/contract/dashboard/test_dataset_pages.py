@@ -55,6 +55,37 @@ def test_a_dataset_is_mended_on_its_page(browser, client):
     page_of(browser.post(f"/ui/datasets/{new['id']}/amend", data={"kind:rent": "number"}), 422)
 
 
+def test_a_refused_change_keeps_the_choices_on_the_datasets_page(browser, client):
+    """A kind that doesn't fit names a few cells and their number; a level isn't ticked as missing."""
+    text = "floor;rent;begin\n" + "".join(
+        f"{'EG' if i % 7 == 0 else i % 5 + 1};{500 + i},5 €;{'early' if i > 70 else f'{i % 24}:30'}\n"
+        for i in range(90)
+    )
+    old = post_csv(client, text).json()
+    at = f"/ui/datasets/{old['id']}"
+    page = page_of(browser.get(at))
+    assert "floor: EG in 13 rows" in " ".join(page.words.split())
+    assert not [c for c in page.controls if c.get("type") == "checkbox" and "checked" in c]
+    assert "categorytext EUR" in " ".join(page.words.split())
+
+    sent = page.hidden | {
+        "kind:begin": "number",
+        "kind:rent": "category",
+        "codes:floor": "EG",
+        "missing": "x y",
+    }
+    refused = page_of(browser.post(f"{at}/amend", data=sent), 422)
+
+    words = " ".join(refused.words.split())
+    assert words.count("is not a time") == 2, "in the summary, and once in the list"
+    assert "begin: the text 'early' (in 19 rows) is not a time such as 10:30 (row 72)" in words
+    assert "EG in 13 rows" in words
+    boxes = [c for c in refused.controls if c.get("type") == "checkbox"]
+    assert [(c["value"], "checked" in c) for c in boxes] == [("EG", True)]
+    assert [c["value"] for c in refused.controls if c["name"] == "missing"] == ["x y"]
+    assert client.get(f"/datasets/{old['id']}").json() == old
+
+
 def test_rows_without_a_target_are_left_out_by_a_ticked_box(browser, client, settings):
     """The refusal is one line with the rows, and brings a box that says how many it leaves out."""
     text = "y,size\n" + "".join(f"{'' if i % 10 == 3 else i % 7},{i}\n" for i in range(60))

@@ -83,13 +83,24 @@ def test_several_currencies_are_never_one_column():
     assert faults[0].detail == "'1.50 €' has another unit than others, $: write all values in that"
 
 
+def test_a_cell_among_times_that_is_none_is_named():
+    """Other cells, also those of an hour that no clock has, are reported; the times aren't."""
+    values, _, unit, faults = read(["9:15", "noon", "13:00 pm", "8:30"], kinds={"x": "number"})
+
+    assert (values, unit) == ([9.25, None, None, 8.5], "h")
+    assert [(fault.row, fault.detail) for fault in faults] == [
+        (2, "the text 'noon' is not a time such as 10:30"),
+        (3, "the text '13:00 pm' is not a time such as 10:30"),
+    ]
+
+
 def test_forcing_a_kind_tells_examples_and_the_number_of_others():
     """Cells that are no numbers are reported once each, with their rows, and the rest is counted."""
     cells = ["EG", "1", "EG", "2", "EG", "EG", *(f"floor {i}" for i in range(30))]
     faults = read(cells, kinds={"x": "number"})[3]
 
     assert len(faults) == 6
-    assert str(faults[0]) == "column x, row 1: the text 'EG' is not a number (4 rows: 1, 3, 5, ...)"
+    assert str(faults[0]) == "column x, row 1: the text 'EG' (in 4 rows) is not a number"
     assert faults[-1].detail == "and 26 more of its 36 values"
 
 

@@ -96,11 +96,11 @@ class Amounts:
         )
 
     @classmethod
-    def of_times(cls, text: pa.ChunkedArray) -> "Amounts":
-        """Take cells that are times for numbers of hours."""
-        present = pc.is_valid(text)
-        units = pc.if_else(present, pa.scalar(HOURS), pa.scalar(None, pa.string()))
-        return cls(text=text, numbers=text, units=units, special=present)
+    def of_times(cls, text: pa.ChunkedArray, hours: pa.ChunkedArray) -> "Amounts":
+        """Take cells that are times for numbers of hours; `hours` is null for the others."""
+        are_times, nothing = pc.is_valid(hours), pa.scalar(None, pa.string())
+        numbers, units = (pc.if_else(are_times, each, nothing) for each in (text, pa.scalar(HOURS)))
+        return cls(text=text, numbers=numbers, units=units, special=are_times)
 
     @functools.cached_property
     def counts(self) -> Counter[str]:
@@ -178,8 +178,12 @@ def are_amounts(text: pa.ChunkedArray) -> bool:
 
 
 def hours(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
-    """Convert times of day, or spans of hours and minutes, to hours; None where a cell is none."""
-    if not all_match(text, TIME):
+    """Convert times of day, or spans of hours and minutes, to hours; None where most cells are none.
+
+    The others become null.
+    """
+    fits = pc.match_substring_regex(text, TIME)
+    if 2 * (pc.sum(fits).as_py() or 0) <= len(text) - text.null_count:
         return None
     parts = pa.chunked_array([pc.extract_regex(chunk, TIME) for chunk in text.chunks])
     hour, minute, second = (
@@ -188,8 +192,8 @@ def hours(text: pa.ChunkedArray) -> pa.ChunkedArray | None:
     )
     half = pc.utf8_lower(pc.struct_field(parts, "half"))
     of_twelve = pc.and_(pc.greater_equal(hour, 1.0), pc.less_equal(hour, 12.0))
-    if not pc.all(pc.or_(pc.equal(half, ""), of_twelve), min_count=0).as_py():
-        return None
+    fits = pc.and_(fits, pc.or_(pc.equal(half, ""), of_twelve))
     hour = pc.if_else(pc.and_(pc.not_equal(half, ""), pc.equal(hour, 12.0)), 0.0, hour)
     hour = pc.add(hour, pc.if_else(pc.equal(half, "p"), 12.0, 0.0))
-    return pc.add(hour, pc.divide(pc.add(minute, pc.divide(second, 60.0)), 60.0))
+    hour = pc.add(hour, pc.divide(pc.add(minute, pc.divide(second, 60.0)), 60.0))
+    return pc.if_else(fits, hour, pa.scalar(None, pa.float64()))

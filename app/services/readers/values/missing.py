@@ -15,7 +15,18 @@ from app.services.readers.values.numbers import PLAIN
 # A text that has the value of a number; "01" has none, since codes of a category may have leading zeros.
 _NUMBER = r"^[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$"
 _DOUBTFUL = r"^[+-]?[1-9]\d{0,2}\.\d{3}$"  # the point may separate thousands
+# Words that people write for "not known", in lower case, without points at the end.
+_WORDS = (
+    "n.a|k.a|k. a|n. a|n/d|n.d|s/d|n.c|n.v|n/v|missing|unknown|not available|not applicable|not known|"
+    "no data|no answer|keine angabe|unbekannt|fehlt|inconnu|non disponible|desconocido|sconosciuto|onbekend|"
+    "brak danych"
+)
 _NUMBERS = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+
+
+def is_word_for_missing(text: str) -> bool:
+    """Tell whether a text can only mean that a value is not known, as an error of a spreadsheet does."""
+    return text.startswith("#") or text.strip(" .").lower() in _WORDS.split("|")
 
 
 @dataclass(frozen=True)

@@ -44,8 +44,8 @@ def odd_cells(
     faults, told = [], 0
     for number, cell in enumerate(cells.dictionary.slice(0, NAMED).to_pylist()):
         mine = rows[which == number] + 1
-        more = f" ({len(mine)} rows: {', '.join(map(str, mine[:3]))}{', ...' * (len(mine) > 3)})"
-        faults.append(Fault(name, int(mine[0]), detail(quote_cell(cell)) + more * (len(mine) > 1)))
+        more = f" (in {len(mine)} rows)" * (len(mine) > 1)
+        faults.append(Fault(name, int(mine[0]), detail(quote_cell(cell) + more)))
         told += len(mine)
     if told < len(rows):
         present = len(text) - text.null_count

@@ -150,7 +150,9 @@ class Typing:
     def _special(self, name: str, text: pa.ChunkedArray, *, last: bool, required: bool) -> Any:
         """Parse numbers with a unit or in the notation of accounts, and times where numbers are asked for."""
         if required and (hours := amounts.hours(text)) is not None:
-            return self._in_unit(name, Amounts.of_times(text), hours)
+            are_times = pc.if_else(pc.is_valid(text), pc.is_valid(hours), pa.scalar(None, pa.bool_()))
+            self.faults += strangers(name, text, are_times, "a time such as 10:30")
+            return self._in_unit(name, Amounts.of_times(text, hours), hours)
         if not required and not amounts.are_amounts(text):
             return None
         split = Amounts.of(text)
