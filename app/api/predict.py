@@ -331,14 +331,17 @@ async def predict(
     """Predict new rows with intervals. If `model_id` is a name, its newest succeeded model answers.
 
     Columns are matched by name. Columns of the training data that the model doesn't use are ignored and
-    listed in the warnings, as are unseen levels; an unknown column, a missing column or a value of another
-    type is a 422. Rows may also come as CSV, Parquet or an (uncompressed) Arrow stream. Then the options,
-    including those for reading the file, are query parameters:
-    `?level=0.5&level=0.9&interval=predictive&decimal=comma`. What they leave open is read as in the file that
-    the model was fitted to: decimal sign, order of dates and spellings of missing values; a file that
-    contradicts it is a 422 that names both readings, and `read_as` tells what was used. With a JSON body,
-    which holds the options itself, query parameters are refused unless they equal the default, since some
-    generated clients always send them.
+    listed in the warnings, as are unseen levels; an unknown column, a missing column or a value of
+    another type is a 422. A text in a category is the level that is spelled so; else it is missing where
+    the model's file, or usage, spells a missing value so ("NA", ""); else it is the level that is the
+    same number or truth value ("1.0" for 1, "True" for true). Blanks around it don't count. JSON and
+    files have this one rule; null is always missing. Rows may also come as CSV, Parquet or an
+    (uncompressed) Arrow stream. Then the options, including those for reading the file, are query
+    parameters: `?level=0.5&level=0.9&interval=predictive&decimal=comma`. What they leave open is read as
+    in the file that the model was fitted to: decimal sign, order of dates and spellings of missing
+    values; a file that contradicts it is a 422 that names both readings, and `read_as` tells what was
+    used. With a JSON body, which holds the options itself, query parameters are refused unless they equal
+    the default, since some generated clients always send them.
     """
     if misplaced := of_a_file.model_dump(exclude_defaults=True):
         message = "query parameters are for rows in a file; with JSON rows put the option into the body"

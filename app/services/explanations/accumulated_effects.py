@@ -10,6 +10,7 @@ from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import MAX_WORK, classes_of, finished
 from app.services.explanations.partial_dependence import CurveBounds
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
 
 
@@ -50,6 +51,7 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     """
     rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
+    rows = with_levels(posterior, rows)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))
     each = posterior.leaf_counts.shape[2] + posterior.law.own_work

@@ -9,6 +9,7 @@ import numpy as np
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import MAX_WORK, TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
 from sampler.posterior.results.contrasts import ContrastEstimate
 
@@ -69,6 +70,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     """
     rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
+    rows = with_levels(posterior, rows)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
     each = posterior.leaf_counts.shape[2] + posterior.law.own_work

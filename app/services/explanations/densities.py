@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from app.services.errors import NotFoundError
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
 from sampler.posterior.assessment.density import density as of_row
 
@@ -33,5 +34,5 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
     if posterior.classes is not None and len(posterior.classes) > 2:
         raise NotFoundError("More than two classes have no density: ask for their probabilities.")
     with understood():
-        coded = posterior.encode(columns_of([dict(row)], None, 1))
+        coded = posterior.encode(with_levels(posterior, columns_of([dict(row)], None, 1)))
         return Density(**of_row(posterior.law, coded, draws))

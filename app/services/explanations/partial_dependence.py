@@ -19,6 +19,7 @@ from app.services.explanations.finished_models import (
 )
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any, lists_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
@@ -98,8 +99,8 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
     with understood():
         result = posterior.partial_dependence(
             request.features,
-            rows,
-            grid=grid,
+            with_levels(posterior, rows),
+            grid=with_levels(posterior, grid),
             level=list(request.levels),
             ice=ICE_ROWS if request.ice else 0,
             num_draws=request.draws,

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
 from sampler.posterior.charts import shap_plots
 from sampler.posterior.core.row_blocks import spaced
@@ -69,6 +70,7 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     """
     sent = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
+    sent = with_levels(posterior, sent)
     classes = classes_of(posterior)
     draws = min(request.draws, posterior.num_chains * posterior.num_draws)
     leaves = draws * float(posterior.leaf_counts.sum(axis=2).mean())

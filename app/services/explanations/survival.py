@@ -8,6 +8,7 @@ import numpy as np
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, finished
 from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.survival_curves import check_times
 from sampler.posterior.results.survival import Band
@@ -68,6 +69,7 @@ def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequ
     """
     rows = columns_of(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
+    rows = with_levels(posterior, rows)
     count = len(next(iter(rows.values()), ()))
     with understood():
         times = check_times(posterior.law, request.times)

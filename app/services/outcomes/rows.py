@@ -15,7 +15,7 @@ from app.services.errors import Fault, InvalidRequestError, UnusableDataError, e
 from app.services.outcomes.predicted_rows import PredictedRows
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.predict_rows import understood
-from app.services.predictions.row_reading import RowReading
+from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
 from app.services.readers.values.typing_text import RAW
@@ -143,7 +143,8 @@ def _columns_as_sent(
 ) -> tuple[dict[str, Any], list[str], dict[str, Any] | None]:
     """Return the columns as they were sent, by name, and of a file warnings and how it was read."""
     if request.file is None:
-        return dict(columns_of(request.rows, request.columns, max_rows)), [], None
+        sent = columns_of(request.rows, request.columns, max_rows)
+        return dict(with_levels(posterior, sent, with_target=True)), [], None
     file, options = request.file
     roles = {role: model.settings.get(role) for role in KINDS_OF_ROLES}
     others = {name: KINDS_OF_ROLES[role] for role, name in roles.items() if name}

@@ -20,7 +20,7 @@ from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.posteriors import LoadedModel, Posteriors
-from app.services.predictions.row_reading import RowReading
+from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import columns_of
 from app.services.readers.options import Options
 from app.store.models import ModelHead
@@ -135,6 +135,8 @@ class Predictor(Posteriors):
             kept = kept_columns.with_dates(of_file.as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
             rows = of_file.rows.drop_columns([name for name in names if name not in known])
+        else:
+            rows = with_levels(posterior, rows)
         with understood(), COMPUTING.time():
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, request)

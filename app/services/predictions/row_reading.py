@@ -1,13 +1,20 @@
-"""Reading of new rows for a model: by kinds and levels of its columns, and as its own file was read."""
+"""Reading of new rows for a model: by kinds and levels of its columns, and as its own file was read.
+
+A text in a category means the same wherever it comes from (file, JSON, stored dataset): the level that is
+spelled so; else a missing value, if the model's file, or usage, spells one so ("NA", an empty text); else
+the level that is the same number or truth value ("1.0" for 1, "True" for true). Blanks around it don't count.
+"""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from typing import overload
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.errors import Fault, UnusableDataError
+from app.services.predictions.rows import Columns
 from app.services.readers.options import Options
 from app.services.readers.values.missing import MissingValues
 from app.services.readers.values.numbers import PLAIN
@@ -146,12 +153,12 @@ class RowReading:
     def _read(self, name: str, values: pa.ChunkedArray) -> pa.ChunkedArray:
         column = self.columns.get(name)
         if column is not None and column.kind == "category" and pa.types.is_string(values.type):
-            return self._levels(values.combine_chunks(), column)
+            return self.levels(values.combine_chunks(), column)
         is_used = self.options.kinds.get(name, RAW) != RAW
         return MissingValues.of(self.options, name).removed(values)[0] if is_used else values
 
-    def _levels(self, text: pa.Array, column: Column) -> pa.Array:
-        """Convert text to levels: literally, or as the number or boolean that it spells, as in training."""
+    def levels(self, text: pa.Array, column: Column) -> pa.Array:
+        """Convert text to the levels of a category that it means, null for a missing value."""
         coded = self._without_missing(text, column).dictionary_encode()
         known = set(column.levels)
         spelled = [_spelled(level, known) for level in coded.dictionary.to_pylist()]
@@ -161,6 +168,33 @@ class RowReading:
         missing = MissingValues.of(self.options, column.name).among(text)
         missing = pc.and_not(missing, pc.is_in(text, value_set=pa.array(column.levels, pa.string())))
         return pc.if_else(missing, pa.scalar(None, pa.string()), text)
+
+
+@overload
+def with_levels(posterior: Posterior, columns: Columns, *, with_target: bool = False) -> Columns: ...
+@overload
+def with_levels(posterior: Posterior, columns: None, *, with_target: bool = False) -> None: ...
+def with_levels(
+    posterior: Posterior, columns: Columns | None, *, with_target: bool = False
+) -> Columns | None:
+    """Return columns of JSON with the texts of categories as the levels, or missing values, that they mean.
+
+    `with_target` includes the target's classes.
+    """
+    schema = posterior.schema
+    reading: RowReading | None = None
+    read = {}
+    for column in (*schema.inputs, *([schema.target] if with_target else [])):
+        cells = (columns or {}).get(column.name)
+        if cells is None or column.kind != "category":
+            continue
+        known = column.levels if len(cells) == 1 else set(column.levels)
+        strange = list({cell for cell in cells if isinstance(cell, str) and cell not in known})
+        if strange:
+            reading = reading or RowReading.of(posterior)
+            meant = dict(zip(strange, reading.levels(pa.array(strange), column).to_pylist(), strict=True))
+            read[column.name] = [meant.get(cell, cell) if isinstance(cell, str) else cell for cell in cells]
+    return columns if columns is None else {**columns, **read}
 
 
 def _spellings_of(dataset: Dataset) -> dict[str, Spelling]:
@@ -194,6 +228,10 @@ def _kind_of(column: Column) -> str:
 def _spelled(text: str, known: set[str]) -> str:
     if text in known:
         return text
-    if PLAIN.fullmatch(text) and (number := as_text(Decimal(text))) in known:
-        return number
-    return text.lower() if text.lower() in known & {"true", "false"} else text
+    bare = text.strip()
+    spellings = [bare]
+    if PLAIN.fullmatch(bare):
+        spellings.append(as_text(Decimal(bare)))
+    if bare.lower() in {"true", "false"}:
+        spellings.append(bare.lower())
+    return next((each for each in spellings if each in known), text)

@@ -2,6 +2,7 @@
 
 import io
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import update
@@ -66,6 +67,38 @@ FILES = {
     "a usual spelling that is a level": f"{HEAD}\nB;1.0;?;never;5\nB;1.50;?;never;\n",
     "unseen and missing": f"{HEAD}\n0003;1.500;yes;;5\nNA;1;true;01.02.2024;5\n",
 }
+
+
+def test_a_text_means_the_same_in_every_format(client, model):
+    """JSON, CSV and Parquet read a level, a missing value or a number from a text by one rule."""
+    meant = {"003": "003", "3.00": "3", " B": "B", "k.A.": None, "": None, "b": "b", "NA": "NA"}
+    rest = {"grade": "1.0", "left": "Yes", "since": "never", "dose": 2_000.5}
+    rows = [rest | {"ward": level} for level in meant.values()]
+    expected = client.post("/models/codes/predict", json={"rows": rows}).json()
+    assert [len(row) for row in expected["flags"]] == [0, 0, 0, 1, 1, 1, 1]
+    assert expected["flags"][3] == expected["flags"][4] != expected["flags"][5] == expected["flags"][6]
+    sent = [rest | {"ward": text} for text in meant]
+    texts = "\n".join(f"{text};1.0 ;yes;never;2000,5" for text in meant)
+    sink = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row | {"left": "Yes "} for row in sent]), sink)
+    answers = [
+        client.post("/models/codes/predict", json={"rows": [row | {"grade": "1.0 "} for row in sent]}),
+        client.post("/models/codes/predict", content=sink.getvalue(), headers={"Content-Type": PARQUET}),
+        client.post(
+            "/models/codes/predict",
+            content=f"{HEAD}\n{texts}".replace("yes", "Yes"),
+            headers={"Content-Type": CSV},
+        ),
+    ]
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        document = answer.json()
+        assert (document["mean"], document["flags"]) == (expected["mean"], expected["flags"])
+    for path, field in (("shap", "values"), ("contrast", "mean"), ("accumulated-effects", "mean")):
+        given = {"feature": "dose"} if "accumulated" in path else {}
+        given = given or ({} if path == "shap" else {"first": {"dose": 1.0}, "second": {"dose": 9_000.5}})
+        both = [client.post(f"/models/codes/{path}", json=given | {"rows": each}) for each in (sent, rows)]
+        assert both[0].json()[field] == both[1].json()[field], both[0].text
 
 
 @pytest.mark.parametrize("name", FILES)
