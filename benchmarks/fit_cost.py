@@ -23,7 +23,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
-from app.services.fits.costs import FORMULA, MIB, estimate
 from app.services.fits.creation import accept, plan
 from app.services.fits.requests import FitRequest
 from app.settings import Settings
@@ -31,6 +30,7 @@ from app.store import schema
 from app.store.engine import make_engine, session_scope
 from benchmarks.service import store
 from sampler import warm
+from sampler.costs.memory import FORMULA, MIB, estimate
 from worker.context import Context
 from worker.units import run_one
 

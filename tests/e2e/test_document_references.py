@@ -10,10 +10,10 @@ import pytest
 from typer.testing import CliRunner
 
 from app.cli import app
-from app.services.fits import costs
-from app.services.fits import durations as d
 from app.settings import Settings
 from sampler import Settings as Defaults
+from sampler.costs import durations as d
+from sampler.costs import memory
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
@@ -87,10 +87,10 @@ def test_the_formula_of_the_documents_is_the_service_s():
     text = " ".join((DOCS / "deploy.md").read_text().split())
     update, of_row = d.update_seconds(Defaults.resolve().to_json())
     for figure in (
-        f"{costs.PROCESS // costs.MIB} MiB + the larger of rows",
-        f"rows x ({costs.CELL} x (columns + 1) + {costs.ROW} + trees)",
-        f"({costs.CELL_SCORED} instead of {costs.CELL} with a holdout)",
-        f"chains x draws x ({costs.DRAW:,} + {costs.TREE} x trees)",
+        f"{memory.PROCESS // memory.MIB} MiB + the larger of rows",
+        f"rows x ({memory.CELL} x (columns + 1) + {memory.ROW} + trees)",
+        f"({memory.CELL_SCORED} instead of {memory.CELL} with a holdout)",
+        f"chains x draws x ({memory.DRAW:,} + {memory.TREE} x trees)",
         f"iterations x trees x ({_plain(update)} + {_plain(of_row)} x rows) + {_plain(d.KEEP)} x draws",
         f"rows x ({_plain(d.PREPARE)} x (columns + 1) + {_plain(d.GRAM)} x columns^2)",
         f"x ({_plain(d.JUDGE)} + {_plain(d.JUDGE_TREE)} x trees)",

@@ -16,8 +16,7 @@ from app.services import datasets
 from app.services.access import audit, quotas
 from app.services.errors import NotFoundError
 from app.services.fits import models, request_checks, stop_rules
-from app.services.fits.costs import Cost, check_memory, check_seconds, coded_columns, estimate
-from app.services.fits.durations import looks_seconds
+from app.services.fits.costs import check_memory, check_seconds
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_context import actor
 from app.store import datasets as dataset_store
@@ -26,6 +25,8 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import Settings, holdout_rows
+from sampler.costs.durations import looks_seconds
+from sampler.costs.memory import Cost, coded_columns, estimate
 from sampler.data.scalars import counted
 from sampler.data.schema import Choice
 from sampler.definitions.data import COLUMN_ROLES, ROLES

@@ -10,20 +10,14 @@ from app.services import datasets
 from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits import models, stop_rules
-from app.services.fits.costs import (
-    TooLongError,
-    TooMuchMemoryError,
-    check_memory,
-    check_seconds,
-    coded_columns,
-    estimate,
-)
-from app.services.fits.durations import looks_seconds
+from app.services.fits.costs import TooLongError, TooMuchMemoryError, check_memory, check_seconds
 from app.services.fits.models import FittedModel
 from app.store import models as model_store
 from app.store.queue import restarts as queue
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
+from sampler.costs.durations import looks_seconds
+from sampler.costs.memory import coded_columns, estimate
 from sampler.definitions.stop import TIMES_DRAWS
 from sampler.methods import check_extends
 from sampler.posterior.stop_rules import next_look

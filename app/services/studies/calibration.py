@@ -4,9 +4,9 @@ from dataclasses import dataclass
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
-from app.services.fits.durations import chain_seconds, prepare_seconds
 from app.services.studies.plan import StudyPlan, TrainingData
 from sampler import SettingsError
+from sampler.costs.durations import chain_seconds, prepare_seconds
 from sampler.studies.folds import FOLDS, folds_of
 
 SCORE_BYTES = 22  # upper bound of the stored bytes per row

@@ -8,10 +8,10 @@ import numpy as np
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
-from app.services.fits.durations import chain_seconds, prepare_seconds
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
+from sampler.costs.durations import chain_seconds, prepare_seconds
 from sampler.definitions.setting import Setting
 from sampler.settings import SETTINGS
 from sampler.studies.selection import (

@@ -10,7 +10,6 @@ from app.services import cursors, datasets
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
-from app.services.fits.costs import coded_columns
 from app.services.predictions import posteriors
 from app.services.studies import calibration, selection, tuning
 from app.services.studies.calibration import CalibrationRequest
@@ -21,6 +20,7 @@ from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
+from sampler.costs.memory import coded_columns
 from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 from app.services.errors import MAX_DETAIL, Fault, InvalidRequestError, TooLargeError
 from app.services.fits.costs import check_memory, check_seconds
-from app.services.fits.durations import chain_seconds, prepare_seconds
 from app.services.fits.requests import LENGTHS
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
+from sampler.costs.durations import chain_seconds, prepare_seconds
 from sampler.data.cut_points import given_cuts
 from sampler.definitions.prior import SCHEMES
 from sampler.preparation.prior_checks import checked_prior

@@ -7,10 +7,10 @@ import pytest
 from scipy import stats
 from scipy.integrate import quad
 
-from app.services.fits.costs import estimate
 from sampler import PackedError, SettingsError, fit, load
 from sampler.bart import student
 from sampler.bart.chain import Chain
+from sampler.costs.memory import estimate
 from sampler.noise import DEGREE_GRID
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.untrusted import read_contents

@@ -6,11 +6,11 @@ from functools import partial
 import numpy as np
 import pytest
 
-from app.services.fits.costs import estimate
 from sampler import DataError, PackedError, SettingsError, fit, load
 from sampler.bart.chain import Chain
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.kernels.steps.linear_part import apply_slopes, find_rotation
+from sampler.costs.memory import estimate
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.posterior.untrusted import read_contents
 from sampler.preparation import prepare

@@ -5,13 +5,13 @@ import pytest
 from scipy import stats
 from scipy.special import gammaln, polygamma
 
-from app.services.fits.costs import estimate
 from sampler import SettingsError, fit, load
 from sampler.bart import log_linear, noise_forest
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
 from sampler.bart.families import gaussian
 from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
+from sampler.costs.memory import estimate
 from sampler.errors import PackedError
 from sampler.noise import NOISE_TREES
 from sampler.settings import Settings

@@ -2,13 +2,13 @@
 
 import pytest
 
-from app.services.fits import costs
-from app.services.fits.costs import FORMULA, MIB, estimate
-from app.services.fits.durations import MOVE_SECONDS, SOFT_ROW, chain_seconds, looks_seconds
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
 from sampler import Settings
+from sampler.costs import memory
+from sampler.costs.durations import MOVE_SECONDS, SOFT_ROW, chain_seconds, looks_seconds
+from sampler.costs.memory import FORMULA, MIB, estimate
 from sampler.methods import METHODS
 from sampler.moves import MOVE_SETS
 from tests.support.api_calls import post_csv, problem, table
@@ -55,12 +55,12 @@ def test_the_formula_said_is_the_formula_used():
     """Evaluating the formula in the error gives the estimate."""
     rows, columns, trees, chains, draws = 100_000, 30, 200, 8, 125
     process = FORMULA.partition(" MiB")[0]
-    assert process == str(costs.PROCESS // MIB)
-    assert f"{costs.CELL} x (columns + 1) + {costs.ROW} + trees" in FORMULA
-    sampling = rows * (costs.CELL * (columns + 1) + costs.ROW + trees)
-    finishing = chains * draws * (costs.DRAW + costs.TREE * trees)
+    assert process == str(memory.PROCESS // MIB)
+    assert f"{memory.CELL} x (columns + 1) + {memory.ROW} + trees" in FORMULA
+    sampling = rows * (memory.CELL * (columns + 1) + memory.ROW + trees)
+    finishing = chains * draws * (memory.DRAW + memory.TREE * trees)
 
-    assert estimate(DEFAULT, rows, columns).bytes == costs.PROCESS + max(sampling, finishing)
+    assert estimate(DEFAULT, rows, columns).bytes == memory.PROCESS + max(sampling, finishing)
 
 
 def test_a_search_takes_what_its_chains_draw(client):
@@ -69,7 +69,7 @@ def test_a_search_takes_what_its_chains_draw(client):
         estimate(Settings.resolve(method="dcc-tree", search={"draws": draws}).to_json(), 1000, 10).bytes
         for draws in (5000, 10_000)
     )
-    assert most - least == 8 * 5000 * costs.SEARCHED * 11
+    assert most - least == 8 * 5000 * memory.SEARCHED * 11
     body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y", "method": "dcc-tree"}
     greedy = body | {"search": {"chains": 256, "draws": 10_000}}
     assert FORMULA in problem(client.post("/models", json=greedy), 422, "fit-too-large")["detail"]
@@ -103,7 +103,7 @@ def test_every_way_to_sample_has_a_time():
     for settings in resolved:
         untimed = set(settings.moves) - set(MOVE_SECONDS) - {"pg", "optimal", "prior"}
         timed = settings.search or settings.method in SOFT_ROW or not untimed
-        assert timed, f"say in app/services/fits/durations.py how long {settings.method}, {untimed} take"
+        assert timed, f"say in sampler/costs/durations.py how long {settings.method}, {untimed} take"
         assert 0 < chain_seconds(settings.to_json(), 1000, 9) < chain_seconds(settings.to_json(), 10_000, 9)
     by_moves = [
         chain_seconds(Settings.resolve(moves=name).to_json(), 10_000, 9) for name in ("growprune", "pg")
@@ -183,7 +183,7 @@ def test_particles_take_memory_for_their_rows():
     more = estimate(filtered, 10_000, 10).bytes - estimate(one, 10_000, 10).bytes
 
     assert more >= 1000 * 8 * 10_000
-    assert f"draws x ({costs.PARTICLE} + {costs.PARTICLE_ROW} x rows)" in FORMULA
+    assert f"draws x ({memory.PARTICLE} + {memory.PARTICLE_ROW} x rows)" in FORMULA
 
 
 @only("sqlite")

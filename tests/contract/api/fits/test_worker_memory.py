@@ -1,9 +1,9 @@
 """The memory with which a fit is compared is that of the workers, not of the API's machine."""
 
-from app.services.fits.costs import MIB
 from app.store.engine import session_scope
 from app.store.queue import workers
 from app.store.tables import Worker
+from sampler.costs.memory import MIB
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.processes.api_server import serving
 from tests.support.waiting import eventually

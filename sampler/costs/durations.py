@@ -5,8 +5,9 @@ exclude waiting in the queue and, once per machine, the compilation of the kerne
 start").
 """
 
-from collections.abc import Mapping
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
 
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
@@ -14,6 +15,9 @@ from sampler.noise import NOISE_TREES, NOISES
 from sampler.posterior.stop_rules import next_look
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 # Per tree update, and per row of it, by move. `rule` comes on top of the others; a restructure searches for
 # every new split of each node, with a particle at every row of the tree.

@@ -1,0 +1,1 @@
+"""Estimated cost of a fit before it starts: seconds, and memory of a process."""
