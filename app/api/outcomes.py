@@ -147,7 +147,7 @@ class OutcomesOfWeekView(View):
     """Figures of the outcomes of a week."""
 
     week: date = Field(description="Its Monday, in UTC.")
-    era: int = Field(description="The number of calibrations by outcomes before them.")
+    era: int = Field(description="The number of calibrations before them.")
     figures: OutcomeFiguresView
 
 
@@ -172,15 +172,16 @@ class OutcomesView(View):
     rows: int = Field(description="All outcomes; the verdict rests on those of the present era.")
     verdict: WatchVerdictName = Field(
         description="no_longer_hold is an alarm: fewer than 85% of outcomes inside 90% intervals, fewer than "
-        "40% inside 50% ones, or more than 60% on one side of the median, beyond chance however often one "
-        "looks."
+        "40% inside 50% ones, or more than 60% on one side of the median (less where few rows calibrated the "
+        "intervals), beyond chance however often one looks."
     )
     text: str
     since: date | None = Field(description="The week since which the intervals no longer hold.")
     alerted_at: datetime | None = Field(description="When the present alarm began.")
     updated_at: datetime | None
     false_alarms: float = Field(
-        description="Probability, at most, that a model is ever alarmed about wrongly."
+        description="Probability, at most, that a model is ever alarmed about wrongly, over all its eras, if "
+        "outcomes are independent of each other."
     )
     reasons: list[BrokenBoundView]
     era: int

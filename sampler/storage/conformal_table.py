@@ -35,6 +35,27 @@ def rows_needed(level: float) -> int:
     return math.ceil(1 / (1 - level) - 1e-9) - 1
 
 
+def gaps_inside(rows: int, level: float, *, of_classes: bool) -> int:
+    """Return how many of the `rows` + 1 gaps between ordered scores intervals or sets of a level contain.
+
+    The share of new rows inside then is Beta(gaps, rows + 1 - gaps), over tables of such rows.
+    """
+    if of_classes or rows < TWO_SIDED_ROWS:
+        return _rank(rows, level)
+    first, last = _ranks_of_ends(rows, level)
+    return last - first
+
+
+def _rank(rows: int, level: float) -> int:
+    return math.ceil((rows + 1) * level - 1e-9)
+
+
+def _ranks_of_ends(rows: int, level: float) -> tuple[int, int]:
+    """Return the ranks of the scores that are the ends of two-sided intervals; 0 and `rows` + 1 for none."""
+    first = math.floor((rows + 1) * (1 - level) / 2 + 1e-9)
+    return first, math.ceil((rows + 1) * (1 + level) / 2 - 1e-9)
+
+
 def check_held_out(held: int) -> None:
     """Refuse too few held-out rows for calibrated intervals of the usual level; raise SettingsError."""
     if held < (least := rows_needed(USUAL_LEVEL)):
@@ -112,6 +133,9 @@ class ConformalTable:
         probability of the row's own class.
     of_classes
         Whether the outcomes are classes.
+    since_change
+        Whether the rows are outcomes since a week that outcomes themselves chose, in an alarm: no claim is
+        exact then.
 
     """
 
@@ -119,9 +143,18 @@ class ConformalTable:
     draws: int
     scores: Floats
     of_classes: bool
+    since_change: bool = False
 
     @classmethod
-    def of(cls, kind: CalibrationKind, draws: int, scores: Floats, *, of_classes: bool) -> ConformalTable:
+    def of(
+        cls,
+        kind: CalibrationKind,
+        draws: int,
+        scores: Floats,
+        *,
+        of_classes: bool,
+        since_change: bool = False,
+    ) -> ConformalTable:
         """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
 
         Returns
@@ -138,7 +171,7 @@ class ConformalTable:
         if not len(scores):
             raise SettingsError("there are no rows to calibrate by", field="calibrate", code="out_of_range")
         kept = np.asarray(scores, np.float64)[kept_rows(len(scores))]
-        return cls(kind, draws, np.sort(kept), of_classes)
+        return cls(kind, draws, np.sort(kept), of_classes, since_change)
 
     @property
     def rows(self) -> int:
@@ -154,7 +187,7 @@ class ConformalTable:
             For a level that needs more calibration rows.
 
         """
-        rank = math.ceil((self.rows + 1) * level - 1e-9)
+        rank = _rank(self.rows, level)
         if rank > self.rows:
             raise SettingsError(
                 f"level {level:g} takes at least {rows_needed(level)} calibration rows, and there are "
@@ -162,7 +195,7 @@ class ConformalTable:
                 field="level",
                 code="out_of_range",
             )
-        at_least = None if self.kind == "folds" else level
+        at_least = None if self.kind == "folds" or self.since_change else level
         claim = CalibratedLevel(level, self.rows, at_least, self._text(level))
         if self.of_classes:
             least = float(self.scores[self.rows - rank])
@@ -173,8 +206,7 @@ class ConformalTable:
         if self.rows < TWO_SIDED_ROWS:
             distance = float(np.sort(np.abs(self.scores - 0.5))[rank - 1])
             return 0.5 - distance, 0.5 + distance
-        first = math.floor((self.rows + 1) * (1 - level) / 2 + 1e-9)
-        last = math.ceil((self.rows + 1) * (1 + level) / 2 - 1e-9)
+        first, last = _ranks_of_ends(self.rows, level)
         return (
             float(self.scores[first - 1]) if first > 0 else 0.0,
             float(self.scores[last - 1]) if last <= self.rows else 1.0,
@@ -186,6 +218,12 @@ class ConformalTable:
             return (
                 f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
                 f"these {noun}, judged by fits that had not seen the rows. No guarantee goes with it."
+            )
+        if self.since_change:
+            return (
+                f"Of new rows like the {self.rows} outcomes since the change, about {level:.4g} fall inside "
+                f"these {noun} on average; no exact statement, since the outcomes told when it was. "
+                f"{NOT_PROMISED}"
             )
         origin = "rows held out from the fit" if self.kind == "holdout" else "outcomes reported after the fit"
         return (
@@ -206,7 +244,8 @@ class ConformalTable:
 
     def to_json(self) -> dict[str, Any]:
         """Return the table without its scores as JSON values."""
-        return {"kind": self.kind, "draws": self.draws, "rows": self.rows}
+        chosen = {"since_change": True} if self.since_change else {}
+        return {"kind": self.kind, "draws": self.draws, "rows": self.rows, **chosen}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any], scores: Floats, *, of_classes: bool) -> ConformalTable:
@@ -216,4 +255,4 @@ class ConformalTable:
             raise ValueError("the kind of its calibration is unknown")
         if np.any(np.diff(scores) < 0) or not (np.all(scores >= 0) and np.all(scores <= 1)):
             raise ValueError("the scores of its calibration are not ascending probabilities")
-        return cls(kind, draws, scores, of_classes)
+        return cls(kind, draws, scores, of_classes, values.get("since_change") is True)

@@ -7,6 +7,7 @@ import numpy as np
 from sqlalchemy.orm import Session
 
 from app.store import models
+from app.store.outcomes import watches
 from app.store.tables import Json, Study
 from sampler.data.rows import Rows
 from sampler.posterior.assessment.conformal import conformity
@@ -54,4 +55,5 @@ def conclude(session: Session, study: Study, statistics: list[Json]) -> None:
     draws = int(study.request["draws"])
     table = ConformalTable.of("folds", draws, scores, of_classes=of_classes)
     calibrated = with_calibration(header, table)
-    models.calibrate(session, study.model_id, draws, calibrated, table.summary())
+    if models.calibrate(session, study.model_id, draws, calibrated, table.summary()):
+        watches.begin_era(session, study.model_id)

@@ -10,7 +10,8 @@ from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
 from app.services.explanations.finished_models import check_succeeded
 from app.services.fits import models
-from app.services.outcomes.summary import has_classes, week_since
+from app.services.outcomes.reports import has_classes
+from app.services.outcomes.summary import week_since
 from app.store import events
 from app.store import models as model_store
 from app.store.errors import ModelGoneError
@@ -73,12 +74,12 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
     header = model_store.header(session, model.id)
     assert header is not None, "a model that has succeeded has its header"
     scores = np.array(outcomes.scores)
-    table = ConformalTable.of("outcomes", draws, scores, of_classes=has_classes(model))
+    chosen = since is None and week is not None  # by the outcomes
+    table = ConformalTable.of("outcomes", draws, scores, of_classes=has_classes(model), since_change=chosen)
     summary = table.summary()
     if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), summary):
         raise ConflictError("The model has changed meanwhile: repeat the request.")
-    if begun is not None:
-        watches.begin_era(session, begun, "too_few")
+    watches.begin_era(session, model.id)
     events.append(session, model.id, RECALIBRATED, {"rows": table.rows})
     audit.record(session, owner, "model.recalibrated", model.id)
     return Recalibration(model.id, table.rows, outcomes.first, outcomes.last, summary)

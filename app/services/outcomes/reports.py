@@ -24,12 +24,13 @@ from app.store.errors import ModelGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
 from app.store.predictions import encode
-from app.store.tables import Json, KnownOutcome, OutcomeWatch, new_id
+from app.store.tables import Json, KnownOutcome, Model, OutcomeWatch, new_id
 from sampler import DataError, Posterior
+from sampler.families import FAMILIES
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import LEVELS, OutcomeScores, score_outcomes
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import WatchReport, watch
+from sampler.posterior.assessment.outcome_watch import WatchedIntervals, WatchReport, watch
 
 MAX_OUTCOMES = 200_000  # most outcomes that a model may have
 ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm
@@ -49,7 +50,6 @@ class ScoredReport:
     model_id: str
     era: int
     draws: int
-    of_classes: bool
     repeated: Repeated
     keys: list[str] | None
     key_column: str | None
@@ -108,7 +108,6 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
         model_id=head.id,
         era=era,
         draws=posterior.num_draws,
-        of_classes=posterior.classes is not None,
         repeated=request.repeated,
         keys=reported_rows.keys,
         key_column=request.key or request.row,
@@ -140,10 +139,11 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     """
     quotas.hold(session, owner)
     begun = _locked(session, owner, report.model_id)
+    model = session.get_one(Model, report.model_id)
     old = {} if report.keys is None else store.keyed(session, report.model_id, report.keys)
     is_stored = _rows_to_store(report, old)
     if not is_stored.any():
-        return _answer(report, 0, 0, judged(session, report.model_id, begun, of_classes=report.of_classes))
+        return _answer(report, 0, 0, judged(session, model, begun))
     gone = len(old) if report.repeated == "replace" else 0
     more = int(is_stored.sum()) - gone
     has = 0 if begun is None else begun.num_rows
@@ -175,19 +175,25 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     _add_sums(session, report.model_id, sums)
     begun.num_rows = has + more
     reported_outcomes.inc(int(is_stored.sum()))
-    judgement = judged(session, report.model_id, begun, of_classes=report.of_classes)
+    judgement = judged(session, model, begun)
     if watches.judge(session, begun, judgement.verdict, alarm=judgement.verdict == "no_longer_hold"):
         events.append(session, report.model_id, ALERT, {"text": judgement.text})
     return _answer(report, int(is_stored.sum()), gone, judgement)
 
 
-def judged(session: Session, model_id: str, begun: OutcomeWatch | None, *, of_classes: bool) -> WatchReport:
+def judged(session: Session, model: Model, begun: OutcomeWatch | None) -> WatchReport:
     """Judge a model's intervals by the outcomes of the present era."""
     if begun is None:
-        return watch({}, 0, of_classes=of_classes)
-    weeks = watches.weeks(session, model_id).get(begun.era, {})
+        return watch({}, 0)
+    rows = None if model.calibration is None else int(model.calibration["rows"])
+    weeks = watches.weeks(session, model.id).get(begun.era, {})
     sums = {week: OutcomeSums.from_json(values) for week, values in weeks.items()}
-    return watch(sums, begun.first_week, of_classes=of_classes)
+    return watch(sums, begun.first_week, WatchedIntervals(has_classes(model), rows, begun.era))
+
+
+def has_classes(model: Model) -> bool:
+    """Tell whether a model's outcomes are classes."""
+    return FAMILIES[str(model.settings.get("family", "gaussian"))].target in ("two", "classes")
 
 
 def delete(session: Session, owner: str, model: str) -> int:

@@ -9,11 +9,10 @@ from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services.fits import models
-from app.services.outcomes.reports import judged
+from app.services.outcomes.reports import has_classes, judged
 from app.store.engine import session_scope
 from app.store.outcomes import watches
 from app.store.tables import Json, Model, OutcomeWatch
-from sampler.families import FAMILIES
 from sampler.posterior.assessment.outcome_scores import LEVELS
 from sampler.posterior.assessment.outcome_sums import CENTRAL, OutcomeSums, monday_of, week_of
 from sampler.posterior.assessment.outcome_watch import ALPHA, total_of
@@ -81,7 +80,7 @@ def of_model(session: Session, owner: str, name: str) -> OutcomeSummary:
     model = models.get(session, owner, name, succeeded=True)
     of_classes = has_classes(model)
     begun = watches.get(session, model.id)
-    report = judged(session, model.id, begun, of_classes=of_classes)
+    report = judged(session, model, begun)
     eras = {
         era: {week: OutcomeSums.from_json(sums) for week, sums in weeks.items()}
         for era, weeks in watches.weeks(session, model.id).items()
@@ -124,11 +123,6 @@ def of_model_by(engine: Engine, owner: str, name: str) -> OutcomeSummary:
     """Return `of_model` in a transaction of its own."""
     with session_scope(engine, read_only=True) as session:
         return of_model(session, owner, name)
-
-
-def has_classes(model: Model) -> bool:
-    """Tell whether a model's outcomes are classes."""
-    return FAMILIES[str(model.settings.get("family", "gaussian"))].target in ("two", "classes")
 
 
 def _intervals(model: Model, *, of_classes: bool) -> str:
@@ -181,4 +175,4 @@ def week_since(session: Session, model: Model, begun: OutcomeWatch | None, since
     """Return the week of a date; for None that since which the watch alarms, None where it doesn't."""
     if since is not None:
         return week_of(datetime(since.year, since.month, since.day, tzinfo=UTC))
-    return judged(session, model.id, begun, of_classes=has_classes(model)).since
+    return judged(session, model, begun).since

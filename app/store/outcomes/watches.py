@@ -43,10 +43,12 @@ def judge(session: Session, watch: OutcomeWatch, verdict: str, *, alarm: bool) -
     return begins
 
 
-def begin_era(session: Session, watch: OutcomeWatch, verdict: str) -> None:
-    """Begin a new era without outcomes: those before judged other intervals."""
-    watch.era += 1
-    judge(session, watch, verdict, alarm=False)
+def begin_era(session: Session, model_id: str) -> None:
+    """Begin a new era of a watch, if there is one: outcomes before have judged other intervals."""
+    watch = session.get(OutcomeWatch, model_id, populate_existing=True)
+    if watch is not None:
+        watch.era += 1
+        judge(session, watch, "too_few", alarm=False)
 
 
 def get(session: Session, model_id: str) -> OutcomeWatch | None:

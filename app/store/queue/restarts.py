@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.store import events
 from app.store.clock import utc_now
+from app.store.outcomes import watches
 from app.store.queue import lifecycle
 from app.store.statements import rows_changed
 from app.store.tables import CANCELLED, CHAIN, DONE, FAILED, QUEUED, SUCCEEDED, Json, Model, Unit
@@ -64,7 +65,9 @@ def draw_on(session: Session, model: Model, num_draws: int, header: bytes) -> No
     chains = update(Unit).where(Unit.model_id == model.id, Unit.kind == CHAIN)
     _queue(session, chains, stalled_attempts=0, iterations=iterations)
     model.settings, model.header = settings, header
-    model.calibration = None  # that of the draws so far
+    if model.calibration is not None:  # that of the draws so far
+        model.calibration = None
+        watches.begin_era(session, model.id)
 
 
 def checkpoints(session: Session, model_id: str) -> int:

@@ -18,6 +18,7 @@ from sqlalchemy.orm import Session
 from app.store import draws, events
 from app.store.clock import db_now, utc_now
 from app.store.errors import LeaseLostError
+from app.store.outcomes import watches
 from app.store.queue import claims, lifecycle, restarts
 from app.store.queue.claims import Claim
 from app.store.statements import rows_changed
@@ -259,6 +260,8 @@ def finish_model(
             drawless = delete(Unit).where(Unit.model_id == claim.model_id, Unit.kind == CHAIN)
             rows_changed(session, drawless.where(Unit.num_draws == 0))
             _replace_draws(session, claim.model_id, cut)
+        if calibrated is not None:
+            watches.begin_era(session, claim.model_id)
         if stopped is not None:
             events.append(session, claim.model_id, "stopped", stopped)
         ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))

@@ -6,17 +6,25 @@ likelihood ratios whose expectation is at most 1 at any time while the intervals
 a share p that is at least c while all is well, the ratios q^k (1 - q)^(n - k) / (c^k (1 - c)^(n - k)) are
 averaged over q < c. That depends on counts alone, so outcomes may arrive, and be looked at, in any order.
 Since a change may come late, the evidence is counted from each week on, the j-th with share 1 / (j (j + 1))
-of alpha: weeks in which all was well don't hide the ones after them.
+of alpha: weeks in which all was well don't hide the ones after them. Eras, which begin with calibrations,
+share it alike.
+
+Intervals that were calibrated by few rows contain a share of outcomes that is itself random. Half of alpha is
+spent on it: the limits c are shares that so few rows don't fall short of, but with that probability.
+
+docs/maths.md#outcomes has the formulas.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
+from scipy.special import betaincinv
 
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
+from sampler.storage.conformal_table import gaps_inside, rows_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,17 +51,70 @@ class Bound:
     counted: str  # field of `OutcomeSums`
     limit: float
     at_least: bool
+    level: float | None = None  # of the intervals; None of the median
     alarms: bool = True  # otherwise it is worth a word
     of_classes: bool = True
 
 
 BOUNDS = (
-    Bound("too_narrow_90", "inside_90", 0.85, at_least=True),
-    Bound("too_narrow_50", "inside_50", 0.40, at_least=True),
+    Bound("too_narrow_90", "inside_90", 0.85, at_least=True, level=0.9),
+    Bound("too_narrow_50", "inside_50", 0.40, at_least=True, level=0.5),
     Bound("above", "above", 0.60, at_least=False, of_classes=False),
     Bound("below", "above", 0.40, at_least=True, of_classes=False),
-    Bound("too_wide", "inside_50", 0.60, at_least=False, alarms=False),
+    Bound("too_wide", "inside_50", 0.60, at_least=False, level=0.5, alarms=False),
 )
+
+
+@dataclass(frozen=True)
+class WatchedIntervals:
+    """The intervals, or prediction sets, that a watch is on.
+
+    Attributes
+    ----------
+    of_classes
+        Whether the outcomes are classes, which are neither above nor below.
+    calibration_rows
+        Number of rows by which they are calibrated; None where they are not.
+    era
+        Number of calibrations before, each of which had a watch of its own.
+
+    """
+
+    of_classes: bool = False
+    calibration_rows: int | None = None
+    era: int = 0
+
+    @property
+    def alpha(self) -> float:
+        """Probability of a false alarm in this era; over all eras it adds up to `ALPHA`."""
+        return ALPHA / ((self.era + 1) * (self.era + 2))
+
+    @property
+    def level(self) -> float:
+        """Log of the evidence at which there is an alarm."""
+        # Where calibration rows chose the intervals, the other half of alpha is that of the limits.
+        return float(-np.log(self.alpha if self.calibration_rows is None else self.alpha / 2))
+
+    def bounds(self) -> list[Bound]:
+        """Return the bounds on their outcomes, with the room that few calibration rows leave."""
+        bounds = [each for each in BOUNDS if each.of_classes or not self.of_classes]
+        if not self.calibration_rows:
+            return bounds
+        share = self.alpha / 2 / sum(each.alarms for each in bounds)
+        return [replace(each, limit=self._limit(each, self.calibration_rows, share)) for each in bounds]
+
+    def _limit(self, bound: Bound, rows: int, share: float) -> float:
+        """Return a bound's limit: the usual one, or what calibrated intervals break with that probability."""
+        if bound.level is None:  # an outcome is above the scores' median, whose rank is this or between two
+            gaps = (rows + 1) // 2
+            room = float(betaincinv(gaps, rows + 1 - gaps, share))
+            return min(bound.limit, room) if bound.at_least else max(bound.limit, 1 - room)
+        if rows < rows_needed(bound.level):  # too few for calibrated intervals: predictive ones are judged
+            return bound.limit
+        gaps = gaps_inside(rows, bound.level, of_classes=self.of_classes)
+        if bound.at_least:
+            return min(bound.limit, float(betaincinv(gaps, rows + 1 - gaps, share)))
+        return max(bound.limit, float(betaincinv(gaps, rows + 1 - gaps, 1 - share)))
 
 
 @dataclass(frozen=True)
@@ -95,7 +156,9 @@ class WatchReport:
         return min(each.since for each in self.reasons) if self.verdict == "no_longer_hold" else None
 
 
-def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = False) -> WatchReport:
+def watch(
+    weeks: Mapping[int, OutcomeSums], first: int, intervals: WatchedIntervals | None = None
+) -> WatchReport:
     """Judge a model's intervals by the outcomes of some weeks.
 
     Parameters
@@ -105,8 +168,8 @@ def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = Fa
     first
         The week in which the watch began, known before any outcome: the evidence counted from week `first` on
         includes what is earlier.
-    of_classes
-        Whether the outcomes are classes, which are neither above nor below.
+    intervals
+        The intervals; None for predictive ones that were never calibrated.
 
     Returns
     -------
@@ -114,17 +177,17 @@ def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = Fa
         The verdict, with reasons and the evidence.
 
     """
+    intervals = intervals or WatchedIntervals()
     present = sorted(week for week, sums in weeks.items() if sums.rows)
     total = total_of(weeks)
-    bounds = [each for each in BOUNDS if each.of_classes or not of_classes]
+    bounds = intervals.bounds()
     if not present:
         return WatchReport("too_few", [], 0.0, _too_few(0))
     alarms = [each for each in bounds if each.alarms]
-    starts = _starts(present, first)
+    starts = starts_of(present, first)
     against = {each.code: _evidence(each, weeks, present, starts) for each in bounds}
     all_of = np.array([np.logaddexp.reduce(against[each.code]) for each in alarms]) - np.log(len(alarms))
-    evidence = float(np.logaddexp.reduce(all_of))
-    level = -np.log(ALPHA)
+    evidence, level = float(np.logaddexp.reduce(all_of)), intervals.level
     if evidence >= level:
         worst = alarms[int(np.argmax(all_of))]
         broken = [each for each, own in zip(alarms, all_of, strict=True) if each is worst or own >= level]
@@ -135,7 +198,7 @@ def watch(weeks: Mapping[int, OutcomeSums], first: int, *, of_classes: bool = Fa
         return WatchReport("too_few", [], evidence, _too_few(total.rows))
     wide = [each for each in bounds if not each.alarms and np.logaddexp.reduce(against[each.code]) >= level]
     reasons = [_reason(each, weeks, present, starts, against[each.code]) for each in wide]
-    return WatchReport("holds", reasons, evidence, _holds(total, reasons))
+    return WatchReport("holds", reasons, evidence, _holds(total, reasons) + _room(intervals, bounds[0]))
 
 
 def total_of(weeks: Mapping[int, OutcomeSums]) -> OutcomeSums:
@@ -146,7 +209,7 @@ def total_of(weeks: Mapping[int, OutcomeSums]) -> OutcomeSums:
     return total
 
 
-def _starts(present: list[int], first: int) -> list[tuple[int, float]]:
+def starts_of(present: list[int], first: int) -> list[tuple[int, float]]:
     """Return the places in `present` at which evidence begins to count, each with the log of its share.
 
     A week without outcomes adds its share to the next one that has some.
@@ -166,19 +229,31 @@ def _starts(present: list[int], first: int) -> list[tuple[int, float]]:
     return starts
 
 
+def log_factors(limit: float, wanted: Floats, rows: Floats) -> Floats:
+    """Compute the log of the factors of `rows` [..] outcomes, `wanted` with the mark, float64 [.., point]."""
+    q = limit * (np.arange(POINTS) + 0.5) / POINTS
+    k, n = wanted[..., None], rows[..., None]
+    return np.asarray(k * np.log(q / limit) + (n - k) * np.log((1 - q) / (1 - limit)))
+
+
+def evidence_from(factors: Floats, starts: list[tuple[int, float]]) -> Floats:
+    """Compute the log of the evidence counted from each start, float64 [.., start].
+
+    `factors` are the logs of those of each week, float64 [.., week, point].
+    """
+    onwards = np.cumsum(factors[..., ::-1, :], axis=-2)[..., ::-1, :]
+    begin, shares = [place for place, _ in starts], np.array([share for _, share in starts])
+    return np.asarray(np.logaddexp.reduce(onwards[..., begin, :], axis=-1) - np.log(POINTS) + shares)
+
+
 def _evidence(
     bound: Bound, weeks: Mapping[int, OutcomeSums], present: list[int], starts: list[tuple[int, float]]
 ) -> Floats:
     """Compute the log of the evidence against a bound, counted from each start; float64 [start]."""
-    rows = np.cumsum([weeks[week].rows for week in reversed(present)])[::-1]
-    counted = np.cumsum([_count_wanted(bound, weeks[week]) for week in reversed(present)])[::-1]
+    rows = np.array([weeks[week].rows for week in present])
+    wanted = np.array([_count_wanted(bound, weeks[week]) for week in present])
     limit = bound.limit if bound.at_least else 1 - bound.limit
-    q = limit * (np.arange(POINTS) + 0.5) / POINTS
-    begin = np.array([place for place, _ in starts])
-    n, k = rows[begin][:, None], counted[begin][:, None]
-    ratios = k * np.log(q / limit) + (n - k) * np.log((1 - q) / (1 - limit))
-    shares = np.array([share for _, share in starts])
-    return np.asarray(np.logaddexp.reduce(ratios, axis=1) - np.log(POINTS) + shares)
+    return evidence_from(log_factors(limit, wanted, rows), starts)
 
 
 def _count_wanted(bound: Bound, sums: OutcomeSums) -> int:
@@ -213,6 +288,16 @@ def _holds(total: OutcomeSums, wide: list[BrokenBound]) -> str:
         f"intervals, and {total.inside_50 / total.rows:.1%} inside 50% ones."
     )
     return f"{verdict} They are wider than they need be: recalibrate by these outcomes." if wide else verdict
+
+
+def _room(intervals: WatchedIntervals, bound: Bound) -> str:
+    """Say how much room few calibration rows leave; nothing where it is the usual one."""
+    if bound.limit == BOUNDS[0].limit:
+        return ""
+    return (
+        f" Calibrated by {intervals.calibration_rows} rows, 90% intervals may contain as few as "
+        f"{bound.limit:.0%} of outcomes by chance alone, and an alarm takes fewer."
+    )
 
 
 def _alarm(total: OutcomeSums, reasons: list[BrokenBound]) -> str:

@@ -99,7 +99,7 @@ def test_the_watch_has_eras_and_verdicts(database):
         assert snapshot(session).watches == {"no_longer_hold": 1}
         assert watches.weeks(session, model_id) == {0: {10: {"rows": 1}, 11: {"rows": 3}}}
         watch = watches.lock(session, OWNER, model_id)
-        watches.begin_era(session, watch, "too_few")
+        watches.begin_era(session, model_id)
         assert (watch.era, watch.alerted_at, watch.verdict) == (1, None, "too_few")
     with pytest.raises(ModelGoneError), session_scope(database.engine) as session:
         watches.lock(session, "another", model_id)

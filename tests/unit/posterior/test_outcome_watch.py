@@ -4,11 +4,23 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
+from scipy import stats
 from scipy.special import bdtr, ndtr, xlog1py, xlogy
 
 from sampler.posterior.assessment.outcome_scores import OutcomeScores
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import ALPHA, BOUNDS, _evidence, _starts, total_of, watch
+from sampler.posterior.assessment.outcome_watch import (
+    ALPHA,
+    BOUNDS,
+    WatchedIntervals,
+    _evidence,
+    evidence_from,
+    log_factors,
+    starts_of,
+    total_of,
+    watch,
+)
+from sampler.storage.conformal_table import ConformalTable, gaps_inside, rows_needed
 
 FIRST = 2900
 
@@ -85,7 +97,85 @@ def test_the_evidence_has_expectation_one_at_most():
 
 def _of_one_bound(seen):
     present = sorted(seen)
-    return np.logaddexp.reduce(_evidence(BOUNDS[0], seen, present, _starts(present, FIRST)))
+    return np.logaddexp.reduce(_evidence(BOUNDS[0], seen, present, starts_of(present, FIRST)))
+
+
+def alarmed(marks, rows, intervals):
+    """Tell which lives [run] have an alarm in one of four looks; `marks` are counts [run, week] by name."""
+    runs, weeks = next(iter(marks.values())).shape
+    bounds = [each for each in intervals.bounds() if each.alarms]
+    factors = []
+    for bound in bounds:
+        wanted = marks[bound.counted] if bound.at_least else rows - marks[bound.counted]
+        limit = bound.limit if bound.at_least else 1 - bound.limit
+        factors.append(log_factors(limit, wanted, np.full(wanted.shape, rows)))
+    found = np.zeros(runs, bool)
+    for look in np.linspace(0, weeks, 5).astype(int)[1:]:
+        starts = starts_of(list(range(look)), 0)
+        each = [np.logaddexp.reduce(evidence_from(own[:, :look], starts), axis=1) for own in factors]
+        found |= np.logaddexp.reduce(each, axis=0) - np.log(len(bounds)) >= intervals.level
+    return found
+
+
+def lives(rng, table_rows, runs, shift=0.0, weeks=32, rows=40):
+    """Marks [run, week] of outcomes beside intervals that each run calibrates by rows of its own."""
+    marks = {name: np.zeros((runs, weeks)) for name in ("inside_90", "inside_50", "above")}
+    for run in range(runs):
+        table = ConformalTable.of("outcomes", 1, rng.uniform(size=table_rows), of_classes=False)
+        pit = pit_of(shift + rng.normal(size=(weeks, rows)))
+        for level in (0.5, 0.9):
+            low, high = table.at(level).ends
+            marks[f"inside_{100 * level:.0f}"][run] = np.sum((low <= pit) & (pit <= high), axis=1)
+        marks["above"][run] = np.sum(pit > np.median(table.scores), axis=1)
+    return marks
+
+
+@pytest.mark.parametrize("table_rows", [9, 24, 41, 80, 300])
+def test_few_calibration_rows_raise_few_false_alarms(table_rows):
+    """Right intervals contain any share where few rows calibrate; without room for that 7 to 60% alarm."""
+    runs = 300
+    marks = lives(np.random.default_rng(table_rows), table_rows, runs)
+    share = alarmed(marks, 40, WatchedIntervals(calibration_rows=table_rows)).mean()
+    assert share <= ALPHA + 3 * np.sqrt(ALPHA / runs)
+    naive = alarmed(marks, 40, WatchedIntervals()).mean()
+    assert table_rows > 41 or naive > 3 * ALPHA
+
+
+@pytest.mark.parametrize(("table_rows", "shift"), [(41, 1.5), (80, -1.0), (300, 1.0)])
+def test_changes_are_found_beside_few_calibration_rows(table_rows, shift):
+    """A shift is found in 1,280 outcomes, in nearly all lives."""
+    marks = lives(np.random.default_rng(1), table_rows, 60, shift)
+    assert alarmed(marks, 40, WatchedIntervals(calibration_rows=table_rows)).mean() > 0.95
+
+
+@pytest.mark.parametrize("rows", [3, 9, 19, 40, 199, 200, 2000])
+@pytest.mark.parametrize("of_classes", [False, True])
+def test_limits_leave_room_for_the_calibration_rows(rows, of_classes):
+    """Tables fall short of the limits with half of alpha at most, and no limit is stricter than usual."""
+    intervals, short = WatchedIntervals(of_classes, rows, era=2), 0.0
+    for bound, usual in zip(intervals.bounds(), WatchedIntervals(of_classes).bounds(), strict=True):
+        assert (bound.limit <= usual.limit) if bound.at_least else (bound.limit >= usual.limit)
+        if bound.level is not None and rows < rows_needed(bound.level):
+            assert bound.limit == usual.limit  # no such calibrated intervals
+        elif bound.alarms and bound.level is not None:
+            gaps = gaps_inside(rows, bound.level, of_classes=of_classes)
+            short += stats.beta(gaps, rows + 1 - gaps).cdf(bound.limit)
+        elif bound.alarms:  # the middle score, of an even number the one beyond
+            middle = stats.beta(rows // 2 + 1, (rows + 1) // 2)
+            short += middle.sf(1 - bound.limit if bound.at_least else bound.limit)
+    assert short <= intervals.alpha / 2 * (1 + 1e-9)
+
+
+def test_eras_share_alpha():
+    """However many calibrations there are, false alarms in all eras add up to `ALPHA` at most."""
+    eras = [WatchedIntervals(era=era) for era in range(5_000)]
+    assert sum(each.alpha for each in eras) == pytest.approx(ALPHA, rel=1e-3)
+    assert sum(np.exp(-each.level) for each in eras) <= ALPHA
+    assert eras[0].level == pytest.approx(np.log(200))
+    sums = {FIRST: OutcomeSums(40, 20, 22, 20)}
+    first, later = (watch(sums, FIRST, WatchedIntervals(era=era)) for era in (0, 30))
+    assert first.evidence == later.evidence
+    assert [first.verdict, later.verdict] == ["no_longer_hold", "holds"]
 
 
 @pytest.mark.parametrize(
@@ -140,7 +230,7 @@ def test_classes_are_neither_above_nor_below():
     sums = sums_of(rng.uniform(size=200))
     none_above = OutcomeSums(**vars(sums) | {"above": 0})
     assert watch({FIRST: none_above}, FIRST).verdict == "no_longer_hold"
-    assert watch({FIRST: none_above}, FIRST, of_classes=True).verdict == "holds"
+    assert watch({FIRST: none_above}, FIRST, WatchedIntervals(of_classes=True)).verdict == "holds"
 
 
 def test_evidence_does_not_depend_on_gaps_or_on_early_weeks():

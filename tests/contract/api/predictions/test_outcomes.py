@@ -218,7 +218,8 @@ def test_recalibration_by_outcomes(client, model):
     assert response.status_code == 200, response.text
     answer = response.json()
     assert answer["rows"] == 60
-    assert "60 outcomes reported after the fit" in answer["claims"][0]["text"]
+    assert "Of new rows like the 60 outcomes since the change, about 0.5" in answer["claims"][0]["text"]
+    assert answer["claims"][0]["at_least"] is None
     now = client.get("/models/mine").json()
     assert now["calibration"]["kind"] == "outcomes"
     assert now["id"] == model["id"]
@@ -233,9 +234,27 @@ def test_recalibration_by_outcomes(client, model):
     assert summary_of(client)["verdict"] == "holds"
     refusal = client.post("/models/mine/outcomes/recalibrate", json={"since": weeks_ago(8)[:10]}).json()
     assert refusal["rows"] == 160
+    assert "160 outcomes reported after the fit, at least 0.5" in refusal["claims"][0]["text"]
+    assert refusal["claims"][0]["at_least"] == 0.5
     future = (datetime.now(UTC) + timedelta(weeks=2)).date().isoformat()
     none = client.post("/models/mine/outcomes/recalibrate", json={"since": future})
     assert "9 are needed" in problem(none, 409)["detail"]
+
+
+def test_each_calibration_begins_an_era(client, settings, model):
+    """By folds, and its loss in an extension: outcomes of other intervals aren't judged together."""
+    report(client, rows_of(30, seed=1, shift=2.0))
+    assert summary_of(client)["verdict"] == "no_longer_hold"
+    assert client.post("/models/mine/studies", json={"kind": "calibration"}).status_code == 202
+    run_units(settings)
+    summary = summary_of(client)
+    assert (summary["era"], summary["verdict"], summary["intervals"]) == (1, "too_few", "calibrated")
+    report(client, rows_of(40, seed=2))
+    assert summary_of(client)["verdict"] == "holds"
+    assert client.post(f"/models/{model['id']}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    summary = summary_of(client)
+    assert (summary["era"], summary["verdict"], summary["intervals"]) == (2, "too_few", "predictive")
 
 
 def test_refit_with_outcomes(client, settings):
