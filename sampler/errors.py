@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
+from unicodedata import normalize
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
@@ -49,13 +50,20 @@ class DataProblem:
 def suggestion(name: object, known: Collection[str]) -> str:
     """Return "; did you mean k?" for a name that resembles a known one, in any case, else an empty text.
 
-    Names of more than 200 characters, and more than 500 known ones, are not compared: that takes long.
+    One that looks the same, since letters have several codes in Unicode, is told by the codes. Names of
+    more than 200 characters, and more than 500 known ones, are not compared: that takes long.
     """
     if not isinstance(name, str) or len(name) > MAX_NAME or len(known) > MANY_NAMES:
         return ""
+    if twin := next((each for each in known if each != name and _looks(each) == _looks(name)), None):
+        return f"; {twin} looks the same, but is spelled {twin!a}, not {name!a}: normalize the text (NFC)"
     by_text = {each.casefold(): each for each in sorted(known, reverse=True)}
     near = get_close_matches(name.casefold(), sorted(by_text), 1)
     return f"; did you mean {by_text[near[0]]}?" if near else ""
+
+
+def _looks(name: str) -> str:
+    return normalize("NFKC", name)
 
 
 def unknown_feature(field: str, name: object, names: Collection[str]) -> SettingsError:

@@ -167,3 +167,12 @@ def test_verdicts_give_reasons_as_codes_with_figures():
     fine = Agreement(np.ones(50), np.full(50, 0.01), rows, rows)
     _, reasons = judge_weighted(fine, SimpleNamespace(spread=9.0), 4)
     assert [reason.code for reason in reasons] == ["evidence_disagrees"]
+
+
+def test_a_name_that_only_looks_the_same_is_told_by_its_codes():
+    """Letters of several codes (NFC, NFD) and other blanks would make a message that contradicts itself."""
+    for name, known in (("gro\u0308\u00dfe", "gr\u00f6\u00dfe"), ("size\u00a0m2", "size m2")):
+        assert f"{known} looks the same, but is spelled {known!a}, not {name!a}" in suggestion(
+            name, ["x", known]
+        )
+    assert suggestion("sizes", ["size"]) == "; did you mean size?"

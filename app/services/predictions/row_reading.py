@@ -2,13 +2,15 @@
 
 A text in a category means the same wherever it comes from (file, JSON, stored dataset): the level that is
 spelled so; else a missing value, if the model's file, or usage, spells one so ("NA", an empty text); else
-the level that is the same number or truth value ("1.0" for 1, "True" for true). Blanks around it don't count.
+the level that is the same number or truth value ("1.0" for 1, "True" for true). Blanks around it don't count,
+nor do the codes of the same letters in Unicode (NFC and NFD).
 """
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import overload
+from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -234,4 +236,7 @@ def _spelled(text: str, known: set[str]) -> str:
         spellings.append(as_text(Decimal(bare)))
     if bare.lower() in {"true", "false"}:
         spellings.append(bare.lower())
+    if not bare.isascii():
+        same = normalize("NFC", bare)  # letters have several codes
+        spellings += [level for level in known if normalize("NFC", level) == same]
     return next((each for each in spellings if each in known), text)
