@@ -7,6 +7,7 @@ the chart. Data are computed behind the gate to the cores; drawing takes turns i
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from anyio import CapacityLimiter, to_thread
@@ -16,21 +17,20 @@ from starlette.responses import Response
 from app.dashboard.drawing import chains, effects, held_out, outcomes, reasons, shapes
 from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
 from app.dashboard.drawing.canvas import draw as draw_figure
+from app.dashboard.effects import Effects
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import (
-    accumulated_effects,
     convergence,
     densities,
     diagnostics,
     importance,
     partial_dependence,
-    shap_values,
     survival,
 )
-from app.services.explanations.accumulated_effects import AccumulationRequest
-from app.services.explanations.partial_dependence import DependenceRequest
-from app.services.explanations.shap_values import ShapRequest
+from app.services.explanations.accumulated_effects import Accumulation
+from app.services.explanations.partial_dependence import Dependence, FeatureRows
+from app.services.explanations.shap_values import ExplainedRows
 from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
 from app.services.outcomes import summary
@@ -43,7 +43,6 @@ from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
-SWARM_ROWS = 100  # in the chart of SHAP values
 MOST_FEATURES = 30  # in the importance chart; the table has all
 # A chart has inline styles; it can't run scripts or load anything.
 HEADERS = {
@@ -115,6 +114,14 @@ async def prepare_to_draw(request: Request) -> None:
 
 
 TheStudio = Annotated[Studio, Depends(_studio)]
+
+
+async def _effects(request: Request) -> Effects:
+    known: Effects = request.app.state.effects
+    return known
+
+
+TheEffects = Annotated[Effects, Depends(_effects)]
 
 
 @dataclass(frozen=True)
@@ -272,6 +279,7 @@ async def dependence(
     predictor: ThePredictor,
     gate: TheGate,
     studio: TheStudio,
+    known: TheEffects,
     owner: Owner,
     options: TheOptions,
     model_id: str,
@@ -279,14 +287,13 @@ async def dependence(
 ) -> Response:
     """Return the partial dependence chart of one or two features."""
 
-    def find() -> tuple[partial_dependence.Dependence, str, list[partial_dependence.FeatureRows]]:
+    def find() -> tuple[Dependence, str, list[FeatureRows]]:
         target = diagnostics.target_of(predictor, owner, model_id)
-        request = DependenceRequest(features=feature or [])
-        result = partial_dependence.dependence(predictor, owner, model_id, request)
+        result = known.dependence(predictor, owner, model_id, options.version, feature or [])
         rows = [partial_dependence.feature_rows(predictor, owner, model_id, name) for name in result.features]
         return result, target, rows
 
-    def paint(data: tuple[partial_dependence.Dependence, str, list[partial_dependence.FeatureRows]]) -> bytes:
+    def paint(data: tuple[Dependence, str, list[FeatureRows]]) -> bytes:
         result, target, rows = data
         height = effects.height(result.grid, len(result.classes or ()))
         look = options.look(height, narrow_height=6.6 if len(result.grid) == 2 else height)
@@ -302,6 +309,7 @@ async def accumulated(
     predictor: ThePredictor,
     gate: TheGate,
     studio: TheStudio,
+    known: TheEffects,
     owner: Owner,
     options: TheOptions,
     model_id: str,
@@ -309,14 +317,12 @@ async def accumulated(
 ) -> Response:
     """Return the chart of accumulated local effects of a feature."""
 
-    def find() -> tuple[accumulated_effects.Accumulation, str, partial_dependence.FeatureRows]:
+    def find() -> tuple[Accumulation, str, FeatureRows]:
         target = diagnostics.target_of(predictor, owner, model_id)
-        result = accumulated_effects.accumulate(predictor, owner, model_id, AccumulationRequest(feature))
+        result = known.accumulated(predictor, owner, model_id, options.version, feature)
         return result, target, partial_dependence.feature_rows(predictor, owner, model_id, feature)
 
-    def paint(
-        data: tuple[accumulated_effects.Accumulation, str, partial_dependence.FeatureRows],
-    ) -> bytes:
+    def paint(data: tuple[Accumulation, str, FeatureRows]) -> bytes:
         return effects.accumulated(*data[:2], options.look(effects.height([data[0].grid])), data[2])
 
     return await studio.answer(_key(request, owner), gate, find, paint)
@@ -329,18 +335,17 @@ async def reasons_of_rows(
     predictor: ThePredictor,
     gate: TheGate,
     studio: TheStudio,
+    known: TheEffects,
     owner: Owner,
     options: TheOptions,
     model_id: str,
 ) -> Response:
     """Return the chart of SHAP values of training rows."""
 
-    def find() -> shap_values.ExplainedRows:
-        return shap_values.explain(predictor, owner, model_id, ShapRequest(num_rows=SWARM_ROWS))
-
-    def paint(explained: shap_values.ExplainedRows) -> bytes:
+    def paint(explained: ExplainedRows) -> bytes:
         return reasons.beeswarm(explained, options.look(reasons.height(len(explained.features))))
 
+    find = partial(known.reasons, predictor, owner, model_id, options.version)
     return await studio.answer(_key(request, owner), gate, find, paint)
 
 

@@ -6,6 +6,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Scope
 
 from app.dashboard import charts, render
+from app.dashboard.effects import Effects
 from app.dashboard.pages import (
     datasets,
     home,
@@ -55,5 +56,6 @@ def install(app: FastAPI) -> None:
     """Add the pages to the application."""
     app.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
     app.state.studio = charts.Studio()
+    app.state.effects = Effects()
     for router in ROUTERS:
         app.include_router(router)

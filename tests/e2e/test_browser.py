@@ -90,7 +90,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     held: list[Any] = []
     page.route("**/effects?part=dependence", lambda route: held.append(route))  # noqa: PLW0108  # it counts
     page.click(".tabs >> text=Effects")
-    page.wait_for_url("**/effects?part=waiting")
+    page.wait_for_url("**/effects")
     window.until(lambda: held and page.is_visible("[data-part] progress"))  # it says that it computes
     assert "Computing the effect" in page.inner_text("[data-part-words]")
     window.shoot("effects-waiting")
@@ -330,6 +330,8 @@ def test_without_javascript_and_without_a_mouse(chromium, address):  # noqa: F81
         image.scroll_into_view_if_needed()
         assert image.bounding_box()["width"] > 200
     window.fits()
+    press(".tabs a:has-text('Effects')", "**/effects?part=all")  # sent on at once
+    assert page.locator("figure img").count() == 3
     press(".tabs a:has-text('Predict')", "**/predict")
     press("form[method=get] button:has-text('Predict')", "**/predict?*")
     low, high = page.inner_text("dt:has-text('A new outcome, 90%') + dd").split(" to ")

@@ -12,31 +12,19 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import SWARM_ROWS, prepare_to_draw
+from app.dashboard.charts import TheEffects, prepare_to_draw
 from app.dashboard.drawing.effects import height as chart_height
 from app.dashboard.drawing.effects import is_ordered
 from app.dashboard.drawing.reasons import height as swarm_height
+from app.dashboard.effects import if_any
 from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.pages.studies import newest_of
 from app.services.access.keys import PREDICT, READ
-from app.services.errors import (
-    InvalidRequestError,
-    NotFinishedError,
-    TooLargeError,
-    UnusableDataError,
-)
-from app.services.explanations import (
-    accumulated_effects,
-    convergence,
-    groups,
-    importance,
-    partial_dependence,
-    shap_values,
-)
-from app.services.explanations.accumulated_effects import Accumulation, AccumulationRequest
-from app.services.explanations.partial_dependence import Dependence, DependenceRequest
-from app.services.explanations.shap_values import ReasonsOfRows, ShapRequest
-from app.services.predictions.predict_rows import Predictor
+from app.services.errors import InvalidRequestError, NotFinishedError
+from app.services.explanations import convergence, groups, importance, shap_values
+from app.services.explanations.accumulated_effects import Accumulation
+from app.services.explanations.partial_dependence import Dependence
+from app.services.explanations.shap_values import ReasonsOfRows
 from app.services.studies.stored import ModelStudy
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
@@ -47,7 +35,7 @@ router = APIRouter(
     route_class=GuardedRoute,
     dependencies=[Depends(prepare_to_draw)],
 )
-EffectsPart = Literal["waiting", "dependence", "accumulated", "reasons"]
+EffectsPart = Literal["all", "dependence", "accumulated", "reasons"]
 PARTS = {  # of the page of effects, with what they show
     "dependence": "the effect at each value",
     "accumulated": "the effect among rows like the data's",
@@ -144,6 +132,7 @@ async def effects(
     request: Request,
     predictor: ThePredictor,
     gate: TheGate,
+    known: TheEffects,
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("effects")],
@@ -152,27 +141,28 @@ async def effects(
 ) -> Response:
     """Show how predictions change with one or two features.
 
-    Scripts ask for a part at a time: `waiting` has the places of the parts alone.
+    Without a `part` the page has their places alone: scripts then ask for one at a time, and browsers without
+    scripts for all of them.
     """
-    model_id = frame["model"].id
+    model_id, version = frame["model"].id, frame["drawn"]
     chosen = list(dict.fromkeys(name for name in feature or () if name))
+    ready = frame["model"].state == "succeeded"
     names: list[str] = []
     dependence, along, swarm = None, None, None
-    if frame["model"].state == "succeeded" and part != "waiting":
+    if ready and part is not None:
 
         def find() -> tuple[list[str], Dependence | None, Accumulation | None, ReasonsOfRows | None]:
             ranked = importance.importance(predictor, owner, model_id, 0.9)
             listed = [each.name for each in (ranked.permutation or ranked).features]
-            effect, wished = None, chosen or listed[:1]
-            if part in (None, "dependence"):
-                request = DependenceRequest(features=wished)
-                effect = partial_dependence.dependence(predictor, owner, model_id, request)
-            return (
-                listed,
-                effect,
-                _accumulated(predictor, owner, model_id, wished) if part in (None, "accumulated") else None,
-                _reasons_of_rows(predictor, owner, model_id) if part in (None, "reasons") else None,
-            )
+            wished = chosen or listed[:1]
+            asked = (predictor, owner, model_id, version)
+            effect = known.dependence(*asked, wished) if part in ("all", "dependence") else None
+            curve, explained = None, None
+            if part in ("all", "accumulated") and len(wished) == 1:
+                curve = if_any(lambda: known.accumulated(*asked, wished[0]))
+            if part in ("all", "reasons"):
+                explained = if_any(lambda: shap_values.reasons_of(known.reasons(*asked)))
+            return listed, effect, curve, explained
 
         names, dependence, along, swarm = await gate.run(find)
         chosen = chosen or names[:1]
@@ -184,7 +174,7 @@ async def effects(
         **frame,
         names=names,
         chosen=chosen,
-        waiting=PARTS if part == "waiting" and frame["model"].state == "succeeded" else {},
+        waiting=PARTS if ready and part is None else {},
         dependence=dependence,
         along=along,
         swarm=swarm,
@@ -201,26 +191,6 @@ async def effects(
             body=body,
         ),
     )
-
-
-def _accumulated(predictor: Predictor, owner: str, model_id: str, features: list[str]) -> Accumulation | None:
-    """Return the accumulated effects of a feature; None for two, and for one without an order."""
-    if len(features) > 1:
-        return None
-    try:
-        request = AccumulationRequest(features[0])
-        return accumulated_effects.accumulate(predictor, owner, model_id, request)
-    except (InvalidRequestError, TooLargeError, UnusableDataError):
-        return None
-
-
-def _reasons_of_rows(predictor: Predictor, owner: str, model_id: str) -> ReasonsOfRows | None:
-    """Return the SHAP values of training rows; None where the model has no such values."""
-    try:
-        request = ShapRequest(num_rows=SWARM_ROWS)
-        return shap_values.reasons_of(shap_values.explain(predictor, owner, model_id, request))
-    except (InvalidRequestError, TooLargeError, UnusableDataError):
-        return None
 
 
 def _by_point(result: Dependence) -> list[dict[str, Any]]:

@@ -107,6 +107,9 @@ async function enliveParts(places) {
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const fault = answer.ok ? null : page.querySelector(".lead");
       const part = answer.ok ? page.querySelector(".part") : null;
+      const code = answer.ok && !document.querySelector(".snippets") && page.querySelector(".snippets");
+      if (code) place.parentElement.append(code);
+      for (const button of code ? code.querySelectorAll("[data-copy]") : []) enliveCopy(button);
       if (fault) words.textContent = fault.textContent;
       place.removeAttribute("aria-busy");
       if (fault) bar.remove();
@@ -135,18 +138,8 @@ function enliveSelects(part) {
   }
 }
 
-// Pages that take long to compute are asked for with the places of their parts alone, and links say that they work.
+// Links to pages that take long to compute say that they work.
 function enliveSlow(part) {
-  for (const link of part.querySelectorAll("a[href*='/effects']")) {
-    const address = new URL(link.href);
-    if (!address.pathname.endsWith("/effects")) continue;
-    address.searchParams.set("part", "waiting");
-    link.href = address;
-  }
-  for (const form of part.querySelectorAll("form[action$='/effects']")) {
-    const field = Object.assign(document.createElement("input"), { type: "hidden", name: "part", value: "waiting" });
-    form.append(field);
-  }
   for (const link of part.querySelectorAll("a[data-slow]")) {
     link.addEventListener("click", () => {
       link.textContent = "Computing …";

@@ -49,7 +49,7 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     """
     model = fitted(client, settings, holdout=0.3)
     drawn: dict[str, bytes] = {}
-    effects = [f"/effects?feature={name}" for name in ("size", "colour", "size&feature=colour")]
+    effects = [f"/effects?part=all&feature={name}" for name in ("size", "colour", "size&feature=colour")]
     for tab in ("", "/chains", "/features", *effects):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         for image in page.images:
@@ -127,7 +127,7 @@ def test_effects_among_rows_like_the_data_and_row_by_row(browser, client, settin
     """Accumulated effects of ordered features and SHAP values of training rows have the API's figures."""
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}/effects"
-    page = page_of(browser.get(at, params={"feature": "size"}))
+    page = page_of(browser.get(at, params={"part": "all", "feature": "size"}))
     along = client.post(f"/models/{model['id']}/accumulated-effects", json={"feature": "size"}).json()
     words = page.words[page.words.index("among rows like the data's") :]
     for figure in (along["mean"][0], along["intervals"][0]["upper"][-1]):
@@ -138,20 +138,24 @@ def test_effects_among_rows_like_the_data_and_row_by_row(browser, client, settin
     for name, size, rows in zip(reasons["features"], sizes, beyond.sum(axis=0), strict=True):
         mean = re.escape(formatting.number(size, 3))
         assert re.search(rf"{name}\s*{mean}\s*{rows} of 60", words)
-    by_level = page_of(browser.get(at, params={"feature": "colour"}))
+    by_level = page_of(browser.get(at, params={"part": "all", "feature": "colour"}))
     assert "among rows like" not in by_level.words
     problem(client.get(f"{at[:-8]}/accumulated.svg", params={"feature": "colour"}), 422)
 
 
 def test_effects_come_part_by_part_for_scripts(browser, client, settings):
-    """The waiting page computes nothing and names its parts; each part has what the whole page has of it."""
+    """The page computes nothing and names its parts; each part has what the whole page has of it.
+
+    A browser without scripts is sent to the whole page.
+    """
     model = fitted(client, settings)
     at = f"/ui/models/{model['id']}/effects"
-    waiting = browser.get(at, params={"feature": "size", "part": "waiting"})
+    waiting = browser.get(at, params={"feature": "size"})
     assert not sources(page_of(waiting))
     addresses = [unescape(each) for each in re.findall(r'data-part="([^"]+)"', waiting.text)]
     parts = [browser.get(address) for address in addresses]
-    whole = browser.get(at, params={"feature": "size"})
+    (whole_at,) = re.findall(r'<noscript><meta http-equiv="refresh" content="0; url=([^"]+)">', waiting.text)
+    whole = browser.get(at + unescape(whole_at))
     assert [each for part in parts for each in sources(page_of(part))] == sources(page_of(whole))
     rows = re.compile(r"<tbody>.*?</tbody>", re.DOTALL)
     assert [table for part in parts for table in rows.findall(part.text)] == rows.findall(whole.text)
@@ -165,7 +169,7 @@ def test_several_classes_show_the_one_that_moves_most(browser, client, settings)
     """Their SHAP values are of one class, which the page names; accumulated effects have a line for each."""
     rows = "".join(f"{'abc'[row % 3 if row % 5 else 0]},{row % 3}.{row % 10}\n" for row in range(60))
     model = fitted(client, settings, text=f"y,x\n{rows}", family="categorical")
-    page = page_of(browser.get(f"/ui/models/{model['id']}/effects", params={"feature": "x"}))
+    page = page_of(browser.get(f"/ui/models/{model['id']}/effects", params={"part": "all", "feature": "x"}))
     assert re.search(r"Shown is the class [abc], which moves most", page.words)
     drawn = [address for address in sources(page) if "accumulated" in address]
     words = {element.text for element in svg_of(browser.get(drawn[0].replace("&amp;", "&"))).iter()}
@@ -177,7 +181,7 @@ def test_several_classes_show_the_one_that_moves_most(browser, client, settings)
 def test_two_classes_have_their_own_pictures(browser, client, settings):
     """Two classes have no sigma, probabilities instead of outcomes, and every chart that their pages name."""
     model = fitted(client, settings, text=two_classes(80), family="probit", holdout=0.3)
-    for tab in ("", "/chains", "/effects", "/predict?f0=0.7"):
+    for tab in ("", "/chains", "/effects?part=all", "/predict?f0=0.7"):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         addresses = sources(page)
         assert addresses
@@ -275,3 +279,23 @@ def test_a_chart_goes_with_its_model(client, monkeypatch):
     assert len(drawn) == 1
     assert client.delete(f"/models/{model_id}").status_code == 204
     problem(client.get(address), 404)
+
+
+def test_effects_that_are_too_much_work_are_of_fewer_draws(browser, client, settings, monkeypatch):
+    """Page and chart show an effect by fewer draws where all are too much work, and say so."""
+    model = fitted(client, settings)
+    asked = {"features": ["size", "colour"]}
+    at, query = f"/ui/models/{model['id']}", {"feature": asked["features"]}
+    answer = client.post(f"/models/{model['id']}/partial-dependence", json=asked).json()
+    work = np.size(answer["mean"]) * model["settings"]["num_trees"] * answer["draws"] * 2  # chains
+    monkeypatch.setattr("app.services.explanations.partial_dependence.MAX_WORK", work * 19)  # of 20 rows
+    assert problem(client.post(f"/models/{model['id']}/partial-dependence", json=asked), 422)["errors"]
+    half = answer["draws"] // 2
+    page = page_of(browser.get(f"{at}/effects", params=query | {"part": "all"}))
+    assert f"{half} of the {answer['draws']} draws of each chain" in page.words
+    fewer = client.post(f"/models/{model['id']}/partial-dependence", json=asked | {"draws": half}).json()
+    for row in fewer["mean"]:
+        assert all(formatting.number(mean, 3) in page.words for mean in row)
+    svg_of(browser.get(f"{at}/dependence.svg", params=query | {"v": "1"}))
+    monkeypatch.setattr("app.services.explanations.partial_dependence.MAX_WORK", 1)
+    problem(client.get(f"{at}/effects", params={"feature": asked["features"][::-1], "part": "all"}), 422)

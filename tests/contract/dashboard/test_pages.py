@@ -168,7 +168,7 @@ def test_the_python_of_every_page_runs(browser, client, settings, tmp_path, monk
     named = [control["name"] for control in form.controls if re.fullmatch(r"f\d+", control.get("name") or "")]
     row = "&".join(f"{name}=0" for name in named)
     new = f"/ui/models/new?dataset={model['dataset_id']}&target=y"
-    tabs = [at, f"{at}/chains", f"{at}/features", f"{at}/effects", f"{at}/predict?{row}"]
+    tabs = [at, f"{at}/chains", f"{at}/features", f"{at}/effects?part=all", f"{at}/predict?{row}"]
     for path in ["/", "/ui/models", "/ui/service", f"/ui/datasets/{model['dataset_id']}", new, *tabs]:
         (code,) = re.findall(
             r"from bartserve import .*?print\(answer\)", unescape(browser.get(path).text), re.DOTALL

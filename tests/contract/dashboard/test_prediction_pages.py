@@ -94,7 +94,7 @@ def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, se
     assert wild > 2 * calm
     for spread in (calm, wild):
         assert f'<td class="num">{formatting.number(spread, 3)}</td>' in preview.text
-    for tab in ("chains", "features", "effects", "predict?f0=0.8"):
+    for tab in ("chains", "features", "effects?part=all", "predict?f0=0.8"):
         for image in page_of(browser.get(f"/ui/models/{model['id']}/{tab}")).images:
             assert browser.get(image["src"]).status_code == 200
     body = {"dataset_id": dataset["id"], "target": "y", "noise": "forest"} | small

@@ -51,7 +51,7 @@ def test_times_with_events_go_all_the_way(client, settings, tmp_path):
     assert len(holdout["calibration"]) == 20
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
-    for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5"):
+    for tab in ("", "/chains", "/effects?part=all", "/features", "/predict?f0=0.5"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     batch = client.post(f"{path}/predictions", json={"dataset_id": model["dataset_id"]})
     assert batch.status_code == 202, batch.text

@@ -85,7 +85,7 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
     assert effect.status_code == 200, effect.text
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
-    for tab in ("", "/chains", "/effects", "/features", "/predict"):
+    for tab in ("", "/chains", "/effects?part=all", "/features", "/predict"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)

@@ -46,7 +46,7 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     assert len(holdout["calibration"]) == 20
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200
-    for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5&f1=2"):
+    for tab in ("", "/chains", "/effects?part=all", "/features", "/predict?f0=0.5&f1=2"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
     assert client.get(f"/ui{path}/density.svg?f0=0.5&f1=2").status_code == 200
     batch = client.post(f"{path}/predictions", json={"dataset_id": model["dataset_id"]})

@@ -51,7 +51,7 @@ def test_groups_go_all_the_way(client, settings, tmp_path):
     assert client.get(f"{path}/diagnostics").json()["groups"][0]["groups"] == 8
     for part in ("variable-importance", "draws", "card", "holdout"):
         assert client.get(f"{path}/{part}").status_code == 200
-    for tab in ("", "/chains", "/effects", "/features", "/predict?f0=0.5&f1=f&f2=101"):
+    for tab in ("", "/chains", "/effects?part=all", "/features", "/predict?f0=0.5&f1=f&f2=101"):
         page = client.get(f"/ui{path}{tab}")
         assert page.status_code == 200, tab
         assert tab != "/features" or "Groups: school" in page.text
@@ -96,7 +96,7 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
     page = client.get(f"/ui{path}/features")
     assert page.status_code == 200
     assert "Slopes of x" in page.text
-    assert client.get(f"/ui{path}/effects").status_code == 200
+    assert client.get(f"/ui{path}/effects?part=all").status_code == 200
     data = client.get(f"{path}/file").content
     (tmp_path / "model.bart").write_bytes(data)
     row = {"x": [0.5], "sex": ["f"], "school": ["101"]}

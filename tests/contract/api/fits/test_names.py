@@ -106,7 +106,7 @@ def test_a_name_that_no_url_can_contain_is_refused(client, name):
 def test_pages_take_a_name(client, settings):
     """Every page of a model accepts its name, and shows and links to that model."""
     model = fitted(client, settings, name="mine")
-    for page in ("", "/chains", "/features", "/effects", "/predict"):
+    for page in ("", "/chains", "/features", "/effects?part=all", "/predict"):
         answer = client.get(f"/ui/models/mine{page}")
         assert answer.status_code == 200, page
         assert model["id"] in answer.text

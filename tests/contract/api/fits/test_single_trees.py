@@ -112,7 +112,7 @@ def test_classes(client, settings):
     assert mean[0].argmax() == 0
     assert mean[-1].argmax() == 2
     assert np.shape(effect.json()["ice"]["mean"])[1:] == mean.shape
-    page = client.get(f"/ui/models/{model['id']}/effects")
+    page = client.get(f"/ui/models/{model['id']}/effects?part=all")
     assert page.status_code == 200
     assert "the probability of each class" in page.text
     drawn = client.get(f"/ui/models/{model['id']}/dependence.svg", params={"feature": "x"})

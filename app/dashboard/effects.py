@@ -1,0 +1,106 @@
+"""Figures of the page of effects and of its charts: computed once, by as many draws as are affordable."""
+
+import pickle
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from app.services.errors import InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
+from app.services.explanations import accumulated_effects, partial_dependence, shap_values
+from app.services.explanations.accumulated_effects import Accumulation, AccumulationRequest
+from app.services.explanations.finished_models import finished
+from app.services.explanations.partial_dependence import Dependence, DependenceRequest
+from app.services.explanations.shap_values import ExplainedRows, ShapRequest
+from app.services.predictions.posterior_cache import Cache
+from app.services.predictions.predict_rows import Predictor
+
+SWARM_ROWS = 100  # in the chart of SHAP values
+KEPT_BYTES = 16 * 1024 * 1024
+FEWEST_DRAWS = 10  # of a chain, of which figures are still shown
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Computed figures with their size."""
+
+    value: Any
+    nbytes: int
+
+
+class Effects:
+    """Effects by model and features; a page and its charts share them."""
+
+    def __init__(self) -> None:
+        self._kept: Cache[Figures] = Cache(KEPT_BYTES)
+
+    def dependence(
+        self, predictor: Predictor, owner: str, model_id: str, version: str, features: Sequence[str]
+    ) -> Dependence:
+        """Compute the partial dependence on one or two features; raises as the service."""
+
+        def of(draws: int | None) -> Dependence:
+            request = DependenceRequest(features=features, draws=draws)
+            return partial_dependence.dependence(predictor, owner, model_id, request)
+
+        key = ("dependence", owner, model_id, version, *features)
+        return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
+
+    def accumulated(
+        self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str
+    ) -> Accumulation:
+        """Compute the accumulated effects of a feature; raises as the service."""
+
+        def of(draws: int | None) -> Accumulation:
+            request = AccumulationRequest(feature, draws=draws)
+            return accumulated_effects.accumulate(predictor, owner, model_id, request)
+
+        key = ("accumulated", owner, model_id, version, feature)
+        return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
+
+    def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ExplainedRows:
+        """Compute the SHAP values of training rows; raises as the service."""
+        request = ShapRequest(num_rows=SWARM_ROWS)
+        key = ("reasons", owner, model_id, version)
+        return self._once(key, lambda: shap_values.explain(predictor, owner, model_id, request))
+
+    def _once(self, key: Sequence[str], compute: Callable[[], T]) -> T:
+        """Compute figures unless they are kept; nothing is for a key without the version of the draws."""
+        version, name = key[3], "\n".join(key)
+        kept = self._kept.peek(name) if version else None
+        if kept is None:
+            # Not by `get`: of two that ask for the same, one may leave, which ends its computation.
+            value = compute()
+            kept = Figures(value, len(pickle.dumps(value)))
+            if version:
+                self._kept.get(name, lambda: kept)
+        result: T = kept.value
+        return result
+
+
+def if_any(compute: Callable[[], T]) -> T | None:
+    """Return figures; None of a model or a feature that has none, and where they are too much work."""
+    try:
+        return compute()
+    except (InvalidRequestError, TooLargeError, UnusableDataError):
+        return None
+
+
+def _of_affordable_draws(
+    predictor: Predictor, owner: str, model_id: str, compute: Callable[[int | None], T]
+) -> T:
+    """Compute by all draws; where that is refused as too much work, by half of them, a quarter and so on."""
+    _, posterior = finished(predictor, owner, model_id)
+    draws, most = None, posterior.num_draws
+    while True:
+        try:
+            return compute(draws)
+        except (InvalidRequestError, TooLargeError) as error:
+            most //= 2
+            if most < FEWEST_DRAWS or not _is_too_much(error):
+                raise
+            draws = most
+
+
+def _is_too_much(error: ServiceError) -> bool:
+    return isinstance(error, TooLargeError) or any(fault.code == "too_large" for fault in error.errors)
