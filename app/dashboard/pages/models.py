@@ -204,7 +204,9 @@ def framed(session: Session, owner: str, model: models.FittedModel, tab: str) ->
     if model.dataset_id is not None:
         with suppress(NotFoundError):
             dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
-    return {"model": model, "tab": tab, "dataset": dataset, "drawn": version_of(model)}
+    read_as = (dataset and dataset.read_as) or {}
+    unit = (read_as.get("units") or {}).get(model.target)
+    return {"model": model, "tab": tab, "dataset": dataset, "unit": unit, "drawn": version_of(model)}
 
 
 def framed_as(tab: str) -> Any:

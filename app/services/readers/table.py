@@ -19,7 +19,7 @@ from app.services.readers.spool import Spool
 from app.services.readers.unpack import format_of, unpack
 from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
-from app.services.readers.values.typing_text import Typing
+from app.services.readers.values.typing_text import Typing, doubt_of_typed
 from app.store.column_codec import exact_numbers
 from sampler.data.scalars import as_text
 
@@ -129,9 +129,10 @@ class ReadTable:
             column = exact_numbers(column)
         if self.options.missing:
             column = typing.without_missing(name, column)
+        is_text = pa.types.is_string(column.type)
         if kind is None or _is_already(kind, column.type):
-            return column, ""
-        if pa.types.is_string(column.type):
+            return column, doubt_of_typed(name, column) if kind is None and is_text else ""
+        if is_text:
             return typing.read(name, column, last=True)
         return _converted(name, column, kind, typing.faults), ""
 

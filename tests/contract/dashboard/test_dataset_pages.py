@@ -83,6 +83,9 @@ def test_a_refused_change_keeps_the_choices_on_the_datasets_page(browser, client
     boxes = [c for c in refused.controls if c.get("type") == "checkbox"]
     assert [(c["value"], "checked" in c) for c in boxes] == [("EG", True)]
     assert [c["value"] for c in refused.controls if c["name"] == "missing"] == ["x y"]
+    wish = {"dataset_id": old["id"], "target": "rent", "features": ["floor"]} | SMALL
+    model = client.post("/models", json=wish).json()
+    assert "Predicts rent in EUR" in page_of(browser.get(f"/ui/models/{model['id']}")).words
     assert client.get(f"/datasets/{old['id']}").json() == old
 
 

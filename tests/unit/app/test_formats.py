@@ -1,6 +1,7 @@
 """One table in any format: options mean the same in each, and no value changes on the way."""
 
 import io
+from datetime import datetime
 
 import pyarrow as pa
 import pyarrow.csv as pacsv
@@ -213,3 +214,28 @@ def test_labels_of_a_data_frame_are_left_out_whatever_they_are():
         assert "identifies rows" in read_table.warnings[0]
         known = {"known": ("x", "__index_level_0__"), "kinds": {"__index_level_0__": "raw"}}
         assert "__index_level_0__" in read(written(table, "parquet"), **known)[0]
+
+
+@pytest.mark.parametrize(
+    ("cells", "kind", "first"),
+    [
+        (["2026-01-31", None], "date", datetime.fromisoformat("2026-01-31")),
+        (["1.5", "2"], "number", 1.5),
+        (["12 %", "3 %"], "number", 12),
+        (["$1,200.00", "$3.00"], "number", 1200),
+        (["10:30", "9:00"], "number", 10.5),
+        (["0815", "4711"], None, None),
+        (["red", "blue"], None, None),
+    ],
+)
+def test_text_that_looks_like_another_kind_says_how_it_is_read(cells, kind, first):
+    """Text in a Parquet file stays text, with a note that names the kind; whole numbers may be codes."""
+    content = written(pa.table({"x": cells, "y": [1.0, 2.0]}), "parquet")
+    columns, _, notes = read(content)
+
+    assert columns["x"].to_pylist() == cells
+    if kind is None:
+        assert notes["x"] == ""
+    else:
+        assert f"?kind=x:{kind}" in notes["x"]
+        assert read(content, kinds={"x": kind})[0]["x"][0].as_py() == first

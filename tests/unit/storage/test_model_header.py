@@ -26,12 +26,20 @@ def test_the_dialect_of_the_file_is_kept_and_checked():
     """Other counts keep it; a header without one has the bytes it always had; odd entries are refused."""
     prepared = prepare({"x": np.arange(30.0)}, np.arange(30.0))
     dialect = FileDialect("semicolon", "UTF-8", "comma", "day-first", ("k.A.",), {"x": ("-9",), "z": ("?",)})
+    dialect = replace(dialect, units={"y": "EUR", "z": "%"})
     assert Header.from_bytes(prepared.header()).dialect is None
     assert b"dialect" not in prepared.header()
     header = replace(prepared, dialect=dialect.of_columns(["x", "y"])).header()
     kept = Header.from_bytes(with_counts(header, num_draws=50, num_chains=3)).dialect
-    assert kept == replace(dialect, codes={"x": ("-9",)})
-    for odd in ({"decimal": "dot"}, {"dates": 1}, {"missing": "NA"}, {"codes": {"x": [1]}}, {"codes": ["x"]}):
+    assert kept == replace(dialect, codes={"x": ("-9",)}, units={"y": "EUR"})
+    for odd in (
+        {"decimal": "dot"},
+        {"dates": 1},
+        {"missing": "NA"},
+        {"codes": {"x": [1]}},
+        {"codes": ["x"]},
+        {"units": {"x": 1}},
+    ):
         with pytest.raises((ValueError, AttributeError)):
             FileDialect.from_json(odd)
 

@@ -62,7 +62,7 @@ class Typing:
         typed = self._as_kind(kind, name, present, last=last)
         if typed is None:
             self.missing.update(spelled)
-            return present, "; ".join(filter(None, [_note(spelled), _doubt(name, present)]))
+            return present, "; ".join(filter(None, [_note(spelled), doubt(name, present)]))
         if typed is LATER:
             return None
         self.missing.update(spelled)
@@ -321,7 +321,21 @@ class Typing:
         return odd or [Fault(name, None, message)]
 
 
-def _doubt(name: str, text: pa.ChunkedArray) -> str:
+def doubt_of_typed(name: str, text: pa.ChunkedArray) -> str:
+    """Return what text in a format with types looks like, and how it is read so; empty for other text."""
+    present = text.drop_null()
+    if not len(present):
+        return ""
+    cell = quote_cell(present[0].as_py())
+    if dates.iso(present) is not None or dates.other(present) is not None or dates.orders(present):
+        return f"{cell} looks like a date: give it the kind date (?kind={name}:date) to read it so"
+    # Whole numbers may be codes.
+    if numbers.fitting(present) and numbers.is_doubtful(present):
+        return f"{cell} looks like a number: give it the kind number (?kind={name}:number) to read it so"
+    return doubt(name, present)
+
+
+def doubt(name: str, text: pa.ChunkedArray) -> str:
     """Return why a column that looks like dates or numbers is text; empty if it doesn't."""
     if note := dates.note(text):
         return note
