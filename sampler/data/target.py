@@ -28,6 +28,7 @@ NAMED_ROWS = 5  # of those without an outcome
 FEWEST_OF_CLASSES = 10  # rows in which two numbers are no chance
 # A number, or one beside signs or the code of a currency: "$1,000.00", "12 %", "(3)", "5 EUR".
 _AMOUNT = re.compile(r"[^\w<>=≤≥~#]*(?:[A-Z]{3}\s?)?\d[\d.,'\s]*[^\w<>=≤≥~#]*(?:[A-Z]{3})?")
+_IN_UNIT = re.compile(r"[^\w<>=≤≥~#]*\d[\d.,']*\s?(?P<unit>[^\W\d_]\D{0,11})")  # "12 kg"
 MAX_CLASSES = 100  # each leaf of each draw holds a probability for every class
 
 
@@ -86,6 +87,13 @@ def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
 def _first_amount(raw: RawColumn) -> str | None:
     """Return the first text that is no plain number, where most texts look like numbers; else None."""
     texts = {cell: None for cell in raw.cells or () if isinstance(cell, str)}
+    in_unit = [_IN_UNIT.fullmatch(text) for text in texts]
+    if (
+        len(in_unit) > 1
+        and len({match and match["unit"] for match in in_unit} - {None}) == 1
+        and all(in_unit)
+    ):
+        return next(iter(texts))
     others = [text for text in texts if not is_number(text)]
     alike = [text for text in texts if is_number(text) or _AMOUNT.fullmatch(text.strip())]
     return others[0] if others and 2 * len(alike) > len(texts) else None
@@ -164,7 +172,9 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
         advice = 'probit takes two; family="categorical" takes more, family="gaussian" numbers'
         raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
     if len(classes) > MAX_CLASSES:
+        looks = _first_amount(raw)
         detail = f"the target has {len(classes)} classes; at most {MAX_CLASSES} are accepted"
+        detail += f": if text such as {shortened(looks)} is a number, convert it" if looks else ""
         raise DataError([DataProblem(raw.name, None, detail)])
     number = {name: float(place) for place, name in enumerate(classes)}
     return Column(raw.name, "category", classes), np.array([number[name] for name in names])[index]

@@ -228,6 +228,8 @@ def test_two_whole_numbers_are_classes_by_default(pair):
         (["$1,000.00", "$20.00", "none"], "'$1,000.00'"),
         (["12", "13", "k.A."], "'k.A.'"),
         (["5 EUR", "6 EUR", "(7)"], "'5 EUR'"),
+        (["12 kg", "9.5 kg", "1 kg"], "'12 kg'"),
+        (["1st", "2nd", "3rd"], None),
         (["18-25", "26-40", "<18"], None),
         (["1", "2", "3"], None),
         (["low", "5%", "high"], None),
