@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from sampler.bart.chain import Chain
     from sampler.chains import AnyChain, resume_chain, start_chain
     from sampler.data.columns import ColumnSummary, describe
-    from sampler.data.holdout import holdout_rows
     from sampler.data.schema import Schema, choose
+    from sampler.data.splits.holdout import holdout_rows
     from sampler.fitting import fit, load
     from sampler.kernels.jit import is_warm, warm
     from sampler.posterior.posterior import Posterior
@@ -52,7 +52,7 @@ _HOMES = {
     "choose": "data.schema",
     "describe": "data.columns",
     "fit": "fitting",
-    "holdout_rows": "data.holdout",
+    "holdout_rows": "data.splits.holdout",
     "is_warm": "kernels.jit",
     "load": "fitting",
     "pack": "storage.draw_codec",

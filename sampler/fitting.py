@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sampler.definitions.new_rows import LIKE_THESE
 from sampler.definitions.other_names import suggest_arguments
 from sampler.errors import DataWarning, SettingsError
 from sampler.settings import SETTINGS
@@ -56,6 +57,7 @@ def fit(
     missing_target: str = "refuse",
     calibrate: str = "none",
     holdout: float | None = None,
+    new_rows: str | Mapping[str, Any] | None = None,
     num_threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -171,6 +173,12 @@ def fit(
     holdout
         Share of the rows held out by calibrate="holdout", 0.2 unless given, chosen by `holdout_rows` with the
         seed.
+    new_rows
+        How the rows to predict will differ from these, by which rows are held out and folds are made:
+        "like_these"; ``{"groups": "subject"}``, rows of subjects that these don't have (the column is no
+        feature then); ``{"later": "date", "horizon": 28, "gap": 7}``, rows up to `horizon` later (days, or
+        units of a number; the span of the newest tenth unless given), of whose last `gap` nothing is known
+        when they are predicted; or both. What calibrated intervals then hold is said by ``claims``.
     num_threads
         Number of threads in which the chains run; None takes one per core. The draws are the same.
     progress
@@ -216,6 +224,12 @@ def fit(
             'holdout is the share of the rows by which calibrate="holdout" calibrates: to score a fit by '
             "rows that it has not seen, choose them with `holdout_rows` and fit to the others",
             field="holdout",
+            code="not_applicable",
+        )
+    if calibrate == "none" and new_rows not in (None, LIKE_THESE):
+        raise SettingsError(
+            'new_rows tells by which rows intervals are calibrated: set calibrate="holdout" or "folds"',
+            field="new_rows",
             code="not_applicable",
         )
     if calibrate != "none":

@@ -18,10 +18,10 @@ from sampler.costs.durations import (
     num_forests,
     prepare_seconds,
 )
+from sampler.data.splits.split_plan import FOLDS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import NOISE_TREES, NOISES
-from sampler.studies.folds import FOLDS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping

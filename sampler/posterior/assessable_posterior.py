@@ -20,8 +20,11 @@ from sampler.posterior.results.scores import (
 from sampler.storage.conformal_table import kept_rows
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
+    from sampler.data.splits.split_plan import Split, SplitPlan
     from sampler.posterior.laws.law import Law
     from sampler.storage.conformal_table import CalibrationKind
 
@@ -159,8 +162,17 @@ class AssessablePosterior:
         rows = LabelledRows.read(self.law, X, y, weights)
         return self.calibrated_by("holdout", conformity(self.law, rows.part(kept_rows(len(rows.y)))))
 
-    def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
-        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""
+    def calibrated_by(
+        self,
+        kind: CalibrationKind,
+        scores: NDArray[np.float64],
+        plan: SplitPlan | None = None,
+        splits: Sequence[Split] = (),
+    ) -> Self:
+        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
+
+        With a plan of rows, the scores are of the rows that its splits tested, one after another.
+        """
         raise NotImplementedError
 
     def convergence(self) -> Convergence:

@@ -8,9 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+import numpy as np
+
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.data.target import read_weights
+from sampler.definitions.new_rows import LIKE_TRAINING
 from sampler.errors import SettingsError
 from sampler.methods import method_of
 from sampler.posterior.assessable_posterior import AssessablePosterior
@@ -32,9 +35,9 @@ from sampler.storage.model_header import Header
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
+    from sampler.data.splits.split_plan import Split, SplitPlan
     from sampler.posterior.laws.law import Law
     from sampler.posterior.results.card_document import ModelCard
     from sampler.posterior.results.prediction import Prediction
@@ -428,9 +431,26 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         finally:
             partial.unlink(missing_ok=True)
 
-    def calibrated_by(self, kind: CalibrationKind, scores: NDArray[np.float64]) -> Self:
-        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`)."""
-        table = ConformalTable.of(kind, self.num_draws, scores, of_classes=self.classes is not None)
+    def calibrated_by(
+        self,
+        kind: CalibrationKind,
+        scores: NDArray[np.float64],
+        plan: SplitPlan | None = None,
+        splits: Sequence[Split] = (),
+    ) -> Self:
+        """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
+
+        With a plan of rows, the scores are of the rows that its splits tested, one after another.
+        """
+        order, unit = (np.arange(len(scores)), None) if plan is None else plan.judged(splits)
+        table = ConformalTable.of(
+            kind,
+            self.num_draws,
+            scores[order],
+            of_classes=self.classes is not None,
+            new_rows=LIKE_TRAINING if plan is None else plan.new_rows,
+            unit=unit,
+        )
         calibrated = copy(self)
         calibrated.law = copy(self.law)
         calibrated.law.draws = copy(self.law.draws)

@@ -1,7 +1,7 @@
 """Preparation of a fit: training data and the model's header, from a table or from a stored header."""
 
 from sampler.preparation.from_header import prepare_again
-from sampler.preparation.from_table import prepare, prepare_rows
+from sampler.preparation.from_table import prepare, prepare_rows, resemblance_warnings
 from sampler.prepared_fit import PreparedFit
 
-__all__ = ["PreparedFit", "prepare", "prepare_again", "prepare_rows"]
+__all__ = ["PreparedFit", "prepare", "prepare_again", "prepare_rows", "resemblance_warnings"]

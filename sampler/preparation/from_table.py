@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,7 +32,9 @@ from sampler.data.groupings import (
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import NOUNS, Rows
 from sampler.data.schema import Column, Schema, choose
+from sampler.data.splits.resemblance import MOST_NAMED, find_resemblances
 from sampler.data.target import family_warnings, guess_family, read_exposure, read_weights
+from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
@@ -72,7 +75,23 @@ def prepare(
 ) -> PreparedFit:
     """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
     roles = {"weights": weights, "exposure": exposure, "event": event, "lower": lower, "upper": upper}
-    return prepare_rows(Rows.read(X, y, roles, target_name).to_fit(missing_target), **arguments)
+    rows = Rows.read(X, y, roles, target_name).to_fit(missing_target)
+    prepared = prepare_rows(rows, **arguments)
+    return replace(prepared, warnings=[*prepared.warnings, *resemblance_warnings(rows, prepared)])
+
+
+def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = LIKE_TRAINING) -> list[str]:
+    """Warn of columns whose rows resemble each other, unless new rows are declared to differ by them.
+
+    The table of the rows has all columns that may tell groups or times apart, also those left out.
+    """
+    outcome = np.asarray(prepared.training.y, np.float64)
+    if FAMILIES[prepared.training.settings.family].has_classes:
+        outcome = (outcome == np.bincount(outcome.astype(np.int64)).argmax()).astype(np.float64)
+    features = {column.name for column in prepared.schema.columns}
+    taken = [name for name in rows.taken if name not in features]
+    found = find_resemblances(rows.table, features, outcome, [*taken, *new_rows.columns])
+    return [each.text for each in found[:MOST_NAMED]]
 
 
 def prepare_rows(

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.errors import SettingsError
+from sampler.storage.coverage_claims import Basis, claim_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,7 +29,6 @@ MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less tha
 TWO_SIDED_ROWS = 200  # with at least so many rows, each tail has its own share
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
 USUAL_LEVEL = 0.9  # level of intervals requested without one
-NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
 
 
 def rows_needed(level: float) -> int:
@@ -56,20 +57,44 @@ def _ranks_of_ends(rows: int, level: float) -> tuple[int, int]:
     return first, math.ceil((rows + 1) * (1 + level) / 2 - 1e-9)
 
 
-def check_held_out(held: int) -> None:
-    """Refuse too few held-out rows for calibrated intervals of the usual level; raise SettingsError."""
-    if held < (least := rows_needed(USUAL_LEVEL)):
-        raise SettingsError(
-            f"calibrate=holdout takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, and "
-            f"{held} are held out: hold out a larger share, or calibrate by folds",
-            field="calibrate",
-            code="out_of_range",
+def check_calibration_size(count: int, new_rows: NewRows, calibrate: str) -> None:
+    """Refuse too few rows, or groups of new rows, for calibrated intervals of the usual level.
+
+    `count` are held out, or in all folds together. Raises SettingsError.
+    """
+    if count >= (least := rows_needed(USUAL_LEVEL)):
+        return
+    if new_rows.groups is not None:
+        by_folds = "" if calibrate == "folds" else f"calibrate by folds, which takes {least} in all, or "
+        message = (
+            f"calibrate={calibrate} takes at least {least} values of {new_rows.groups} for {USUAL_LEVEL:.0%} "
+            f"intervals of new ones, and {count} are there to judge by: {by_folds}fit with "
+            f'groups="{new_rows.groups}" and use predictive intervals, which rest on the model\'s spread of '
+            "intercepts"
         )
+    else:
+        message = (
+            f"calibrate={calibrate} takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, "
+            f"and {count} are held out: hold out a larger share, or calibrate by folds"
+        )
+    raise SettingsError(message, field="calibrate", code="out_of_range")
 
 
 def kept_rows(count: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
     """Choose the calibration rows of `count`: at most `most`, evenly spaced."""
     return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
+
+
+def kept_rows_of(unit: NDArray[np.int32], most: int = MAX_ROWS) -> NDArray[np.int64]:
+    """Choose as many calibration rows of each group: at most `most` in all, evenly spaced."""
+    groups = np.unique(unit)
+    kept = groups[kept_rows(len(groups), most)]
+    of_each = max(1, most // len(kept))
+    order = np.argsort(unit, kind="stable")
+    starts = np.searchsorted(unit[order], kept)
+    ends = np.searchsorted(unit[order], kept, side="right")
+    parts = [order[a + kept_rows(b - a, of_each)] for a, b in zip(starts, ends, strict=True)]
+    return np.sort(np.concatenate(parts))
 
 
 @dataclass(frozen=True)
@@ -136,6 +161,12 @@ class ConformalTable:
     since_change
         Whether the rows are outcomes since a week that outcomes themselves chose, in an alarm: no claim is
         exact then.
+    new_rows
+        How new rows were declared to differ.
+    unit
+        int32 [row], the group of each score, or its period where new rows are later; None for rows like the
+        training rows. Groups count once each, whatever their rows (hierarchical conformal prediction: Lee,
+        Barber and Willett 2023, arXiv 2306.06342).
 
     """
 
@@ -144,6 +175,8 @@ class ConformalTable:
     scores: Floats
     of_classes: bool
     since_change: bool = False
+    new_rows: NewRows = LIKE_TRAINING
+    unit: NDArray[np.int32] | None = None
 
     @classmethod
     def of(
@@ -154,8 +187,12 @@ class ConformalTable:
         *,
         of_classes: bool,
         since_change: bool = False,
+        new_rows: NewRows = LIKE_TRAINING,
+        unit: NDArray[np.int32] | None = None,
     ) -> ConformalTable:
         """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
+
+        Of groups that are as many rows of each.
 
         Returns
         -------
@@ -170,13 +207,39 @@ class ConformalTable:
         """
         if not len(scores):
             raise SettingsError("there are no rows to calibrate by", field="calibrate", code="out_of_range")
-        kept = np.asarray(scores, np.float64)[kept_rows(len(scores))]
-        return cls(kind, draws, np.sort(kept), of_classes, since_change)
+        scores = np.asarray(scores, np.float64)
+        kept = kept_rows(len(scores)) if unit is None else kept_rows_of(unit)
+        order = kept[np.argsort(scores[kept], kind="stable")]
+        units = None if unit is None else np.unique(unit[order], return_inverse=True)[1].astype(np.int32)
+        return cls(kind, draws, scores[order], of_classes, since_change, new_rows, units)
 
     @property
     def rows(self) -> int:
         """Number of calibration rows."""
         return len(self.scores)
+
+    @property
+    def count(self) -> int:
+        """Number of what counts once: rows, or groups where new rows are of other ones."""
+        return self.rows if self._weights is None else int(self.unit_sizes.size)
+
+    @property
+    def noun(self) -> str:
+        """Name of the things that count once, in the plural."""
+        return "calibration rows" if self._weights is None else f"values of {self.new_rows.groups}"
+
+    @property
+    def unit_sizes(self) -> NDArray[np.int64]:
+        """Number of calibration rows of each group or period, int64 [unit]."""
+        assert self.unit is not None
+        return np.bincount(self.unit)
+
+    @property
+    def _weights(self) -> Floats | None:
+        """Weight of each score where groups count once each, float64 [row]; None where rows do."""
+        if self.unit is None or self.new_rows.groups is None:
+            return None
+        return 1.0 / self.unit_sizes[self.unit]
 
     def at(self, level: float) -> CalibratedLevel:
         """Return how intervals or sets of a level are made, and their claim.
@@ -187,20 +250,66 @@ class ConformalTable:
             For a level that needs more calibration rows.
 
         """
-        rank = _rank(self.rows, level)
-        if rank > self.rows:
+        if _rank(self.count, level) > self.count:
             raise SettingsError(
-                f"level {level:g} takes at least {rows_needed(level)} calibration rows, and there are "
-                f"{self.rows}",
+                f"level {level:g} takes at least {rows_needed(level)} {self.noun}, and there are "
+                f"{self.count}",
                 field="level",
                 code="out_of_range",
             )
-        at_least = None if self.kind == "folds" or self.since_change else level
-        claim = CalibratedLevel(level, self.rows, at_least, self._text(level))
+        exact = self.kind != "folds" and not self.since_change and self.new_rows.later is None
+        made = self._ends_of_groups(level) if self._weights is not None else self._ends_of_rows(level)
+        basis = Basis(
+            kind=self.kind,
+            rows=self.rows,
+            count=self.count,
+            of_classes=self.of_classes,
+            since_change=self.since_change,
+            new_rows=self.new_rows,
+            unit=self.unit,
+        )
+        text = claim_of(basis, level, self._inside(*made))
+        return CalibratedLevel(level, self.rows, level if exact else None, text, *made)
+
+    def _ends_of_rows(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
+        """Return the ends, or of classes the least probability."""
+        rank = _rank(self.rows, level)
         if self.of_classes:
-            least = float(self.scores[self.rows - rank])
-            return CalibratedLevel(**vars(claim) | {"least_probability": least})
-        return CalibratedLevel(**vars(claim) | {"ends": self._ends(level, rank)})
+            return None, float(self.scores[self.rows - rank])
+        return self._ends(level, rank), None
+
+    def _ends_of_groups(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
+        """Return the ends, or of classes the least probability, where groups count once each.
+
+        With rows counted, no new group may have more rows than the largest of these.
+        """
+        weights, whole = self._weights, float(self.count + 1)
+        assert weights is not None
+        if self.new_rows.count == "rows":
+            weights, whole = np.ones(self.rows), float(self.rows + self.unit_sizes.max())
+        if self.of_classes:
+            enough = np.cumsum(weights[::-1]) >= level * whole - 1e-9
+            return None, float(self.scores[::-1][np.argmax(enough)]) if enough[-1] else 0.0
+        if self.count < TWO_SIDED_ROWS:
+            distance = np.abs(self.scores - 0.5)
+            order = np.argsort(distance, kind="stable")
+            enough = np.cumsum(weights[order]) >= level * whole - 1e-9
+            farthest = float(distance[order][np.argmax(enough)]) if enough[-1] else 0.5
+            return (0.5 - farthest, 0.5 + farthest), None
+        share, new = whole * (1 - level) / 2 + 1e-9, whole - weights.sum()
+        below = np.concatenate([[0.0], np.cumsum(weights)])[np.searchsorted(self.scores, self.scores)]
+        first = np.count_nonzero(new + below <= share)
+        last = np.count_nonzero(new + _above(self.scores, weights) <= share)
+        return (
+            float(self.scores[first - 1]) if first else 0.0,
+            float(self.scores[self.rows - last]) if last else 1.0,
+        ), None
+
+    def _inside(self, ends: tuple[float, float] | None, least: float | None) -> NDArray[np.bool_]:
+        """Tell which calibration rows are inside, bool [row]."""
+        if ends is None:
+            return self.scores >= (least or 0.0)
+        return (self.scores >= ends[0]) & (self.scores <= ends[1])
 
     def _ends(self, level: float, rank: int) -> tuple[float, float]:
         if self.rows < TWO_SIDED_ROWS:
@@ -212,47 +321,47 @@ class ConformalTable:
             float(self.scores[last - 1]) if last <= self.rows else 1.0,
         )
 
-    def _text(self, level: float) -> str:
-        noun = "prediction sets" if self.of_classes else "intervals"
-        if self.kind == "folds":
-            return (
-                f"Estimated: about {level:.4g} of new rows like the {self.rows} training rows fall inside "
-                f"these {noun}, judged by fits that had not seen the rows. No guarantee goes with it."
-            )
-        if self.since_change:
-            return (
-                f"Of new rows like the {self.rows} outcomes since the change, about {level:.4g} fall inside "
-                f"these {noun} on average; no exact statement, since the outcomes told when it was. "
-                f"{NOT_PROMISED}"
-            )
-        origin = "rows held out from the fit" if self.kind == "holdout" else "outcomes reported after the fit"
-        return (
-            f"Of new rows like the {self.rows} {origin}, at least {level:.4g} fall inside "
-            f"these {noun} on average. {NOT_PROMISED}"
-        )
-
     @property
     def checksum(self) -> str:
         """Beginning of the SHA-256 of the scores, hexadecimal: another one after another calibration."""
-        return hashlib.sha256(self.scores.astype("<f8").tobytes()).hexdigest()[:16]
+        units = b"" if self.unit is None else self.unit.astype("<i4").tobytes()
+        return hashlib.sha256(self.scores.astype("<f8").tobytes() + units).hexdigest()[:16]
 
     def summary(self) -> dict[str, Any]:
         """Return kind, numbers of draws and rows, checksum, and the claims of the usual levels, as JSON."""
-        possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.rows)
+        possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count)
         claims = [self.at(level).claim for level in possible]
         return self.to_json() | {"checksum": self.checksum, "claims": claims}
 
     def to_json(self) -> dict[str, Any]:
         """Return the table without its scores as JSON values."""
-        chosen = {"since_change": True} if self.since_change else {}
+        chosen: dict[str, Any] = {"since_change": True} if self.since_change else {}
+        if not self.new_rows.are_like_these:
+            chosen |= {"new_rows": self.new_rows.to_json(), "units": self.unit is not None}
         return {"kind": self.kind, "draws": self.draws, "rows": self.rows, **chosen}
 
     @classmethod
-    def from_json(cls, values: Mapping[str, Any], scores: Floats, *, of_classes: bool) -> ConformalTable:
+    def from_json(
+        cls,
+        values: Mapping[str, Any],
+        scores: Floats,
+        unit: NDArray[np.int32] | None = None,
+        *,
+        of_classes: bool,
+    ) -> ConformalTable:
         """Read what `to_json` returned, with the scores; raise ValueError for anything else."""
         kind, draws = values["kind"], values["draws"]
         if kind not in KINDS or type(draws) is not int or draws < 1:
             raise ValueError("the kind of its calibration is unknown")
         if np.any(np.diff(scores) < 0) or not (np.all(scores >= 0) and np.all(scores <= 1)):
             raise ValueError("the scores of its calibration are not ascending probabilities")
-        return cls(kind, draws, scores, of_classes, values.get("since_change") is True)
+        new_rows = NewRows.read(values.get("new_rows"))
+        if unit is not None and (unit.min() < 0 or len(np.unique(unit)) != unit.max() + 1):
+            raise ValueError("the groups of its calibration rows are not numbered from 0 on")
+        return cls(kind, draws, scores, of_classes, values.get("since_change") is True, new_rows, unit)
+
+
+def _above(scores: Floats, weights: Floats) -> Floats:
+    """Sum the weights of larger scores than each of ascending ones, the largest first."""
+    sums = np.concatenate([[0.0], np.cumsum(weights[::-1])])
+    return sums[np.searchsorted(-scores[::-1], -scores[::-1])]

@@ -139,6 +139,8 @@ class Header:
             arrays.append(self.reference_values.astype("<f8").tobytes())
         if self.calibration is not None:
             arrays.append(self.calibration.scores.astype("<f8").tobytes())
+            if self.calibration.unit is not None:
+                arrays.append(self.calibration.unit.astype("<i4").tobytes())
         body = struct.pack("<I", len(text)) + text + b"".join(arrays)
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
@@ -169,7 +171,7 @@ class Header:
         try:
             fields = json.loads(text)
             linear, calibration = fields.get("linear"), fields.get("calibration")
-            arrays, scores = _scores(arrays, calibration)
+            arrays, scores, unit = _scores(arrays, calibration)
             schema = Schema.from_json(fields["schema"])
             grid, reference, values = _arrays(
                 arrays,
@@ -199,7 +201,9 @@ class Header:
                 exposure=None if fields.get("exposure") is None else str(fields["exposure"]),
                 calibration=None
                 if calibration is None
-                else ConformalTable.from_json(calibration, scores, of_classes=bool(schema.target.levels)),
+                else ConformalTable.from_json(
+                    calibration, scores, unit, of_classes=bool(schema.target.levels)
+                ),
                 groupings=groupings,
                 censoring=_censoring(fields.get("censoring", {})),
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
@@ -286,15 +290,22 @@ def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     return data[START.size : START.size + length], data[START.size + length :]
 
 
-def _scores(data: bytes, calibration: dict[str, Any] | None) -> tuple[bytes, NDArray[np.float64]]:
-    """Cut the scores of the calibration rows off the end of the arrays."""
+def _scores(
+    data: bytes, calibration: dict[str, Any] | None
+) -> tuple[bytes, NDArray[np.float64], NDArray[np.int32] | None]:
+    """Cut the scores of the calibration rows, and their groups, off the end of the arrays."""
     rows = 0 if calibration is None else calibration["rows"]
     if calibration is not None and (type(rows) is not int or not 0 < rows <= MAX_ROWS):
         raise ValueError("its calibration has no rows, or too many")
-    if rows * 8 > len(data):
+    with_units = calibration is not None and calibration.get("units") is True
+    if rows * (12 if with_units else 8) > len(data):
         raise ValueError("its arrays don't have the sizes it states")
+    unit = None
+    if with_units:
+        data, units = data[: -rows * 4], data[-rows * 4 :]
+        unit = np.frombuffer(units, "<i4").astype(np.int32)
     end = len(data) - rows * 8
-    return data[:end], np.frombuffer(data[end:], "<f8").astype(np.float64)
+    return data[:end], np.frombuffer(data[end:], "<f8").astype(np.float64), unit
 
 
 def _arrays(

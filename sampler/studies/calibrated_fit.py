@@ -8,22 +8,25 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
-from sampler.data.holdout import holdout_rows
 from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import FOLDS, SplitPlan, without_new_groups
 from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.preparation import prepare_rows
+from sampler.preparation import prepare_rows, resemblance_warnings
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
-from sampler.storage.conformal_table import check_held_out
-from sampler.studies.folds import FOLDS, folds_of, prepare_without
+from sampler.storage.conformal_table import check_calibration_size
 
 USUAL_HOLDOUT = 0.2
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.splits.split_plan import Split
     from sampler.posterior.posterior import Posterior
     from sampler.prepared_fit import PreparedFit
 
@@ -36,6 +39,7 @@ def fit_calibrated(
     missing_target: str,
     calibrate: str,
     holdout: float | None,
+    new_rows: Any,
     progress: bool,
     num_threads: int | None,
     **settings: Any,
@@ -44,36 +48,40 @@ def fit_calibrated(
     CALIBRATE.check("calibrate", calibrate)
     refuse_censoring(settings, "calibrate")
     rows = Rows.read(X, y, {role: settings.pop(role) for role in COLUMN_ROLES}, target_name)
-    rows = rows.to_fit(missing_target)
+    declared = NewRows.read(new_rows, rows.table.names)
+    rows = without_new_groups(rows.to_fit(missing_target), declared, settings)
     if settings.get("family") == "auto":
         settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
         _tell(family_warnings(rows.outcome, settings["family"], guessed=True))
-    seed = int(settings["seed"])
+    plan = SplitPlan.of(declared, rows.table.column, rows.num_rows, int(settings["seed"]))
 
     def fitted(problem: PreparedFit) -> Posterior:
         return run(problem, progress=progress, num_threads=num_threads)
 
+    def scores_of(posterior: Posterior, split: Split) -> NDArray[np.float64]:
+        return conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(split.test)))
+
     if calibrate == "holdout":
-        share = USUAL_HOLDOUT if holdout is None else HOLDOUT.check("holdout", holdout)
-        held = holdout_rows(rows.num_rows, share, seed)
-        check_held_out(len(held))
-        _tell(prepare_rows(rows, **settings | {"transform": NO_TRANSFORM}).warnings)  # all checked
-        posterior = fitted(prepare_without(rows, held, settings))
-        scores = conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(held)))
-        return posterior.calibrated_by("holdout", scores)
-    parts = folds_of(rows.num_rows, FOLDS, seed)
+        split = plan.holdout(USUAL_HOLDOUT if holdout is None else HOLDOUT.check("holdout", holdout))
+        check_calibration_size(len(np.unique(plan.unit[split.test])), declared, "holdout")
+        problem = prepare_rows(rows, **settings | {"transform": NO_TRANSFORM})  # all checked
+        _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
+        posterior = fitted(prepare_rows(rows.take(split.train), **settings))
+        return posterior.calibrated_by("holdout", scores_of(posterior, split), plan, [split])
+    splits = plan.folds(FOLDS)
+    check_calibration_size(plan.num_units, declared, "folds")
     problem = prepare_rows(rows, **settings)
-    _tell(problem.warnings)
+    _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
     posterior = fitted(problem)
-    scores = np.zeros(rows.num_rows)
-    for held in parts:
-        apart = None if _is_cut(posterior) else fitted(prepare_without(rows, held, settings))
+    scores = []
+    for split in splits:
+        apart = None if _is_cut(posterior) else fitted(prepare_rows(rows.take(split.train), **settings))
         if apart is None or _is_cut(apart):
             message = "the fit was interrupted: its intervals are not calibrated"
             warnings.warn(message, DataWarning, stacklevel=5)
             return posterior
-        scores[held] = conformity(apart.law, LabelledRows.of(apart.law, rows.take(held)))
-    return posterior.calibrated_by("folds", scores)
+        scores.append(scores_of(apart, split))
+    return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits)
 
 
 def _is_cut(posterior: Posterior) -> bool:

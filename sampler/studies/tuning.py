@@ -18,20 +18,23 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
+from sampler.data.splits.split_plan import SplitPlan, without_new_groups
+from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import one_hot
 from sampler.posterior.charts.cards import table_card
+from sampler.preparation import prepare_rows
 from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
-from sampler.studies.folds import folds_of, prepare_without
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
+    from sampler.data.splits.split_plan import Split
     from sampler.posterior.posterior import Posterior
     from sampler.running import Report
 
@@ -180,6 +183,7 @@ def tune(
     exposure: Any = None,
     candidates: str | Sequence[Mapping[str, Any]] = "model",
     folds: int = 5,
+    new_rows: Any = None,
     parsimony: bool = False,
     seed: int = 0,
     num_threads: int | None = None,
@@ -197,6 +201,8 @@ def tune(
         (noise, transform, linear part) or "prior" (CGM10's grid).
     folds
         Number of folds.
+    new_rows
+        How new rows will differ, as for `fit`: folds are then of whole groups, or predict later rows.
     parsimony
         Take the first candidate that is at most one standard error of the difference behind the best.
     seed
@@ -228,8 +234,10 @@ def tune(
     tried = candidates_of(candidates, family)
     of_data = dict(settings)
     rows = Rows.read(X, y, {"weights": weights, "exposure": exposure}, of_data.pop("target_name", None))
-    parts = folds_of(rows.num_rows, folds, seed)
-    units = list(product(range(len(tried)), range(folds)))
+    declared = NewRows.read(new_rows, rows.table.names)
+    rows = without_new_groups(rows, declared, of_data)
+    parts = SplitPlan.of(declared, rows.table.column, rows.num_rows, seed).folds(folds)
+    units = list(product(range(len(tried)), range(len(parts))))
     scores: dict[tuple[int, int], FoldScores | str] = {}
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
         waiting = {
@@ -247,7 +255,7 @@ def tune(
         finally:
             pool.shutdown(cancel_futures=True)
     return compare(
-        tried, [[scores[place, fold] for fold in range(folds)] for place in range(len(tried))],
+        tried, [[scores[place, fold] for fold in range(len(parts))] for place in range(len(tried))],
         parsimony=parsimony, common=dict(settings),
     )  # fmt: skip
 
@@ -260,19 +268,19 @@ def of_fold(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
 
 def score_fold(
     rows: Rows,
-    held: NDArray[np.int64],
+    split: Split,
     seed: int,
     settings: Mapping[str, Any],
     report: Report | None = None,
 ) -> FoldScores:
-    """Fit to all rows but those of a fold, and score these.
+    """Fit to the rows of a fold's fit, and score those that it is judged by.
 
     Parameters
     ----------
     rows
         All rows.
-    held
-        Positions of the fold's rows, int64.
+    split
+        Positions of both.
     seed
         Seed of the fit.
     settings
@@ -287,10 +295,11 @@ def score_fold(
 
     """
     start = time.perf_counter()
-    posterior = run(prepare_without(rows, held, of_fold(settings, seed)), num_threads=1, report=report)
+    problem = prepare_rows(rows.take(split.train), **of_fold(settings, seed))
+    posterior = run(problem, num_threads=1, report=report)
     seconds = time.perf_counter() - start
-    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior.law, rows.take(held)))
-    return FoldScores(held.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
+    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior.law, rows.take(split.test)))
+    return FoldScores(split.test.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
 
 
 def _scores_of(posterior: Posterior, rows: LabelledRows) -> tuple[Floats, Floats, NDArray[np.bool_]]:

@@ -12,7 +12,7 @@ from app.store import datasets, models, predictions, studies
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle
 from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Unit
-from sampler.studies.folds import FOLDS
+from sampler.data.splits.split_plan import FOLDS
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT, Service
 from worker import kernels, prediction

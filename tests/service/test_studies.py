@@ -12,7 +12,7 @@ from app.store import models, studies
 from app.store.engine import session_scope
 from app.store.tables import Study, Unit
 from sampler import fit, holdout_rows, select_features, tune
-from sampler.studies.folds import FOLDS
+from sampler.data.splits.split_plan import FOLDS
 from tests.support.friedman import friedman_table
 from tests.support.processes.worker_service import OWNER, SHORT
 

@@ -9,8 +9,8 @@ import pytest
 from sampler import DataError, SettingsError, fit, tune
 from sampler.data.rows import Rows
 from sampler.data.scalars import number_to_text
+from sampler.data.splits.split_plan import Split, folds_of
 from sampler.studies.candidates import candidates
-from sampler.studies.folds import folds_of
 from sampler.studies.tuning import FoldScores, compare, score_fold
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -38,7 +38,7 @@ def test_a_fold_is_scored_by_a_fit_to_the_others():
     X, y = uneven(80)
     fold = folds_of(80, 4, 0)[1]
     train = np.setdiff1d(np.arange(80), fold)
-    figures = score_fold(Rows.read(X, y), fold, 3, SHORT)
+    figures = score_fold(Rows.read(X, y), Split(train, fold), 3, SHORT)
     posterior = fit(X[train], y[train], seed=3, progress=False, **SHORT)
     scores = posterior.score(X[fold], y[fold], quick=True)
     assert figures.rows == fold.tolist()

@@ -10,13 +10,13 @@ from app.store import models
 from app.store.outcomes import watches
 from app.store.tables import Json, Study
 from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import FOLDS, folds_of
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.running import run as run_fit
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 from sampler.storage.model_header import Header, with_calibration
-from sampler.studies.folds import FOLDS, folds_of
 from worker.fits.fit_spec import Spec, prepare_problem
 
 MOST_OF_A_FOLD = 2_000  # scored rows, so that all folds have at most as many as a table keeps

@@ -7,8 +7,8 @@ from dataclasses import asdict
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import folds_of
 from sampler.studies.candidates import merged
-from sampler.studies.folds import folds_of
 from sampler.studies.tuning import of_fold, score_fold
 from worker.fits.fit_spec import Spec
 

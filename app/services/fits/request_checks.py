@@ -31,11 +31,12 @@ from sampler.data.schema import Choice, Column
 from sampler.data.table import read, read_column
 from sampler.data.target import family_warnings, guess_family, read_exposure, read_target, read_weights
 from sampler.data.transform import check_outcomes
+from sampler.definitions.new_rows import LIKE_TRAINING
 from sampler.definitions.prior import SCHEMES
 from sampler.errors import DataProblem, suggestion
 from sampler.methods import METHODS
 from sampler.preparation.prior_checks import check_exposure, check_weights, checked_prior
-from sampler.storage.conformal_table import check_held_out
+from sampler.storage.conformal_table import check_calibration_size
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
@@ -243,7 +244,7 @@ def check_calibration(
     held = holdout_rows(dataset.num_rows, request.holdout, settings.seed)
     used = int(pc.sum(pc.is_valid(target.take(held))).as_py() or 0) if len(held) else 0
     try:
-        check_held_out(used)
+        check_calibration_size(used, LIKE_TRAINING, "holdout")
     except SettingsError as error:
         raise _refused(error) from None
 

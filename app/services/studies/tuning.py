@@ -13,11 +13,11 @@ from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.costs.durations import chain_seconds, prepare_seconds
 from sampler.data.cut_points import given_cuts
+from sampler.data.splits.split_plan import folds_of
 from sampler.definitions.prior import SCHEMES
 from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
-from sampler.studies.folds import folds_of
 from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold
 
 MAX_CANDIDATES = 50

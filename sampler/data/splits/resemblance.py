@@ -1,0 +1,275 @@
+"""Rows that resemble each other: columns whose new values random held-out rows say little about.
+
+Rows of one subject, or neighbours in time, often have outcomes that are nearer to each other than the
+features say. Scores and calibration by random rows then are of other rows of the same subjects
+(docs/validity.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+from scipy.special import fdtrc, ndtr, ndtri
+from scipy.stats import rankdata
+
+from sampler.data.convert import to_labels
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.table import RawColumn, Table
+
+    Floats = NDArray[np.float64]
+
+MOST_ROWS = 20_000
+MOST_FEATURES = 200  # in the regression whose residuals are compared
+MOST_LEVELS = 20  # of a category that is such a feature; with more it may be an identity
+FEWEST_WHOLE = 30  # distinct whole numbers of an identity
+BINS = 10  # by which a whole number's smooth effect is taken out
+PENALTY = 1e-3
+CHANCE = 1e-3  # of a false alarm, shared by the columns of groups
+CHANCE_IN_TIME = 5e-4
+LEAST_CORRELATION = 0.05
+LEAST_IN_TIME = 0.1
+LEAST_IN_ORDER = 0.3  # of neighbouring rows, where no column explains it
+TREND = 0.5  # rank correlation with the row number in tables that were sorted
+FEWEST_ROWS = 30
+MOST_NAMED = 3  # columns that are warned of
+
+
+@dataclass(frozen=True)
+class Resemblance:
+    """A column whose rows of equal or neighbouring values resemble each other beyond the features.
+
+    Attributes
+    ----------
+    kind
+        "groups" (equal values), "later" (neighbours in time) or "order" (neighbouring rows, of no column).
+    column
+        Name of the column; "" for the order of rows.
+    correlation
+        Of residuals within a value, or of neighbouring ones.
+    values
+        Number of distinct values.
+    rows
+        Rows of a value, on average.
+
+    """
+
+    kind: Literal["groups", "later", "order"]
+    column: str
+    correlation: float
+    values: int
+    rows: float
+
+    @property
+    def text(self) -> str:
+        """The meaning in a sentence, with what to do."""
+        alike = f"resemble each other ({self.correlation:.2f})"
+        if self.kind == "groups":
+            return (
+                f"{self.column}: {self.values} values, {self.rows:.3g} rows each, rows of one value {alike}. "
+                "Random held-out rows and calibration then say how well other rows of these values are "
+                f'predicted. If new rows have other values, say new_rows={{"groups": "{self.column}"}}: '
+                "coverage there is probably lower."
+            )
+        if self.kind == "later":
+            return (
+                f"{self.column}: outcomes next to each other in time {alike} beyond the features. Random "
+                "held-out rows and calibration then say how well rows between these are predicted. If new "
+                f'rows are later, say new_rows={{"later": "{self.column}"}}: coverage there is probably '
+                "lower."
+            )
+        return (
+            f"Neighbouring rows {alike} beyond the features. If rows come in groups or in the order of time, "
+            "give the column that says so, and say new_rows: coverage of new ones is probably lower than "
+            "random held-out rows show."
+        )
+
+
+def find_resemblances(
+    table: Table, features: Collection[str], outcome: Floats, taken: Collection[str] = ()
+) -> list[Resemblance]:
+    """Find columns whose rows resemble each other.
+
+    Parameters
+    ----------
+    table
+        The rows, n of them, with all columns that may tell groups or times apart.
+    features
+        Names of the features.
+    taken
+        Names of columns with another role, which are not looked at.
+    outcome
+        float64 [n]; of classes the number of each row's class. NaN where there is none.
+
+    Returns
+    -------
+    list
+        Those found: groups whose rows resemble each other most first, at most one time, and the order of
+        rows where nothing else was found. Of tables of independent rows, fewer than 2 of 1,000 have any.
+
+    """
+    rows = np.flatnonzero(np.isfinite(outcome))
+    rows = rows[np.unique(np.linspace(0, len(rows) - 1, min(len(rows), MOST_ROWS)).astype(np.int64))]
+    if len(rows) < FEWEST_ROWS or np.ptp(outcome[rows]) == 0:
+        return []
+    table = table.part(rows)
+    columns = [table.column(name) for name in table.names if name not in taken]
+    usable = [each for each in columns if each.type != "other"]
+    regression = _Regression(
+        [each for each in usable if each.name in features], _normal_scores(outcome[rows])
+    )
+    groups = _groups(regression, usable)
+    later = _later(regression, usable)
+    if groups or later:
+        return [*groups, *later]
+    numbers = [outcome[rows], *(each.numbers for each in usable if each.numbers is not None)]
+    return _in_order(regression.residuals(), numbers)
+
+
+class _Regression:
+    """Ridge regression of an outcome on features, with some taken out or added."""
+
+    def __init__(self, features: Sequence[RawColumn], outcome: Floats) -> None:
+        self._names: list[str] = []
+        parts: list[Floats] = []
+        for column in features:
+            for values in _design(column):
+                if len(parts) < MOST_FEATURES:
+                    self._names.append(column.name)
+                    parts.append(values)
+        self._design = np.array(parts).reshape(-1, len(outcome))
+        self._outcome = outcome - outcome.mean()
+
+    def residuals(self, without: str = "", steps: Floats | None = None) -> Floats:
+        """Return normal scores of the residuals, float64 [row].
+
+        Without the columns that stem from a feature, or with further ones, float64 [column, row].
+        """
+        design = self._design[[name != without for name in self._names]] if without else self._design
+        if steps is not None:
+            design = np.concatenate([design, steps])
+        penalty = PENALTY * len(self._outcome) * np.eye(len(design))
+        fit = np.linalg.solve(design @ design.T + penalty, design @ self._outcome)
+        return _normal_scores(self._outcome - fit @ design)
+
+
+def _normal_scores(values: Floats) -> Floats:
+    scores: Floats = ndtri((rankdata(values) - 0.5) / len(values))
+    return scores
+
+
+def _design(column: RawColumn) -> Iterable[Floats]:
+    """Give a feature's columns of a regression: its numbers, or one for each of its few levels."""
+    if column.numbers is not None:
+        known = np.isfinite(column.numbers)
+        sd = float(column.numbers[known].std()) if known.any() else 0.0
+        if 0 < sd < np.inf:
+            yield np.where(
+                known, (np.where(known, column.numbers, 0) - column.numbers[known].mean()) / sd, 0.0
+            )
+        return
+    index, count = _levels(column)
+    if count <= MOST_LEVELS:
+        for level in range(count):
+            own = (index == level).astype(np.float64)
+            yield own - own.mean()
+
+
+def _levels(column: RawColumn) -> tuple[NDArray[np.intp], int]:
+    """Return each row's level, -1 for none, and their number, 0 where the column can't have any."""
+    problems: list[object] = []
+    labels = to_labels(column, problems)  # type: ignore[arg-type]
+    return (labels.index, 0 if problems else len(labels.names))
+
+
+def _is_whole(column: RawColumn) -> bool:
+    if column.numbers is None or column.type != "number":
+        return False
+    known = column.numbers[np.isfinite(column.numbers)]
+    return bool(np.all(known == np.round(known)))
+
+
+def _groups(regression: _Regression, columns: Sequence[RawColumn]) -> list[Resemblance]:
+    candidates: list[tuple[RawColumn, NDArray[np.intp], int]] = []
+    for column in columns:
+        if column.type not in ("text", "mixed") and not _is_whole(column):
+            continue
+        index, count = _levels(column)
+        fewest = FEWEST_WHOLE if column.numbers is not None else MOST_LEVELS + 1
+        sizes = np.bincount(index[index >= 0], minlength=count)
+        if fewest <= count <= len(index) / 2 and sizes[sizes >= 2].sum() >= 0.8 * len(index):
+            candidates.append((column, index, count))
+    found = []
+    for column, index, count in candidates:
+        steps = None if column.numbers is None else _steps(column.numbers)
+        correlation, p = _within_groups(regression.residuals(steps=steps), index, count)
+        if p < CHANCE / len(candidates) and correlation >= LEAST_CORRELATION:
+            found.append(Resemblance("groups", column.name, correlation, count, len(index) / count))
+    return sorted(found, key=lambda each: -each.correlation)
+
+
+def _steps(numbers: Floats) -> Floats:
+    """Give the step functions of ten bins of a number, float64 [bin, row]."""
+    edges = np.unique(np.nanquantile(numbers, np.arange(1, BINS) / BINS))
+    bins = np.searchsorted(edges, numbers)
+    steps = (bins == np.arange(len(edges) + 1)[:, None]).astype(np.float64)
+    centred: Floats = steps - steps.mean(axis=1, keepdims=True)
+    return centred
+
+
+def _within_groups(residual: Floats, index: NDArray[np.intp], count: int) -> tuple[float, float]:
+    """Return the correlation within groups, and the p-value of none by a one-way analysis of variance."""
+    known = index >= 0
+    residual, index = residual[known], index[known]
+    sizes = np.bincount(index, minlength=count)
+    means = np.bincount(index, residual, count) / np.maximum(sizes, 1)
+    between = float(np.sum(sizes * (means - residual.mean()) ** 2)) / (count - 1)
+    within = float(np.sum((residual - means[index]) ** 2)) / max(len(index) - count, 1)
+    if within <= 0:
+        return 1.0, 0.0
+    usual = (len(index) - np.sum(sizes.astype(np.float64) ** 2) / len(index)) / (count - 1)
+    p = float(fdtrc(count - 1, len(index) - count, between / within))
+    return (between - within) / (between + (usual - 1) * within), p
+
+
+def _later(regression: _Regression, columns: Sequence[RawColumn]) -> list[Resemblance]:
+    column = next((each for each in columns if each.type == "date" and each.numbers is not None), None)
+    if column is None or column.numbers is None:
+        return []
+    known = np.isfinite(column.numbers)
+    times, index = np.unique(column.numbers[known], return_inverse=True)
+    if len(times) < FEWEST_ROWS:
+        return []
+    residual = regression.residuals(without=column.name)[known]
+    correlation, p = _of_neighbours(np.bincount(index, residual) / np.bincount(index))
+    if p >= CHANCE_IN_TIME or correlation < LEAST_IN_TIME:
+        return []
+    return [Resemblance("later", column.name, correlation, len(times), len(index) / len(times))]
+
+
+def _in_order(residual: Floats, numbers: Sequence[Floats]) -> list[Resemblance]:
+    """Look at neighbouring rows, unless these were sorted by the outcome or by a column."""
+    correlation, p = _of_neighbours(residual)
+    if p >= CHANCE_IN_TIME or correlation < LEAST_IN_ORDER or any(_is_trend(each) for each in numbers):
+        return []
+    return [Resemblance("order", "", correlation, len(residual), 1.0)]
+
+
+def _is_trend(values: Floats) -> bool:
+    known = np.flatnonzero(np.isfinite(values))
+    if len(known) < 2 or np.ptp(values[known]) == 0:
+        return False
+    return bool(abs(np.corrcoef(rankdata(values[known]), known)[0, 1]) >= TREND)
+
+
+def _of_neighbours(values: Floats) -> tuple[float, float]:
+    """Return the correlation of neighbouring values, and the p-value that it is none or negative."""
+    centred = values - values.mean()
+    correlation = float(centred[1:] @ centred[:-1] / max(centred @ centred, 1e-300))
+    return correlation, float(ndtr(-correlation * np.sqrt(len(values))))

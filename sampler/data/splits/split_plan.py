@@ -1,0 +1,306 @@
+"""The plan of rows: which are held out, which fits judge which rows, and what counts once.
+
+It follows from how new rows will differ (`sampler.definitions.new_rows`), and is a pure function, so that
+every process and every part of a model chooses the same rows (docs/validity.md).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from sampler.data.columns import sort_levels
+from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.groupings import group_names
+from sampler.data.splits.holdout import holdout_rows, random_words
+from sampler.errors import DataError, DataProblem, SettingsError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.rows import Rows
+    from sampler.data.table import RawColumn
+    from sampler.definitions.new_rows import NewRows
+
+    Index = NDArray[np.int64]
+
+FOLDS = 5  # parts of the rows by which a calibration judges all of them
+FEWEST_GROUPS = 3  # with two, a fit without one of them has seen a single other
+FEW_GROUPS = 10  # with fewer, each is a fold of its own
+ORIGINS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # shares of the rows that are past where rehearsals begin
+FEWEST_IN_REHEARSAL = 30  # rows
+NEWEST = 0.1  # share of the newest rows whose span is the usual horizon
+_FOLDS_STREAM = 2
+
+
+class Split(NamedTuple):
+    """Rows of a fit and rows that judge it, each in ascending order; some rows may be in neither."""
+
+    train: Index
+    test: Index
+
+
+@dataclass(frozen=True)
+class SplitPlan:
+    """Rows by what new rows will be like.
+
+    Attributes
+    ----------
+    new_rows
+        The declaration.
+    num_rows
+        Number of rows, n.
+    unit
+        int32 [n], the group of each row, numbered in the order of the levels; each row its own where new rows
+        aren't of other groups.
+    time
+        float64 [n], or None without `later`.
+
+    """
+
+    new_rows: NewRows
+    num_rows: int
+    seed: int
+    unit: NDArray[np.int32]
+    time: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, new_rows: NewRows, column: Callable[[str], RawColumn], num_rows: int, seed: int) -> SplitPlan:
+        """Read the columns that the declaration names.
+
+        Parameters
+        ----------
+        new_rows
+            How new rows will differ.
+        column
+            Reader of a column of that many rows, by name.
+        num_rows
+            Number of rows.
+        seed
+            Seed of the model.
+
+        Returns
+        -------
+        SplitPlan
+            The plan.
+
+        Raises
+        ------
+        DataError
+            For rows without a group or a time, and for columns that can't be either.
+        SettingsError
+            For fewer than three groups.
+
+        """
+        unit = np.arange(num_rows, dtype=np.int32)
+        if new_rows.groups is not None:
+            unit = _units(column(new_rows.groups))
+            if (count := int(unit.max(initial=-1)) + 1) < FEWEST_GROUPS:
+                raise SettingsError(
+                    f"new_rows: {new_rows.groups} has {count} {'value' if count == 1 else 'values'}, and of "
+                    f"new ones nothing can be said by fewer than {FEWEST_GROUPS}: leave new_rows out",
+                    field="new_rows.groups",
+                    code="out_of_range",
+                )
+        time = None if new_rows.later is None else _times(column(new_rows.later))
+        return cls(new_rows, num_rows, seed, unit, time)
+
+    @property
+    def num_units(self) -> int:
+        """Number of groups, or of rows where new rows aren't of other groups."""
+        return int(self.unit.max(initial=-1)) + 1
+
+    def take(self, rows: Index) -> SplitPlan:
+        """Plan for some of the rows alone."""
+        unit = np.unique(self.unit[rows], return_inverse=True)[1].astype(np.int32)
+        time = None if self.time is None else self.time[rows]
+        return SplitPlan(self.new_rows, len(rows), self.seed, unit, time)
+
+    def holdout(self, fraction: float | None) -> Split:
+        """Choose the rows held out.
+
+        Of groups that share of all groups, whole; of times the newest rows that are at most that share, with
+        as many before them unused as `gap` says. Of both, the newest rows of the chosen groups are judged by
+        a fit to the older rows of the others.
+        """
+        everything = np.arange(self.num_rows, dtype=np.int64)
+        if not fraction:
+            return Split(everything, np.zeros(0, np.int64))
+        if self.new_rows.are_like_these:
+            test = holdout_rows(self.num_rows, fraction, self.seed)
+            return Split(np.setdiff1d(everything, test), test)
+        train, test_mask = np.ones(self.num_rows, bool), np.ones(self.num_rows, bool)
+        if self.new_rows.groups is not None:
+            held = np.zeros(self.num_units, bool)
+            held[holdout_rows(self.num_units, fraction, self.seed, 1)] = True
+            train, test_mask = ~held[self.unit], held[self.unit]
+        if self.time is not None:
+            start = self._newest(fraction)
+            train, test_mask = (
+                train & (self.time < start - self.new_rows.gap),
+                test_mask & (self.time >= start),
+            )
+        return Split(np.flatnonzero(train), np.flatnonzero(test_mask))
+
+    def folds(self, count: int) -> list[Split]:
+        """Part the rows into fits and the rows that judge them.
+
+        Rows at random in `count` parts of equal sizes; groups whole, to the part with the fewest rows so far,
+        in a random order (each its own part where they are fewer than ten); times in rehearsals, each of
+        which predicts the rows up to the horizon after its origin by those before it; of both, each rehearsal
+        predicts other groups by the rest.
+
+        Raises
+        ------
+        SettingsError
+            For too few rows, groups or periods.
+
+        """
+        if self.time is not None:
+            return self._rehearsals()
+        if self.new_rows.groups is not None:
+            parts = self._parts_of_groups(self.num_units if self.num_units < FEW_GROUPS else count)
+            return [
+                Split(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(parts.max() + 1)
+            ]
+        everything = np.arange(self.num_rows, dtype=np.int64)
+        return [
+            Split(np.setdiff1d(everything, test), test) for test in folds_of(self.num_rows, count, self.seed)
+        ]
+
+    def judged(self, splits: Sequence[Split]) -> tuple[NDArray[np.intp], NDArray[np.int32] | None]:
+        """Order the rows that splits tested as the rows are, and tell what of them counts once.
+
+        Returns
+        -------
+        tuple
+            Positions among the tested rows, one split after another, in the order of the rows; and in that
+            order the group of each or, of later rows, the number of its split, int32; None where each row
+            counts.
+
+        """
+        order = np.argsort(np.concatenate([each.test for each in splits]), kind="stable")
+        if self.new_rows.groups is not None:
+            return order, self.unit[np.concatenate([each.test for each in splits])[order]]
+        if self.time is not None and len(splits) > 1:
+            numbers = np.repeat(np.arange(len(splits), dtype=np.int32), [len(each.test) for each in splits])
+            return order, numbers[order]
+        return order, None
+
+    def _newest(self, fraction: float) -> float:
+        """Find the smallest time that at most this share of the rows have reached; ties are not parted."""
+        assert self.time is not None
+        times, counts = np.unique(self.time, return_counts=True)
+        reached = np.cumsum(counts[::-1])[::-1]  # rows at or after each time
+        few = np.flatnonzero(reached <= fraction * self.num_rows + 1e-9)
+        if not len(few) or few[0] == 0:
+            raise _too_few_times(self.new_rows.later)
+        return float(times[few[0]])
+
+    def _parts_of_groups(self, count: int) -> NDArray[np.int64]:
+        """Give each row the number of its part, int64 [row]."""
+        order = np.argsort(random_words(self.num_units, self.seed, _FOLDS_STREAM, count), kind="stable")
+        sizes = np.bincount(self.unit, minlength=self.num_units)
+        part, filled = np.zeros(self.num_units, np.int64), np.zeros(count, np.int64)
+        for group in order:
+            part[group] = np.argmin(filled)
+            filled[part[group]] += sizes[group]
+        return part[self.unit]
+
+    def horizon(self) -> float:
+        """Return the horizon: as declared, or the span of the newest tenth of the rows."""
+        assert self.time is not None
+        if self.new_rows.horizon is not None:
+            return self.new_rows.horizon
+        ordered = np.sort(self.time)
+        span = float(ordered[-1] - ordered[int((1 - NEWEST) * (self.num_rows - 1))])
+        return span or float(ordered[-1] - ordered[0])
+
+    def _rehearsals(self) -> list[Split]:
+        assert self.time is not None
+        ordered, horizon = np.sort(self.time), self.horizon()
+        part = None if self.new_rows.groups is None else self._parts_of_groups(len(ORIGINS))
+        splits = []
+        for j, share in enumerate(ORIGINS):
+            origin = ordered[min(int(share * self.num_rows + 1e-9), self.num_rows - 1)]
+            train = self.time < origin - self.new_rows.gap
+            test = (self.time >= origin) & (self.time < origin + horizon)
+            if part is not None:
+                train, test = train & (part != j), test & (part == j)
+            if np.count_nonzero(train) > 1 and np.any(test):
+                splits.append(Split(np.flatnonzero(train), np.flatnonzero(test)))
+        if not splits or sum(len(each.test) for each in splits) < FEWEST_IN_REHEARSAL:
+            raise _too_few_times(self.new_rows.later)
+        return splits
+
+
+def folds_of(num_rows: int, folds: int, seed: int) -> list[Index]:
+    """Part the rows at random into folds whose sizes differ by at most one, each in ascending order."""
+    if num_rows < 2 * folds:
+        raise SettingsError(
+            f"{folds} folds need {2 * folds} rows or more; there are {num_rows}",
+            field="folds",
+            code="out_of_range",
+        )
+    order = np.random.default_rng([seed, folds]).permutation(num_rows)
+    return [np.sort(order[fold::folds]) for fold in range(folds)]
+
+
+def without_new_groups(rows: Rows, new_rows: NewRows, settings: Mapping[str, Any]) -> Rows:
+    """Take the column of new groups out of the features: of a value never seen it says nothing.
+
+    It stays a column of groups (`groups=`). Raises SettingsError where it is named as a feature.
+    """
+    name = new_rows.groups
+    if name is None or name in group_names(settings.get("groups")):
+        return rows
+    if name in (settings.get("features") or ()):
+        raise SettingsError(
+            f"new_rows: new rows have other values of {name!r}, of which a fit can't learn: leave it out of "
+            "the features, or give it as groups",
+            field="features",
+            code="contradiction",
+        )
+    why = "new rows have other values of it (new_rows), of which nothing can be learnt"
+    return replace(rows, copies={**rows.copies, name: why})
+
+
+def _too_few_times(name: str | None) -> SettingsError:
+    return SettingsError(
+        f"new_rows: {name} has too few times to predict later rows by earlier ones: leave later out, or "
+        "declare a shorter horizon and gap",
+        field="new_rows.later",
+        code="out_of_range",
+    )
+
+
+def _units(column: RawColumn) -> NDArray[np.int32]:
+    """Give each row the place of its level among all; raise DataError."""
+    problems: list[DataProblem] = []
+    labels = to_labels(column, problems)
+    _refuse_missing(column.name, labels.index < 0, "group", problems)
+    place = {level: k for k, level in enumerate(sort_levels(labels.names))}
+    return np.array([place[name] for name in labels.names], np.int32)[labels.index]
+
+
+def _times(column: RawColumn) -> NDArray[np.float64]:
+    problems: list[DataProblem] = []
+    if column.type not in ("date", "number") or column.numbers is None:
+        problems.append(DataProblem(column.name, None, "new_rows.later takes a column of dates or numbers"))
+        raise DataError(problems)
+    _refuse_missing(column.name, ~np.isfinite(column.numbers), "time", problems)
+    return column.numbers
+
+
+def _refuse_missing(name: str, missing: NDArray[np.bool_], noun: str, problems: list[DataProblem]) -> None:
+    rows = np.flatnonzero(missing)
+    message = f"the {noun} is missing, and new_rows needs it: fill it in, or leave such rows out"
+    problems += [DataProblem(name, int(row) + 1, message) for row in rows[:NAMED_CELLS]]
+    if len(rows) > NAMED_CELLS:
+        problems.append(DataProblem(name, None, f"and {len(rows) - NAMED_CELLS} more rows without a {noun}"))
+    if problems:
+        raise DataError(problems)

@@ -1,0 +1,94 @@
+"""The warning of rows that resemble each other: silent on independent rows, and naming the right column."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from sampler import fit
+from sampler.data.splits.resemblance import find_resemblances
+from sampler.data.table import read
+from sampler.errors import DataWarning
+
+NOISE = {
+    "normal": lambda rng, x: rng.standard_normal(len(x)),
+    "heavy tails": lambda rng, x: rng.standard_t(2, len(x)),
+    "skewed": lambda rng, x: np.exp(rng.standard_normal(len(x))),
+    "by feature": lambda rng, x: rng.standard_normal(len(x)) * np.exp(x),
+}
+
+
+def table_of(rng, n, noise="normal", spread=0.0, groups=None):
+    """Three features, a subject as text, a whole number and a date; and the outcome."""
+    groups = groups or max(3, n // 5)
+    subject = np.arange(n) % groups
+    X = pd.DataFrame(rng.standard_normal((n, 3)), columns=["a", "b", "c"])
+    X["subject"] = [f"s{each}" for each in subject]
+    X["visit"] = rng.integers(0, n, n)
+    X["date"] = pd.Timestamp("2021-03-01") + pd.to_timedelta(rng.permutation(n), unit="D")
+    y = np.sin(X.a) + X.b + spread * rng.standard_normal(groups)[subject] + NOISE[noise](rng, X.a.to_numpy())
+    return X, y.to_numpy()
+
+
+def found(X, y, features=("a", "b", "c"), **options):
+    return find_resemblances(read(X), features, np.asarray(y, float), **options)
+
+
+@pytest.mark.parametrize("noise", NOISE)
+@pytest.mark.parametrize("tables", [100, pytest.param(1000, marks=pytest.mark.slow)])
+def test_independent_rows_raise_no_warning(noise, tables):
+    """At most 2 in 1,000, but for chance (1,000 tables: 2 expected at most)."""
+    rng = np.random.default_rng(11)
+    alarms = sum(bool(found(*table_of(rng, int(rng.integers(60, 800)), noise))) for _ in range(tables))
+    assert alarms <= (1 if tables == 100 else 6)
+
+
+@pytest.mark.parametrize(("groups", "n", "spread", "power"), [(60, 300, 0.5, 0.55), (100, 200, 1.0, 0.9)])
+def test_subjects_that_differ_are_named(groups, n, spread, power):
+    rng = np.random.default_rng(5)
+    named = [
+        [each.column for each in found(*table_of(rng, n, spread=spread, groups=groups))] for _ in range(60)
+    ]
+    assert np.mean(["subject" in each for each in named]) > power
+    assert sum("visit" in each or "date" in each for each in named) <= 2
+
+
+def test_a_smooth_effect_of_a_whole_number_is_no_identity():
+    rng = np.random.default_rng(3)
+    X, _ = table_of(rng, 800)
+    X["visit"] = rng.integers(0, 60, 800)
+    y = np.sin(X.visit / 10) + 0.5 * rng.standard_normal(800)
+    assert not found(X, y, features=("a", "b", "c", "visit"))
+
+
+def test_days_that_resemble_their_neighbours_are_named():
+    rng = np.random.default_rng(4)
+    X, _ = table_of(rng, 300)
+    level = np.zeros(300)
+    for k in range(1, 300):
+        level[k] = 0.8 * level[k - 1] + rng.standard_normal()
+    order = np.argsort(X.date.to_numpy())
+    y = X.b.to_numpy().copy()
+    y[order] += level
+    (one,) = found(X, y)
+    assert (one.kind, one.column) == ("later", "date")
+    assert 'new_rows={"later": "date"}' in one.text
+
+
+def test_sorted_tables_are_no_series():
+    x = np.arange(200.0)
+    X = pd.DataFrame({"x": x, "z": np.random.default_rng(0).standard_normal(200)})
+    assert not found(X, np.sin(x / 8), features=("x", "z"))
+
+
+def test_a_fit_warns_and_a_declaration_ends_it():
+    rng = np.random.default_rng(8)
+    X, y = table_of(rng, 400, spread=2.0, groups=40)
+    short = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 10, "thin": 1, "progress": False}
+    with pytest.warns(
+        DataWarning, match=r'subject: 40 values, 10 rows each.*new_rows=\{"groups": "subject"\}'
+    ):
+        fit(X, y, seed=0, **short)
+    with pytest.warns(DataWarning) as told:
+        fit(X, y, seed=0, calibrate="folds", new_rows={"groups": "subject"}, **short)
+    assert not any("resemble" in str(each.message) for each in told)
+    assert any("subject is left out: new rows have other values of it" in str(each.message) for each in told)

@@ -1,0 +1,147 @@
+"""The plan of rows: what is held out, and which fits judge which rows, by what new rows will be like."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sampler.data.splits.holdout import holdout_rows
+from sampler.data.splits.split_plan import SplitPlan, folds_of
+from sampler.data.table import read_column
+from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
+from sampler.errors import DataError, SettingsError
+
+
+def plan_of(new_rows, columns, num_rows, seed=0):
+    return SplitPlan.of(NewRows.read(new_rows), lambda name: read_column(columns[name], name), num_rows, seed)
+
+
+def test_rows_like_these_are_those_of_before():
+    plan = plan_of("like_these", {}, 103, seed=7)
+    assert plan.holdout(0.2).test.tolist() == holdout_rows(103, 0.2, 7).tolist()
+    assert [each.test.tolist() for each in plan.folds(5)] == [each.tolist() for each in folds_of(103, 5, 7)]
+    for train, test in [plan.holdout(0.2), *plan.folds(5)]:
+        assert sorted([*train, *test]) == list(range(103))
+
+
+@given(
+    sizes=st.lists(st.integers(1, 9), min_size=3, max_size=40),
+    fraction=st.floats(0.05, 0.9),
+    seed=st.integers(0, 2**40),
+)
+def test_groups_stay_whole_and_their_number_is_fixed(sizes, fraction, seed):
+    group = np.repeat(np.arange(len(sizes)) * 7 - 3, sizes)
+    group = group[np.random.default_rng(seed).permutation(len(group))]
+    plan = plan_of({"groups": "g"}, {"g": group}, len(group), seed)
+    test = plan.holdout(fraction).test
+    assert len({*group[test]}) == min(max(round(len(sizes) * fraction), 1), len(sizes) - 1)
+    folds = plan.folds(5)
+    assert len(folds) == (len(sizes) if len(sizes) < 10 else 5)
+    assert sorted(np.concatenate([each.test for each in folds]).tolist()) == list(range(len(group)))
+    for split in [plan.holdout(fraction), *folds]:
+        assert not {*group[split.train]} & {*group[split.test]}
+        assert len(split.train) + len(split.test) == len(group)
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_the_choice_of_groups_does_not_depend_on_the_order_of_rows(as_text):
+    group = np.repeat(np.arange(30), 4)
+    group = np.array([f"subject {each}" for each in group]) if as_text else group
+    order = np.random.default_rng(0).permutation(120)
+    first, later = (plan_of({"groups": "g"}, {"g": each}, 120, 3) for each in (group, group[order]))
+    assert {*group[first.holdout(0.2).test]} == {*group[order][later.holdout(0.2).test]}
+    for one, other in zip(first.folds(5), later.folds(5), strict=True):
+        assert sorted(one.test) == sorted(order[other.test])
+
+
+def test_numbers_and_their_text_are_the_same_groups():
+    group = np.repeat(np.arange(8, 40), 3)
+    as_text = np.array([str(each) for each in group])
+    assert (
+        plan_of({"groups": "g"}, {"g": group}, 96).holdout(0.3).test.tolist()
+        == plan_of({"groups": "g"}, {"g": as_text}, 96).holdout(0.3).test.tolist()
+    )
+
+
+@given(
+    times=st.integers(40, 300),
+    gap=st.integers(0, 3),
+    fraction=st.floats(0.1, 0.5),
+    seed=st.integers(0, 2**32),
+)
+def test_no_fit_sees_what_comes_after_its_last_known_moment(times, gap, fraction, seed):
+    time = np.random.default_rng(seed).integers(0, times, 400).astype(float)
+    plan = plan_of({"later": "t", "gap": gap, "horizon": 10}, {"t": time}, len(time))
+    train, test = plan.holdout(fraction)
+    start = time[test].min()
+    assert time[train].max(initial=-1) < start - gap
+    assert len(test) <= fraction * len(time) + 1e-6
+    assert set(test) == set(np.flatnonzero(time >= start))  # ties are not parted
+    for train, test in plan.folds(5):
+        assert time[train].max() < time[test].min() - gap
+        assert time[test].max() < time[test].min() + 10
+
+
+def test_rehearsals_begin_where_four_to_nine_tenths_are_past():
+    plan = plan_of({"later": "t", "horizon": 100}, {"t": np.arange(1000.0)}, 1000)
+    assert [(len(each.train), len(each.test)) for each in plan.folds(5)] == [
+        (400, 100), (500, 100), (600, 100), (700, 100), (800, 100), (900, 100)
+    ]  # fmt: skip
+
+
+def test_new_groups_later_are_judged_by_neither_their_own_nor_later_rows():
+    rng = np.random.default_rng(1)
+    group, time = rng.integers(0, 40, 2000), rng.uniform(0, 100, 2000)
+    plan = plan_of({"groups": "g", "later": "t", "gap": 2}, {"g": group, "t": time}, 2000)
+    for train, test in [plan.holdout(0.25), *plan.folds(5)]:
+        assert not {*group[train]} & {*group[test]}
+        assert time[train].max() < time[test].min() - 2 + 1e-9
+        assert len(train) + len(test) < 2000
+
+
+def test_rows_without_a_group_or_a_time_are_refused_where_they_are():
+    with pytest.raises(DataError, match=r"column 'g', row 3: the group is missing"):
+        plan_of({"groups": "g"}, {"g": ["a", "b", None, "c"]}, 4)
+    with pytest.raises(DataError, match=r"column 't', row 2: the time is missing"):
+        plan_of({"later": "t"}, {"t": [1.0, np.nan, 3.0]}, 3)
+    with pytest.raises(DataError, match="takes a column of dates or numbers"):
+        plan_of({"later": "t"}, {"t": ["a", "b"]}, 2)
+    with pytest.raises(SettingsError, match="has 2 values"):
+        plan_of({"groups": "g"}, {"g": ["a", "b"] * 9}, 18)
+    with pytest.raises(SettingsError, match="too few times"):
+        plan_of({"later": "t"}, {"t": np.ones(50)}, 50).holdout(0.2)
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        ("later", "must be"),
+        ({"group": "g"}, "did you mean groups"),
+        ({}, "names no column"),
+        ({"groups": ["school", "class"]}, "name the coarsest"),
+        ({"groups": "subjct"}, "did you mean subject"),
+        ({"groups": "subject", "later": "subject"}, "both groups and later"),
+        ({"groups": "subject", "gap": 1}, "gap is of later"),
+        ({"later": "day", "horizon": 0}, "above 0"),
+        ({"later": "day", "gap": -1}, "from 0 up"),
+        ({"groups": "subject", "count": "all"}, "groups or rows"),
+        ({"later": "day", "count": "rows"}, "count is of groups"),
+    ],
+)
+def test_other_declarations_are_refused(value, words):
+    with pytest.raises(SettingsError, match=words):
+        NewRows.read(value, ["subject", "day"])
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        "like_these",
+        {"groups": "subject"},
+        {"groups": "subject", "count": "rows"},
+        {"later": "day", "horizon": 28.0, "gap": 7.0},
+    ],
+)
+def test_a_declaration_is_kept_as_it_was_given(value):
+    assert NewRows.read(value).to_json() == value
+    assert NewRows.read(None) == LIKE_TRAINING
