@@ -9,7 +9,7 @@ import pytest
 from sampler import DataError, SettingsError, fit, tune
 from sampler.data.rows import Rows
 from sampler.data.scalars import number_to_text
-from sampler.data.splits.split_plan import Split, folds_of
+from sampler.data.splits.split_plan import folds_of
 from sampler.studies.candidates import candidates
 from sampler.studies.tuning import FoldScores, compare, score_fold
 
@@ -27,18 +27,20 @@ def uneven(rows=240, seed=0):
 
 def test_folds_are_a_partition():
     """Every row is in one fold, and sizes differ by at most one."""
-    parts = folds_of(103, 5, 7)
+    splits = folds_of(103, 5, 7)
+    parts = [each.test for each in splits]
+    assert all(sorted([*each.train, *each.test]) == list(range(103)) for each in splits)
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(103))
     assert sorted(map(len, parts)) == [20, 20, 21, 21, 21]
-    assert not np.array_equal(parts[0], folds_of(103, 5, 8)[0])
+    assert not np.array_equal(parts[0], folds_of(103, 5, 8)[0].test)
 
 
 def test_a_fold_is_scored_by_a_fit_to_the_others():
     """Scores equal those of a posterior fitted to the other rows by hand."""
     X, y = uneven(80)
-    fold = folds_of(80, 4, 0)[1]
-    train = np.setdiff1d(np.arange(80), fold)
-    figures = score_fold(Rows.read(X, y), Split(train, fold), 3, SHORT)
+    split = folds_of(80, 4, 0)[1]
+    train, fold = split
+    figures = score_fold(Rows.read(X, y), split, 3, SHORT)
     posterior = fit(X[train], y[train], seed=3, progress=False, **SHORT)
     scores = posterior.score(X[fold], y[fold], quick=True)
     assert figures.rows == fold.tolist()

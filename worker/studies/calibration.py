@@ -29,10 +29,8 @@ def settings_of(_request: Json, spec: Spec, _number: int = 0) -> Json:
 
 def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit to all rows but those of a fold, and score these; `tell` is as in `selection.run`."""
-    count = rows.num_rows
-    held = folds_of(count, FOLDS, spec.settings.get("seed", 0))[number]
-    training = rows.take(np.setdiff1d(np.arange(count), held))
-    problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), training)
+    train, held = folds_of(rows.num_rows, FOLDS, spec.settings.get("seed", 0))[number]
+    problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), rows.take(train))
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
     return {"scores": conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(chosen))).tolist()}

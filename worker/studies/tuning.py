@@ -29,10 +29,10 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
 
     The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
     """
-    held = folds_of(rows.num_rows, request["folds"], request["seed"])[number % request["folds"]]
+    split = folds_of(rows.num_rows, request["folds"], request["seed"])[number % request["folds"]]
     try:
         settings = _settings(request, number) | spec.roles
-        scores = score_fold(rows, held, request["seed"], settings, lambda chain, _: tell(chain))
+        scores = score_fold(rows, split, request["seed"], settings, lambda chain, _: tell(chain))
     except SettingsError as error:
         return {"refused": str(error)}
     finite = [value if math.isfinite(value) else None for value in scores.log_score]  # JSON has no infinity

@@ -167,10 +167,7 @@ class SplitPlan:
             return [
                 Split(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(parts.max() + 1)
             ]
-        everything = np.arange(self.num_rows, dtype=np.int64)
-        return [
-            Split(np.setdiff1d(everything, test), test) for test in folds_of(self.num_rows, count, self.seed)
-        ]
+        return folds_of(self.num_rows, count, self.seed)
 
     def judged(self, splits: Sequence[Split]) -> tuple[NDArray[np.intp], NDArray[np.int32] | None]:
         """Order the rows that splits tested as the rows are, and tell what of them counts once.
@@ -238,8 +235,8 @@ class SplitPlan:
         return splits
 
 
-def folds_of(num_rows: int, folds: int, seed: int) -> list[Index]:
-    """Part the rows at random into folds whose sizes differ by at most one, each in ascending order."""
+def folds_of(num_rows: int, folds: int, seed: int) -> list[Split]:
+    """Part the rows at random into folds whose sizes differ by at most one, each judged by the others."""
     if num_rows < 2 * folds:
         raise SettingsError(
             f"{folds} folds need {2 * folds} rows or more; there are {num_rows}",
@@ -247,7 +244,8 @@ def folds_of(num_rows: int, folds: int, seed: int) -> list[Index]:
             code="out_of_range",
         )
     order = np.random.default_rng([seed, folds]).permutation(num_rows)
-    return [np.sort(order[fold::folds]) for fold in range(folds)]
+    held = [np.sort(order[fold::folds]) for fold in range(folds)]
+    return [Split(np.setdiff1d(order, test), test) for test in held]
 
 
 def without_new_groups(rows: Rows, new_rows: NewRows, settings: Mapping[str, Any]) -> Rows:

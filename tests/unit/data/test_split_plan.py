@@ -19,7 +19,8 @@ def plan_of(new_rows, columns, num_rows, seed=0):
 def test_rows_like_these_are_those_of_before():
     plan = plan_of("like_these", {}, 103, seed=7)
     assert plan.holdout(0.2).test.tolist() == holdout_rows(103, 0.2, 7).tolist()
-    assert [each.test.tolist() for each in plan.folds(5)] == [each.tolist() for each in folds_of(103, 5, 7)]
+    folds = [each.test.tolist() for each in plan.folds(5)]
+    assert folds == [each.test.tolist() for each in folds_of(103, 5, 7)]
     for train, test in [plan.holdout(0.2), *plan.folds(5)]:
         assert sorted([*train, *test]) == list(range(103))
 
