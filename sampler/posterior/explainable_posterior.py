@@ -14,7 +14,12 @@ from sampler.posterior.explanations.accumulated_effects import accumulated_effec
 from sampler.posterior.explanations.contrasts import ContrastWish, contrast
 from sampler.posterior.explanations.inclusion import inclusion
 from sampler.posterior.explanations.interactions import interactions
-from sampler.posterior.explanations.partial_dependence import Wish, cells_of_codes, partial_dependence
+from sampler.posterior.explanations.partial_dependence import (
+    EACH_POINT,
+    Wish,
+    cells_of_codes,
+    partial_dependence,
+)
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.shap_values import cells, explain
 from sampler.storage.draws import concatenate
@@ -180,7 +185,7 @@ class ExplainablePosterior:
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)
 
-        each = (law.leaf_counts.shape[2] + law.own_work) / law.num_trees
+        each = law.leaf_counts.shape[2] + law.own_work + EACH_POINT
         wish = Wish(features, grid or {}, levels, ice, max_work / each)
         average = law.average_of(chosen) if of == "mean" else None
         effect = partial_dependence(law.draws.header, f, coded, len(chosen), wish, average)
@@ -193,7 +198,7 @@ class ExplainablePosterior:
         level: float = 0.9,
         *,
         game: GameKind = "interventional",
-        max_draws: int = 200,
+        max_draws: int | None = None,
     ) -> ShapValues:
         """Compute SHAP values: how much each column moves the prediction of each row, with intervals.
 
@@ -213,7 +218,8 @@ class ExplainablePosterior:
             it goes both ways at its splits, by the shares of background rows there, so that columns that
             go together share what is due to either.
         max_draws
-            Most draws used, evenly spaced over all chains.
+            Most draws used, evenly spaced over all chains; None takes all. Of fewer, values and base add up
+            to the mean of these draws, ``f`` of the answer, and a warning says so.
 
         Returns
         -------
@@ -343,7 +349,7 @@ class ExplainablePosterior:
         X: Any = None,
         level: float = 0.9,
         *,
-        max_draws: int = 200,
+        max_draws: int | None = None,
     ) -> Interactions:
         """Compute how strongly each two columns act together, with intervals over draws.
 
@@ -357,7 +363,7 @@ class ExplainablePosterior:
         level
             Probability of the intervals.
         max_draws
-            Most draws used for H, evenly spaced over all chains; inclusion takes all.
+            Most draws used for H, evenly spaced over all chains; inclusion takes all, and H unless given.
 
         Returns
         -------
@@ -380,7 +386,7 @@ class ExplainablePosterior:
                 "interactions are for numbers and two classes only", field=None, code="not_applicable"
             )
         drawn = law.alike(None)
-        chosen = drawn[spaced(len(drawn), max_draws)]
+        chosen = drawn if max_draws is None else drawn[spaced(len(drawn), max_draws)]
 
         def f(changed: Coded) -> Floats:
             return law.f_of(changed, chosen)

@@ -35,8 +35,10 @@ class ShapBody(BaseModel):
         description="interventional: a feature left out takes its values from up to 100 training rows; "
         "path-dependent: it goes both ways at its splits, by the shares of those rows.",
     )
-    draws: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        200, description="Most draws used, evenly spaced over all chains."
+    draws: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        None,
+        description="Most draws used, evenly spaced over all chains. By default all, so that the values add "
+        "up to the prediction; fewer where these are too much work for one request, which a warning says.",
     )
 
     def request(self) -> shap_values.ShapRequest:

@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import MAX_WORK, classes_of, finished
+from app.services.errors import UnusableDataError
+from app.services.explanations.finished_models import TOO_LARGE, check_work, classes_of, finished
 from app.services.explanations.partial_dependence import CurveBounds
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
+from sampler.costs.explanations import of_accumulated_effects
 
 
 @dataclass(frozen=True)
@@ -54,18 +55,14 @@ def accumulate(predictor: Predictor, owner: str, model: str, request: Accumulati
     rows = with_levels(posterior, rows)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))
-    each = posterior.leaf_counts.shape[2] + posterior.law.own_work
-    if 2 * count * posterior.num_chains * min(draws, posterior.num_draws) * each > MAX_WORK:
-        raise TooLargeError(
-            "These rows are too much work for one request: send fewer, or ask for fewer draws."
-        )
+    check_work(posterior, count, draws * posterior.num_chains, of_accumulated_effects(posterior))
     with understood():
         effects = posterior.accumulated_effects(
             request.feature, rows, list(request.levels), num_draws=request.draws
         )
     ends = [(each.level, each.lower, each.upper) for each in effects.intervals]
     if not all(np.isfinite(part).all() for part in (effects.mean, *(p for _, *both in ends for p in both))):
-        raise UnusableDataError("The result exceeds the largest float: rescale the target.")
+        raise UnusableDataError(TOO_LARGE)
     return Accumulation(
         head.id,
         draws,

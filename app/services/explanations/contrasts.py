@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import MAX_WORK, TOO_LARGE, classes_of, finished
+from app.services.errors import UnusableDataError
+from app.services.explanations.finished_models import TOO_LARGE, check_work, classes_of, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
+from sampler.costs.explanations import of_contrast
 from sampler.posterior.results.contrasts import ContrastEstimate
 
 
@@ -73,12 +74,7 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     rows = with_levels(posterior, rows)
     draws = posterior.num_draws if request.draws is None else request.draws
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
-    each = posterior.leaf_counts.shape[2] + posterior.law.own_work
-    if 2 * count * draws * posterior.num_chains * each > MAX_WORK:
-        raise TooLargeError(
-            f"The contrast of {count} rows is too much work for one request: send fewer rows, or ask for "
-            "fewer draws."
-        )
+    check_work(posterior, count, draws * posterior.num_chains, of_contrast(posterior))
     with understood():
         answer = posterior.contrast(
             rows,

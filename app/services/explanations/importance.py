@@ -8,11 +8,12 @@ from app.services.errors import (
     InvalidRequestError,
     TooLargeError,
 )
-from app.services.explanations.finished_models import finished
+from app.services.explanations.finished_models import affordable_draws, finished
 from app.services.predictions.predict_rows import Predictor, understood
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
+from sampler.costs.explanations import of_interactions
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
@@ -155,7 +156,8 @@ def interactions(
         raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
     head, posterior = finished(predictor, owner, model)
     with understood():
-        answer = posterior.interactions(features, level=level)
+        draws = affordable_draws(posterior, 1, of_interactions(posterior, features))
+        answer = posterior.interactions(features, level=level, max_draws=draws)
     figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
     pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
     return PairsOfFeatures(head.id, level, answer.draws, answer.scale, pairs)

@@ -11,12 +11,7 @@ from app.services.errors import (
     TooLargeError,
     UnusableDataError,
 )
-from app.services.explanations.finished_models import (
-    MAX_WORK,
-    TOO_LARGE,
-    classes_of,
-    finished,
-)
+from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
@@ -24,6 +19,7 @@ from app.services.predictions.rows import columns_if_any, lists_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
+from sampler.costs.explanations import MAX_WORK
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.effects import PartialDependence

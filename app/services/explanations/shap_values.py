@@ -7,15 +7,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
+from app.services.explanations.finished_models import (
+    TOO_LARGE,
+    affordable_draws,
+    affordable_rows,
+    check_work,
+    classes_of,
+    finished,
+)
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
+from sampler.costs.explanations import of_shap_values
 from sampler.posterior.charts import shap_plots
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.protocol import GameKind
 
-MAX_WORK = 5e8  # leaves of all draws times rows: about a second of a core
+FEWEST_DRAWS = 200  # of which values are unless asked for fewer; with more rows they are refused
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
 REFERENCE_ROWS = 200  # explained where the request has no rows
 swarm, ranks_of = shap_plots.swarm, shap_plots.ranks_of  # that charts draw
@@ -28,7 +36,7 @@ class ShapRequest:
 
     level: float = 0.9
     game: GameKind = "interventional"
-    draws: int = 200
+    draws: int | None = None  # of all chains; None: all that are not too much work
     rows: Any = None  # list of objects; without rows and columns: the reference rows
     columns: Any = None
     num_rows: int = REFERENCE_ROWS  # most reference rows
@@ -72,22 +80,25 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     head, posterior = finished(predictor, owner, model)
     sent = with_levels(posterior, sent)
     classes = classes_of(posterior)
-    draws = min(request.draws, posterior.num_chains * posterior.num_draws)
-    leaves = draws * float(posterior.leaf_counts.sum(axis=2).mean())
-    each = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
-    most = min(max(int(MAX_WORK / leaves), 1), MAX_CELLS // each)
+    whole, each = posterior.num_chains * posterior.num_draws, of_shap_values(posterior)
+    cells = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
     rows: Any = sent
     if sent is None:
-        reference = posterior.reference
-        rows = reference.part(spaced(reference.num_rows, max(1, min(most, request.num_rows))))
+        few = min(request.num_rows, MAX_CELLS // cells, affordable_rows(min(whole, FEWEST_DRAWS), each))
+        rows = posterior.reference.part(spaced(posterior.reference.num_rows, max(1, few)))
     count = rows.num_rows if sent is None else len(next(iter(sent.values()), ()))
-    if count > most or draws * each > MAX_DRAWN:
+    draws = request.draws
+    if draws is None:
+        most = min(affordable_draws(posterior, count, each), MAX_DRAWN // cells)
+        draws = max(most, min(whole, FEWEST_DRAWS))
+    check_work(posterior, count, draws, each)
+    if count * cells > MAX_CELLS or min(draws, whole) * cells > MAX_DRAWN:
         raise TooLargeError(
-            f"SHAP values of {count} rows are too much work for one request: send fewer rows at once, or ask "
-            "for fewer draws."
+            f"SHAP values of {count:,} rows are too many for one answer: send fewer rows at once, or ask for "
+            "fewer draws."
         )
     with understood():
-        answer = posterior.shap(rows, level=request.level, game=request.game, max_draws=request.draws)
+        answer = posterior.shap(rows, level=request.level, game=request.game, max_draws=draws)
     if not all(np.isfinite(part).all() for part in (answer.values, answer.lower, answer.upper)):
         raise UnusableDataError(TOO_LARGE)
     return ExplainedRows(

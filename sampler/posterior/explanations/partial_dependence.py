@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
-MAX_AVERAGES = 1 << 25  # draws times points (times classes) of one answer: 256 MB
+MAX_AVERAGES = 1 << 23  # draws times points (times classes) of one answer: 64 MB, some four times
+EACH_POINT = 40  # work by row, point and draw besides the trees, in units of one tree
+EACH_CURVE = 3  # rows averaged over in the time that the curve of one takes
 FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
 
@@ -53,7 +55,7 @@ class Wish:
     ice
         Number of single rows whose curves are computed too.
     max_work
-        Bound on rows x points x draws x trees; rows are left out, evenly, while `FEWEST_ROWS` remain.
+        Bound on rows x points x draws; rows are left out, evenly, while `FEWEST_ROWS` remain.
 
     """
 
@@ -114,7 +116,7 @@ def partial_dependence(
         codes_of(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
     shape = [len(points) for points in values]
-    most = wish.max_work / (math.prod(shape) * draws * int(header.settings["num_trees"]))
+    most = wish.max_work / (math.prod(shape) * draws) - EACH_CURVE * wish.ice
     classes = _num_classes(header)
     cells = math.prod(shape) * draws * (classes or 1)
     if most < min(coded.num_rows, FEWEST_ROWS) or cells > MAX_AVERAGES:

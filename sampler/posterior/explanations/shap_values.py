@@ -51,7 +51,7 @@ def explain(
     draws: NDArray[np.int64],
     level: float,
     game: GameKind,
-    max_draws: int,
+    max_draws: int | None,
 ) -> ShapValues:
     """Compute the SHAP values of a posterior at rows with these cells, from some of the draws.
 
@@ -61,6 +61,8 @@ def explain(
         raise SettingsError(
             f"game must be one of {', '.join(GAMES)}, not {game!r}", field="game", code="not_accepted"
         )
+    if max_draws is None:
+        max_draws = len(draws)
     if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
         raise SettingsError(
             f"max_draws must be a whole number from 1, not {max_draws!r}",
@@ -96,10 +98,19 @@ def explain(
         draws=len(chosen),
         game=game,
         scale=scale,
-        warnings=list(coded.warnings),
+        warnings=[*coded.warnings, *_of_some_draws(len(chosen), len(draws))],
         classes=law.classes,
         labels=coded.labels,
     )
+
+
+def _of_some_draws(used: int, all_draws: int) -> list[str]:
+    if used == all_draws:
+        return []
+    return [
+        f"the values are of {used:,} of {all_draws:,} draws: with the base they add up to the mean of these "
+        "(f), which differs a little from the prediction"
+    ]
 
 
 def cells(X: Any, schema: Schema) -> list[list[Any]]:

@@ -16,6 +16,7 @@ from app.client import Client
 from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
 from app.web.read_options import ReadingQuery
+from sampler.posterior.explanations.partial_dependence import EACH_POINT
 from tests.support.api_calls import post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.html_page import checked_svg as checked
@@ -287,7 +288,8 @@ def test_effects_that_are_too_much_work_are_of_fewer_draws(browser, client, sett
     asked = {"features": ["size", "colour"]}
     at, query = f"/ui/models/{model['id']}", {"feature": asked["features"]}
     answer = client.post(f"/models/{model['id']}/partial-dependence", json=asked).json()
-    work = np.size(answer["mean"]) * model["settings"]["num_trees"] * answer["draws"] * 2  # chains
+    trees = model["settings"]["num_trees"] + EACH_POINT
+    work = np.size(answer["mean"]) * trees * answer["draws"] * 2  # chains
     monkeypatch.setattr("app.services.explanations.partial_dependence.MAX_WORK", work * 19)  # of 20 rows
     assert problem(client.post(f"/models/{model['id']}/partial-dependence", json=asked), 422)["errors"]
     half = answer["draws"] // 2

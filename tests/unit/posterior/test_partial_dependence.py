@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, fit
-from sampler.posterior.explanations.partial_dependence import default_grid
+from sampler.posterior.explanations.partial_dependence import EACH_POINT, default_grid
 from sampler.storage.model_header import Header
 from tests.support.models.random_posteriors import make_posterior
 
@@ -120,7 +120,7 @@ def test_levels_and_pinned_draws():
 def test_work_is_bounded_by_leaving_rows_out():
     """When all rows are too much work, evenly spaced ones are used; a refusal if too few remain."""
     posterior, X, _ = make_posterior()
-    each = 2 * 24 * 7  # points, draws and trees per row
+    each = 2 * 24 * (7 + EACH_POINT)  # points, draws, and trees per row with what comes besides
     grid = {"x1": [-1.0, 1.0]}
     effect = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each)
     assert effect.rows == 40

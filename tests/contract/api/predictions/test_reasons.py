@@ -36,7 +36,7 @@ def test_shap_values_are_those_of_the_notebook(client, model):
 )
 def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
     """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
-    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 1e5)
+    monkeypatch.setattr("app.services.explanations.finished_models.MAX_WORK", 1e7)
     refusal = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
         assert field in str(refusal["errors"])
@@ -49,7 +49,7 @@ def test_shap_values_of_training_rows(client, model, monkeypatch):
     np.testing.assert_array_equal(answer["values"], expected.values)
     assert answer["data"] == [list(row) for row in zip(*expected.data, strict=True)]
     assert {row[1] for row in answer["data"]} == {"red", "green", "blue"}
-    monkeypatch.setattr("app.services.explanations.shap_values.MAX_WORK", 2e4)
+    monkeypatch.setattr("app.services.explanations.finished_models.MAX_WORK", 2e6)
     assert 1 <= len(client.post(path, json={}).json()["values"]) < 60
     assert client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}).json()["data"] is None
 
