@@ -1,5 +1,6 @@
 """The FastAPI application."""
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -50,7 +51,7 @@ from app.settings import Settings, is_loopback
 from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
-from app.web.middleware.concurrency import Gate
+from app.web.middleware.concurrency import Gate, SharedPlaces
 from app.web.middleware.metrics import Measured
 from app.web.middleware.outermost import Edge
 from app.web.scopes import list_needs
@@ -82,18 +83,21 @@ ROUTERS = (
     health.router,
     docs.router,
 )
+PLACES = 8  # requests of all owners in threads at once; one owner has half of them at most
 FIRST = (predict.files, predict.router)  # matched before all other routes
 
 
 def create_app(settings: Settings) -> FastAPI:
     """Make the FastAPI application; it opens the database at startup and closes it at shutdown."""
-    engine = make_engine(settings.database_url)
+    # Every place may hold a connection; beside them predictions, keys, streams and metrics ask for moments.
+    engine = make_engine(settings.database_url, max_overflow=PLACES + len(os.sched_getaffinity(0)))
     bell = Bell(settings)
     predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
+        app.state.places = SharedPlaces(PLACES, PLACES // 2)
         app.state.large_bodies = Gate()
         app.state.model_files = Gate(2, wait_seconds=30)
         readers.start()

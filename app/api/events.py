@@ -6,7 +6,6 @@ from contextlib import aclosing
 from datetime import datetime
 from typing import Annotated, Any
 
-from anyio import to_thread
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
 from pydantic import BaseModel, Field
@@ -17,7 +16,7 @@ from app.services.fits.event_stream import Feed
 from app.web.dependencies import Owner, TheTransactions
 from app.web.errors import responses
 from app.web.paging import Limit
-from app.web.scopes import GuardedRoute, needs
+from app.web.scopes import GuardedRoute, in_thread, needs
 
 router = APIRouter(prefix="/models", tags=["models"], route_class=GuardedRoute)
 STREAM = "text/event-stream"
@@ -85,8 +84,8 @@ async def list_events(
             return followed, after, over
 
     if STREAM not in request.headers.get("accept", ""):
-        return await to_thread.run_sync(look)
-    followed, after, over = await to_thread.run_sync(begin)
+        return await in_thread(look)
+    followed, after, over = await in_thread(begin)
     if over:
         return Response(status_code=204)  # keeps an EventSource from reconnecting
     feed: Feed = request.app.state.feed

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from tempfile import SpooledTemporaryFile
 from typing import Annotated, Any, BinaryIO, Literal, cast
 
-from anyio import to_thread
 from fastapi import APIRouter, Depends, Query, Request, Response
 from starlette.datastructures import UploadFile
 from starlette.routing import Match
@@ -20,7 +19,7 @@ from app.web.dependencies import Owner, TheEngine, TheGate, ThePredictor, TheTra
 from app.web.errors import responses
 from app.web.idempotency import IdempotencyKey, of_file, render
 from app.web.negotiation import content_type
-from app.web.scopes import GuardedRoute, needs
+from app.web.scopes import GuardedRoute, in_thread, needs
 from app.web.uploads import IN_MEMORY_BYTES
 
 
@@ -87,7 +86,7 @@ async def accept(
 
     # Few at once, since the file is held in memory; read in another process, so predictions keep their cores.
     async with request.app.state.model_files.place():
-        return await to_thread.run_sync(work)
+        return await in_thread(work)
 
 
 @router.get("/{model_id}/file", response_class=Response, responses={**responses(409), **FILE})
@@ -97,7 +96,7 @@ async def get_model_file(model_id: str, engine: TheEngine, owner: Owner) -> Resp
 
     The header `Bartserve-Model-Id` has the model's id.
     """
-    model, data = await to_thread.run_sync(model_files.file_of, engine, owner, model_id)
+    model, data = await in_thread(model_files.file_of, engine, owner, model_id)
     disposition = {"Content-Disposition": f'attachment; filename="{model}.bartserve"'}
     return Response(data, media_type=MEDIA_TYPE, headers=disposition | {"Bartserve-Model-Id": model})
 

@@ -3,12 +3,13 @@
 Simple lookups are `async`, since FastAPI runs every other dependency in a thread.
 """
 
-from collections.abc import Iterator
+from collections.abc import AsyncIterator
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Annotated, Protocol
 
 from fastapi import Depends, Request
+from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -19,7 +20,9 @@ from app.settings import Settings as ServiceSettings
 from app.store import reserve
 from app.store.engine import session_scope
 from app.web.middleware.concurrency import GateOf
-from app.web.scopes import KEY
+from app.web.scopes import KEY, holds_place, place
+
+_in_thread = contextmanager_in_threadpool
 
 
 async def engine_of(request: Request) -> Engine:
@@ -74,20 +77,24 @@ async def owner_of(request: Request) -> str:
     return owner
 
 
-def _reading(request: Request) -> Iterator[Session]:
-    with session_scope(request.app.state.engine, read_only=True) as session:
+@holds_place
+async def _reading(request: Request) -> AsyncIterator[Session]:
+    async with place(), _in_thread(session_scope(request.app.state.engine, read_only=True)) as session:
         yield session
 
 
-def _writing(request: Request) -> Iterator[Session]:
-    with session_scope(request.app.state.engine) as session:
+@holds_place
+async def _writing(request: Request) -> AsyncIterator[Session]:
+    async with place(), _in_thread(session_scope(request.app.state.engine)) as session:
         yield session
 
 
-def _deleting(request: Request) -> Iterator[Session]:
-    with session_scope(request.app.state.engine) as session:
-        session.connection()  # takes the write lock: nobody else can use the freed room
-        reserve.release_if_full(request.app.state.engine)
+@holds_place
+async def _deleting(request: Request) -> AsyncIterator[Session]:
+    engine = request.app.state.engine
+    async with place(), _in_thread(session_scope(engine)) as session:
+        await run_in_threadpool(session.connection)  # has the write lock: nobody else can use the freed room
+        await run_in_threadpool(reserve.release_if_full, engine)
         yield session
 
 

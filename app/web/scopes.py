@@ -5,17 +5,24 @@ without a declaration is an error when the application is created.
 """
 
 import sys
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, TypeVar
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import AbstractAsyncContextManager
+from contextvars import ContextVar
+from dataclasses import dataclass, replace
+from functools import partial, wraps
+from inspect import isasyncgenfunction, iscoroutinefunction, isroutine
+from typing import Any, ParamSpec, TypeVar
 
-from fastapi import FastAPI
+from fastapi import FastAPI, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.dependencies.models import Dependant
 from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.routing import Mount
 from starlette.types import Receive, Scope, Send
 
 from app.services.access.keys import Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
+from app.web.addresses import counted_as
 
 KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
 BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes
@@ -25,7 +32,11 @@ KEYLESS_BYTES = 1024  # before a key is known: a form with one has a hundred
 MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # for a fit, with the names of thousands of columns
 ANY_UPLOAD = sys.maxsize  # limited only by the service's setting
 ATTRIBUTE = "bartserve_needs"
+PLACE = "bartserve_place"
 Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
+P = ParamSpec("P")
+T = TypeVar("T")
+_place: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = ContextVar("place")
 
 
 @dataclass(frozen=True)
@@ -77,8 +88,39 @@ def _declare(needed: Needs) -> Callable[[Endpoint], Endpoint]:
     return declared
 
 
+def place() -> AbstractAsyncContextManager[None]:
+    """Return the request's place among those of all owners, for work in a thread or in a transaction."""
+    return _place.get()()
+
+
+async def in_thread(work: Callable[P, T], *args: P.args, **options: P.kwargs) -> T:
+    """Run work in a thread, in the request's place."""
+    async with place():
+        return await run_in_threadpool(work, *args, **options)
+
+
+def holds_place(dependency: Endpoint) -> Endpoint:
+    """Declare a dependency that takes the request's place for as long as the endpoint runs."""
+    setattr(dependency, PLACE, True)
+    return dependency
+
+
+def _in_place(endpoint: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+    @wraps(endpoint)
+    async def run(**values: Any) -> Any:
+        return await in_thread(endpoint, **values)
+
+    return run
+
+
+def _is_placed(dependant: Dependant) -> bool:
+    return getattr(dependant.call, PLACE, False) or any(map(_is_placed, dependant.dependencies))
+
+
 class GuardedRoute(APIRoute):
     """Route that admits requests according to its endpoint's declaration, once it is matched.
+
+    What leaves the event loop takes a place among those that owners share, whichever route it is.
 
     Raises
     ------
@@ -95,11 +137,35 @@ class GuardedRoute(APIRoute):
         self.needs = declared
         super().__init__(path, endpoint, **options)
 
+    @property
+    def takes_place(self) -> bool:
+        """Whether all that the route runs in threads of the whole process has a place."""
+        return _is_placed(self.dependant) or not _leaves_the_loop(self.dependant)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return FastAPI's handler, whose endpoint takes a place unless a dependency has it."""
+        if self.dependant.call is not None and not self.takes_place:
+            self.dependant = replace(self.dependant, call=_in_place(self.dependant.call))
+        return super().get_route_handler()
+
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Check the key, set the body limit, then handle the request as usual."""
-        self.needs.check(scope.get(KEY))
+        key: Key | None = scope.get(KEY)
+        self.needs.check(key)
         scope[BODY_LIMIT] = self.needs.body
-        await super().handle(scope, receive, send)
+        who = key.owner if key else f"\n{counted_as((scope.get('client') or ('',))[0])}"  # no owner's name
+        before = _place.set(partial(scope["app"].state.places.place, who))
+        try:
+            await super().handle(scope, receive, send)
+        finally:
+            _place.reset(before)
+
+
+def _leaves_the_loop(dependant: Dependant) -> bool:
+    """Tell whether an endpoint or a dependency of it runs in a thread."""
+    call = dependant.call
+    threaded = isroutine(call) and not (iscoroutinefunction(call) or isasyncgenfunction(call))
+    return threaded or any(map(_leaves_the_loop, dependant.dependencies))
 
 
 def list_needs(app: FastAPI) -> Iterator[tuple[str, str, Needs]]:

@@ -1,6 +1,5 @@
 """Sign-in with a key where keys are required, and sign-out."""
 
-from anyio import to_thread
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
@@ -9,7 +8,7 @@ from app.dashboard.forms.fields import SentForm
 from app.services.access import sessions
 from app.web.dependencies import TheEngine
 from app.web.middleware.auth import PUBLIC, check_sender, cookie_of, token_of
-from app.web.scopes import GuardedRoute, keyless, needs
+from app.web.scopes import GuardedRoute, in_thread, keyless, needs
 
 router = APIRouter(prefix="/ui", include_in_schema=False, route_class=GuardedRoute)
 MAX_NEXT = 2000
@@ -33,7 +32,7 @@ async def sign_in(request: Request, engine: TheEngine, next: str = "/") -> Respo
         return render.see_other("/")
     sent = await request.form(max_files=0, max_fields=2)
     to, key = _own(next), str(sent.get("key", "")).strip()
-    token = await to_thread.run_sync(sessions.begin, engine, key)
+    token = await in_thread(sessions.begin, engine, key)
     if token is None:
         return render.render(request.scope, "sign_in.html", status=401, to=to, refused=True)
     answer = render.see_other(to)
@@ -54,7 +53,7 @@ async def sign_in(request: Request, engine: TheEngine, next: str = "/") -> Respo
 async def sign_out(request: Request, _form: SentForm, engine: TheEngine) -> Response:
     """End the session in the browser and in the database."""
     if token := token_of(request.headers, request.scope):
-        await to_thread.run_sync(sessions.end, engine, token)
+        await in_thread(sessions.end, engine, token)
     answer = render.see_other("/ui/sign-in")
     secure = _secure(request)
     answer.delete_cookie(cookie_of(request.scope), path="/", secure=secure, httponly=True, samesite="strict")

@@ -33,8 +33,10 @@ from app.services.request_context import Actor, OwnerLimits, acting
 from app.settings import is_loopback
 from app.web.addresses import counted_as
 from app.web.errors import UNREACHABLE, render_error, render_unreachable, request_id_of
+from app.web.middleware.concurrency import SharedPlaces
 from app.web.scopes import KEY
 
+ASKED = 4  # keys looked up at once
 MAX_WAITING = 40  # requests waiting for a thread
 RETRY_SECONDS = 2
 WINDOW = 10  # seconds over which requests are counted
@@ -89,6 +91,7 @@ class Access:
         self.limits = limits
         self.public_url = public_url
         self.rate = None if per_second is None else Rate(per_second)
+        self.asking = SharedPlaces(ASKED, ASKED - 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -120,12 +123,17 @@ class Access:
         with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits, in_force)):
             await self.app(scope, receive, send)
 
+    async def _asked(self, ask: Callable[[], Key | None], scope: Scope) -> Key | None:
+        """Look a key up in a thread, of which one address never takes all."""
+        async with self.asking.place(_address(scope)):
+            return await to_thread.run_sync(ask)
+
     async def _counted(self, scope: Scope, error: ServiceError) -> ServiceError:
         """Count a request without a valid key by address; return its error, or one for too many."""
         if self.rate is None or not isinstance(error, UnauthorizedError):
             return error
         try:
-            await self.rate.count(f"\n{counted_as((scope.get('client') or ('',))[0])}")  # no owner's name
+            await self.rate.count(_address(scope))
         except TooManyRequestsError as too_many:
             return too_many
         return error
@@ -135,10 +143,10 @@ class Access:
         kind, _, presented = headers.get("authorization", "").partition(" ")
         key, ask = None, partial(self.authenticate, presented.strip())
         if kind.lower() == "bearer":
-            key = await to_thread.run_sync(ask)
+            key = await self._asked(ask, scope)
         elif not kind and (token := token_of(headers, scope)):
             ask = partial(self.recall, token)
-            key = await to_thread.run_sync(ask)
+            key = await self._asked(ask, scope)
             if key is not None:
                 scope[CSRF] = sessions.csrf(token)
                 check_own(headers, scope)
@@ -148,6 +156,11 @@ class Access:
                 "(the operator of the service creates one with  bartserve keys create)."
             )
         return key, lambda: ask() is not None
+
+
+def _address(scope: Scope) -> str:
+    """Return as whom a client without a key is counted, which is no owner's name."""
+    return f"\n{counted_as((scope.get('client') or ('',))[0])}"
 
 
 def _always() -> bool:

@@ -24,30 +24,65 @@ from sampler import interrupt
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 WAIT_SECONDS = 5.0  # longest wait for a core before a 503
-MAX_WAITING = 200  # queued requests, each kept in memory
+MAX_WAITING = 100  # queued requests of an owner, each kept in memory
 RETRY_SECONDS = 2
 # Work that takes longer is watched for its client's disconnect. Most predictions end earlier, and the tasks
 # that watch one would cost as much as its computation.
 UNWATCHED_SECONDS = 0.03
 
 
-class Gate:
+class SharedPlaces:
+    """Places that owners share, of which one alone never holds all (`FairLine`); for the event loop."""
+
+    def __init__(self, places: int, most: int, wait_seconds: float = WAIT_SECONDS) -> None:
+        self._line: FairLine[anyio.Event] = FairLine(places)
+        self._most = most
+        self._wait_seconds = wait_seconds
+
+    @asynccontextmanager
+    async def place(self, owner: str | None = None) -> AsyncIterator[None]:
+        """Hold one of the places during a block, for the actor's owner or another name.
+
+        Raises
+        ------
+        BusyError
+            No place became free in time, or too many of the owner's requests wait for one.
+        """
+        owner = actor().owner if owner is None else owner
+        waiting = Waiting(owner, self._most, anyio.Event())
+        if sum(each.owner == owner for each in self._line.waiting) >= MAX_WAITING:
+            raise _busy()
+        self._line.join(waiting)
+        try:
+            if not waiting.turn.is_set():
+                try:
+                    with anyio.fail_after(self._wait_seconds):
+                        await waiting.turn.wait()
+                except TimeoutError:
+                    if not waiting.turn.is_set():
+                        raise _busy() from None
+            yield
+        finally:
+            # A request may be cancelled between its turn and the work: then too its place becomes free.
+            self._line.leave(waiting)
+
+
+class Gate(SharedPlaces):
     """Limits concurrent work, each owner to as many threads as there are cores; for the event loop.
 
     There is one place more than cores, so that one owner never holds all of them: another owner's work shares
-    the cores at once (`FairLine`).
+    the cores at once.
     """
 
     def __init__(self, cores: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
         self._cores = cores or len(os.sched_getaffinity(0))
+        super().__init__(self._cores + 1, self._cores, wait_seconds)
         self._turns = Turns()
-        self._line: FairLine[anyio.Event] = FairLine(self._cores + 1)
         # A pool of its own, since the shared one may be full of other requests.
         self._threads = ThreadPoolExecutor(self._cores + 1, "gate")
         # Lent to work that has the gate to itself, one at a time.
         self._spare = None if self._cores < 2 else ThreadPoolExecutor(1, "spare")
         self._is_lent = False
-        self._wait_seconds = wait_seconds
 
     async def run(self, work: Callable[[], T], request: Request | None = None) -> T:
         """Run `work` in a thread and return its result; cancel it when the client of `request` disconnects.
@@ -120,32 +155,6 @@ class Gate:
         """Tell whether a place is free for an owner's work now."""
         taken = self._line.taken
         return not self._line.waiting and taken.total() <= self._cores and taken[owner] < self._cores
-
-    @asynccontextmanager
-    async def place(self) -> AsyncIterator[None]:
-        """Hold one of the places during a block.
-
-        Raises
-        ------
-        BusyError
-            No place became free in time.
-        """
-        waiting = Waiting(actor().owner, self._cores, anyio.Event())
-        if len(self._line.waiting) >= MAX_WAITING:
-            raise _busy()
-        self._line.join(waiting)
-        try:
-            if not waiting.turn.is_set():
-                try:
-                    with anyio.fail_after(self._wait_seconds):
-                        await waiting.turn.wait()
-                except TimeoutError:
-                    if not waiting.turn.is_set():
-                        raise _busy() from None
-            yield
-        finally:
-            # A request may be cancelled between its turn and the work: then too its place becomes free.
-            self._line.leave(waiting)
 
 
 @dataclass(frozen=True)

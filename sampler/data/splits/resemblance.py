@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from scipy.special import fdtrc, ndtr, ndtri
-from scipy.stats import rankdata
 
 from sampler.data.convert import to_labels
 
@@ -159,8 +158,15 @@ class _Regression:
         return _normal_scores(self._outcome - fit @ design)
 
 
+def _ranks(values: Floats) -> Floats:
+    """Rank values from 1 on; equal ones get the mean of their ranks."""
+    _, index, counts = np.unique(values, return_inverse=True, return_counts=True)
+    ranks: Floats = (np.cumsum(counts) - (counts - 1) / 2)[index.reshape(-1)]
+    return ranks
+
+
 def _normal_scores(values: Floats) -> Floats:
-    scores: Floats = ndtri((rankdata(values) - 0.5) / len(values))
+    scores: Floats = ndtri((_ranks(values) - 0.5) / len(values))
     return scores
 
 
@@ -265,7 +271,7 @@ def _is_trend(values: Floats) -> bool:
     known = np.flatnonzero(np.isfinite(values))
     if len(known) < 2 or np.ptp(values[known]) == 0:
         return False
-    return bool(abs(np.corrcoef(rankdata(values[known]), known)[0, 1]) >= TREND)
+    return bool(abs(np.corrcoef(_ranks(values[known]), known)[0, 1]) >= TREND)
 
 
 def _of_neighbours(values: Floats) -> tuple[float, float]:
