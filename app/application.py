@@ -90,7 +90,7 @@ FIRST = (predict.files, predict.router)  # matched before all other routes
 def create_app(settings: Settings) -> FastAPI:
     """Make the FastAPI application; it opens the database at startup and closes it at shutdown."""
     # Every place may hold a connection; beside them predictions, keys, streams and metrics ask for moments.
-    engine = make_engine(settings.database_url, max_overflow=PLACES + len(os.sched_getaffinity(0)))
+    engine = make_engine(settings.database_url, max_overflow=2 * PLACES + len(os.sched_getaffinity(0)))
     bell = Bell(settings)
     predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
 
@@ -98,6 +98,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         app.state.gate = Gate()
         app.state.places = SharedPlaces(PLACES, PLACES // 2)
+        app.state.uploads = SharedPlaces(PLACES, PLACES // 2, wait_seconds=30)
         app.state.large_bodies = Gate()
         app.state.model_files = Gate(2, wait_seconds=30)
         readers.start()

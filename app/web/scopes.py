@@ -23,6 +23,8 @@ from starlette.types import Receive, Scope, Send
 from app.services.access.keys import Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
 from app.web.addresses import counted_as
+from app.web.middleware.concurrency import while_wanted
+from sampler import interrupt
 
 KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
 BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes
@@ -37,6 +39,7 @@ Endpoint = TypeVar("Endpoint", bound=Callable[..., Any])
 P = ParamSpec("P")
 T = TypeVar("T")
 _place: ContextVar[Callable[[], AbstractAsyncContextManager[None]]] = ContextVar("place")
+_receive: ContextVar[Receive] = ContextVar("receive")
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Needs:
     any_of: frozenset[str]
     body: int = MAX_JSON_BYTES
     keyless: bool = False
+
+    @property
+    def is_upload(self) -> bool:
+        """Whether the route takes files, which may take minutes to read."""
+        return self.body == ANY_UPLOAD
 
     def check(self, key: Key | None) -> None:
         """Raise UnauthorizedError without a key, ScopeMissingError for a key without a required scope."""
@@ -105,10 +113,13 @@ def holds_place(dependency: Endpoint) -> Endpoint:
     return dependency
 
 
-def _in_place(endpoint: Callable[..., Any]) -> Callable[..., Coroutine[Any, Any, Any]]:
+def _in_place(endpoint: Callable[..., Any], needs: Needs) -> Callable[..., Coroutine[Any, Any, Any]]:
     @wraps(endpoint)
     async def run(**values: Any) -> Any:
-        return await in_thread(endpoint, **values)
+        if not needs.is_upload:
+            return await in_thread(endpoint, **values)
+        with interrupt.by(flag := interrupt.StopFlag()):  # a file isn't read for a client that has gone
+            return await while_wanted(partial(in_thread, endpoint, **values), flag, _receive.get())
 
     return run
 
@@ -145,7 +156,7 @@ class GuardedRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler, whose endpoint takes a place unless a dependency has it."""
         if self.dependant.call is not None and not self.takes_place:
-            self.dependant = replace(self.dependant, call=_in_place(self.dependant.call))
+            self.dependant = replace(self.dependant, call=_in_place(self.dependant.call, self.needs))
         return super().get_route_handler()
 
     async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -154,11 +165,14 @@ class GuardedRoute(APIRoute):
         self.needs.check(key)
         scope[BODY_LIMIT] = self.needs.body
         who = key.owner if key else f"\n{counted_as((scope.get('client') or ('',))[0])}"  # no owner's name
-        before = _place.set(partial(scope["app"].state.places.place, who))
+        state = scope["app"].state
+        places = state.uploads if self.needs.is_upload else state.places
+        before, received = _place.set(partial(places.place, who)), _receive.set(receive)
         try:
             await super().handle(scope, receive, send)
         finally:
             _place.reset(before)
+            _receive.reset(received)
 
 
 def _leaves_the_loop(dependant: Dependant) -> bool:

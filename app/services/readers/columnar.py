@@ -7,7 +7,10 @@ keep all digits, times that microseconds of the years 1 to 9999 can't express ar
 
 import errno
 import json
+import math
+import resource
 import struct
+import time
 from collections.abc import Collection, Iterator
 from typing import BinaryIO
 
@@ -37,6 +40,8 @@ _REPEATED = (*_FLOATS, pa.types.is_boolean, pa.types.is_temporal)
 # Types of the values of categories besides texts.
 _SPELLED = (*_REPEATED, pa.types.is_integer, pa.types.is_decimal)
 SECONDS_A_DAY = 86_400
+# For a Parquet file, beside a time for each cell some twenty times the usual: its pages may be tiny.
+READ_SECONDS, CELL_SECONDS = 10.0, 1e-5
 _TICKS = {"s": 1, "ms": 1_000, "us": 1_000_000, "ns": 1_000_000_000}  # per second
 
 
@@ -79,8 +84,17 @@ def _parquet(file: BinaryIO, limits: ReaderLimits) -> tuple[pa.Schema, Iterator[
     schema = parquet.schema_arrow
     _check_names(schema.names)
     check_size(parquet.metadata.num_rows, len(schema), limits)
+    _limit_time(READ_SECONDS + CELL_SECONDS * parquet.metadata.num_rows * len(schema))
     rows = max(1, min(PIECE_ROWS, PIECE_CELLS // max(len(schema), 1)))
     return schema, parquet.iter_batches(batch_size=rows, use_threads=False)
+
+
+def _limit_time(seconds: float) -> None:
+    """Leave a confined process that many more seconds of a processor at most."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    if soft != resource.RLIM_INFINITY:  # it is confined
+        most = math.ceil(time.process_time() + seconds)
+        resource.setrlimit(resource.RLIMIT_CPU, (min(soft, most), hard))
 
 
 def _arrow(file: BinaryIO) -> tuple[pa.Schema, Iterator[pa.RecordBatch]]:

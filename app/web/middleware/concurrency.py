@@ -13,6 +13,7 @@ from typing import TypeVar
 
 import anyio
 from starlette.requests import Request
+from starlette.types import Receive
 
 from app.services.access.quotas import Turns
 from app.services.errors import AbandonedError, BusyError
@@ -98,7 +99,7 @@ class Gate(SharedPlaces):
             flag = interrupt.StopFlag()
             if request is None or self._is_free(actor().owner):
                 return await self._run(work, flag, request)
-            return await _while_wanted(partial(self._run, work, flag), flag, request)
+            return await while_wanted(partial(self._run, work, flag), flag, request.receive)
 
     def run_here(self, work: Callable[[], T]) -> T:
         """Run `work` that takes about a millisecond at once, in the event loop; raise QuotaError as `run`."""
@@ -129,7 +130,7 @@ class Gate(SharedPlaces):
                 if request is None:
                     return await end()
                 await asyncio.wait({running}, timeout=UNWATCHED_SECONDS)
-                return running.result() if running.done() else await _while_wanted(end, flag, request)
+                return running.result() if running.done() else await while_wanted(end, flag, request.receive)
             finally:
                 if not running.done():  # the request was cancelled: its place is free when its thread is
                     flag.set()
@@ -173,8 +174,11 @@ class GateOf:
         return self.gate.run_here(work)
 
 
-async def _while_wanted(answer: Callable[[], Awaitable[T]], flag: interrupt.StopFlag, request: Request) -> T:
-    """Await an answer; set the flag and raise AbandonedError when the client of `request` disconnects."""
+async def while_wanted(answer: Callable[[], Awaitable[T]], flag: interrupt.StopFlag, receive: Receive) -> T:
+    """Await an answer; set the flag and raise AbandonedError when the client disconnects.
+
+    `receive` gives the messages of a request whose body has been read.
+    """
     answers, failures = list[T](), list[Exception]()
 
     async with anyio.create_task_group() as group:
@@ -188,7 +192,7 @@ async def _while_wanted(answer: Callable[[], Awaitable[T]], flag: interrupt.Stop
 
         group.start_soon(ask)
         # The body has been read: the next message is the disconnect.
-        while (await request.receive())["type"] != "http.disconnect":
+        while (await receive())["type"] != "http.disconnect":
             pass
         flag.set()
         group.cancel_scope.cancel()  # ends a queued one; a thread ends by its flag

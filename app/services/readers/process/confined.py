@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from tempfile import TemporaryFile
@@ -24,6 +25,7 @@ from app.services.readers.options import ReaderLimits
 from app.services.readers.process.places import RETRY_SECONDS, ReaderPlaces
 from app.services.readers.scratch import free_bytes
 from app.services.request_context import actor
+from sampler import interrupt
 
 log = logging.getLogger(__name__)
 FORK_SERVER = "app.services.readers.process.forkserver"
@@ -31,6 +33,9 @@ MAX_ANSWER = 256 << 20
 WALL_SECONDS = 30  # beyond the reader's own limit
 MAX_WAITING = 16  # waiting files, each with a file on disk and a thread
 WAIT_SECONDS = 30.0
+LOOK_SECONDS = 0.25  # between looks whether the client is still there
+# Beginnings of the variables that an interpreter needs.
+INHERITED = ("PATH", "HOME", "LANG", "LC_", "TMPDIR", "TZ", "LD_", "XDG_CACHE_HOME", "NUMBA_", "PYTHON")
 LEFT = 4  # readers leave a fourth of the temporary disk to the uploads of other owners
 # A single thread, and memory that returns to the system as soon as it is freed.
 _ENVIRONMENT = {
@@ -95,7 +100,8 @@ class Readers:
     def __init__(self, at_once: int | None = None, kind: ReaderKind = TABLES) -> None:
         self._kind = kind
         self._lock = threading.Lock()
-        self.places = ReaderPlaces(at_once or len(os.sched_getaffinity(0)), MAX_WAITING)
+        # One more than cores, so that one owner's files never take all of them.
+        self.places = ReaderPlaces(at_once or len(os.sched_getaffinity(0)) + 1, MAX_WAITING)
         self._nursery: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._room = 0  # free on the temporary disk when the fork server started
@@ -170,13 +176,13 @@ class Readers:
             parts: list[bytes] = []
             try:
                 ours.sendall(len(message).to_bytes(8, "big") + message)
-                size = 0
-                while part := ours.recv(1 << 20):
+                size, until = 0, time.monotonic() + seconds
+                while part := _received(ours, until):
                     parts.append(part)
                     size += len(part)
                     if size > MAX_ANSWER:
                         return {}
-            except (OSError, TimeoutError):
+            except OSError:
                 return {}
         try:
             answer: dict[str, Any] = json.loads(b"".join(parts))
@@ -216,10 +222,30 @@ class Readers:
                 ],
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
-                env=os.environ | _ENVIRONMENT,
+                env=_bare(os.environ) | _ENVIRONMENT,
                 start_new_session=True,
             )
         return self._control
+
+
+def _bare(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return what an interpreter needs of the environment, without a service's addresses and passwords."""
+    return {name: value for name, value in environment.items() if name.startswith(INHERITED)}
+
+
+def _received(connection: socket.socket, until: float) -> bytes:
+    """Receive a part of the answer until that time, or while somebody waits for it; then raise OSError.
+
+    InterruptedWorkError is raised where nobody does; the closed connection ends the reader.
+    """
+    connection.settimeout(LOOK_SECONDS)
+    while True:
+        interrupt.look()
+        try:
+            return connection.recv(1 << 20)
+        except TimeoutError:
+            if time.monotonic() > until:
+                raise
 
 
 def _refusal(answer: dict[str, Any], read: ReaderKind) -> ServiceError:

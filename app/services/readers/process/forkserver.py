@@ -7,16 +7,19 @@ are the groups of compiled kernels that the readers need.
 """
 
 import errno
+import fcntl
 import gc
 import json
 import logging
 import os
 import resource
+import select
 import signal
 import socket
 import sys
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -66,10 +69,28 @@ def _be_reader(job: int, file: int, out: int) -> None:
             with open(file, "rb") as source, open(out, "wb") as sink:
                 size = os.fstat(source.fileno()).st_size
                 confine(task["limits"]["memory"] + size, task["limits"]["seconds"])
-                _send(connection, _answer(source, sink, task))
+                with _ending_with(connection):
+                    answer = _answer(source, sink, task)
+                _send(connection, answer)
         code = 0
     finally:
         os._exit(code)
+
+
+@contextmanager
+def _ending_with(connection: socket.socket) -> Iterator[None]:
+    """End this process, in mid-work, once the other side closes the connection: nobody wants the answer."""
+    signal.signal(signal.SIGIO, signal.SIG_DFL)
+    fcntl.fcntl(connection, fcntl.F_SETOWN, os.getpid())
+    flags = fcntl.fcntl(connection, fcntl.F_GETFL)
+    fcntl.fcntl(connection, fcntl.F_SETFL, flags | os.O_ASYNC)  # a signal at whatever happens to it
+    readable, _, _ = select.select([connection], [], [], 0)
+    if readable:  # it was closed before
+        os._exit(1)
+    try:
+        yield
+    finally:
+        fcntl.fcntl(connection, fcntl.F_SETFL, flags)
 
 
 def confine(memory: int, seconds: int) -> None:

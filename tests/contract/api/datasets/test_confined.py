@@ -4,9 +4,11 @@ import gzip
 import io
 import json
 import os
+import resource
 import signal
 import tempfile
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -15,11 +17,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from app.services.errors import ServiceError, UnusableDataError
+from app.services.readers.columnar import CELL_SECONDS, READ_SECONDS, _parquet
 from app.services.readers.options import Options, ReaderLimits
 from app.services.readers.process.confined import Readers, readers
+from app.services.readers.process.forkserver import confine
+from sampler import interrupt
 from tests.support.api_calls import CSV, places, post_csv, problem, table
 from tests.support.databases import only
 from tests.support.processes import plain_http
+from tests.support.waiting import eventually
 
 PARQUET = {"Content-Type": "application/vnd.apache.parquet"}
 ARROW = {"Content-Type": "application/vnd.apache.arrow.stream"}
@@ -309,3 +315,62 @@ def test_a_full_disk_is_not_the_sender_s_fault(client, monkeypatch, place):
 
     assert problem(response, 503, "busy")
     assert int(response.headers["retry-after"]) > 0
+
+
+def test_the_time_of_a_parquet_file_is_bounded_by_its_cells():
+    """However many pages hold them: a confined process gets seconds, and a fraction of one for its cells."""
+    sink = io.BytesIO()
+    pq.write_table(pa.table({"x": np.zeros(50_000), "y": np.zeros(50_000)}), sink)
+    child = os.fork()
+    if child == 0:
+        confine(1 << 30, 120)
+        _parquet(sink, ReaderLimits())
+        soft, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        os._exit(0 if soft - time.process_time() < READ_SECONDS + CELL_SECONDS * 100_000 + 2 else 1)
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.slow
+def test_a_reader_ends_with_its_client():
+    """When nobody waits for the answer any more, the process that reads ends in mid-work."""
+    own, began = Readers(1), threading.Event()
+    own.start()
+    flag = interrupt.StopFlag()
+    errors = []
+
+    def read() -> None:
+        with tempfile.TemporaryFile() as file, interrupt.by(flag):
+            file.write(b"a,b,c,d\n" + b"1.5,2.5,x,'y'\n" * 3_000_000)
+            file.seek(0)
+            began.set()
+            try:
+                own.run("dataset", file, ReaderLimits(), {"options": Options().to_json(), "block_rows": 1000})
+            except interrupt.InterruptedWorkError as error:
+                errors.append(error)
+
+    thread = threading.Thread(target=read)
+    thread.start()
+    began.wait()
+    eventually(lambda: children_of(own.pid))
+    flag.set()
+    thread.join(20)
+    assert errors
+    eventually(lambda: not children_of(own.pid))
+    own.close()
+
+
+def test_readers_inherit_no_secrets(monkeypatch):
+    """The processes that read strangers' files have no address of the database or broker."""
+    monkeypatch.setenv("BARTSERVE_DATABASE_URL", "postgresql://user:word@host/base")
+    monkeypatch.setenv("PGPASSWORD", "word")
+    own = Readers(1)
+    own.start()
+    environment = Path(f"/proc/{own.pid}/environ").read_bytes()
+    own.close()
+    assert b"PATH=" in environment
+    assert b"word" not in environment
+
+
+def children_of(pid: int | None) -> list[int]:
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if Path(f"/proc/{child}/stat").read_text().split()[2] != "Z"]
