@@ -63,6 +63,7 @@ def configure(settings: "Settings") -> None:
     handler.setFormatter(TextLines() if text else JsonLines())
     level = settings.log_level or ("warning" if text else "info")
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    logging.captureWarnings(True)  # else those of libraries are plain lines among the JSON ones
     logging.getLogger("celery").setLevel(logging.WARNING)
     # httpx logs every URL, including keys in the query.
     for chatty in ("httpx", "httpcore", "alembic", "numba", "matplotlib"):

@@ -3,6 +3,7 @@
 import io
 import json
 import math
+import re
 from dataclasses import dataclass
 from typing import Literal
 
@@ -15,9 +16,9 @@ from app.services.errors import Fault, InvalidRequestError
 from app.services.readers.options import CHARACTERS
 from sampler.storage.file_dialect import FileDialect
 
-# First characters that make a spreadsheet run a cell as a formula.
-FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
-FORMULA = r"^[=+\-@\t\r]"
+# First characters that make a spreadsheet run a cell as a formula; in some languages it takes wide ones too.
+FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULA = "^[" + "".join(map(re.escape, FORMULA_STARTS)) + "]"
 MARK = "\ufeff".encode()  # by which spreadsheets know UTF-8
 CsvDialect = Literal["plain", "model"]
 Digits = Literal["full", "rounded"]

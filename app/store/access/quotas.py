@@ -10,6 +10,7 @@ from app.store.tables import (
     BatchPrediction,
     Dataset,
     DrawBlock,
+    IdempotentAnswer,
     Json,
     Model,
     OutcomeReport,
@@ -32,7 +33,7 @@ def hold(session: Session, owner: str) -> None:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the stored bytes of an owner's datasets, models (headers, draws, outcomes) and their jobs."""
+    """Return the stored bytes of an owner's datasets, models, jobs, and answers kept for repetitions."""
     datasets = select(func.coalesce(func.sum(Dataset.num_bytes), 0)).where(Dataset.owner == owner)
     draws = (
         select(func.coalesce(func.sum(func.length(DrawBlock.data)), 0))
@@ -56,7 +57,9 @@ def stored_bytes(session: Session, owner: str) -> int:
         .join(Model, Model.id == OutcomeReport.model_id)
         .where(Model.owner == owner)
     )
-    queries = (datasets, headers, draws, predictions, studies, outcomes)
+    kept = func.length(IdempotentAnswer.body) + func.length(cast(IdempotentAnswer.headers, Text))
+    answers = select(func.coalesce(func.sum(kept), 0)).where(IdempotentAnswer.owner == owner)
+    queries = (datasets, headers, draws, predictions, studies, outcomes, answers)
     return sum(int(session.scalar(query) or 0) for query in queries)
 
 

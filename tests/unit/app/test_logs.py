@@ -2,6 +2,7 @@
 
 import json
 import logging
+import subprocess
 import sys
 
 import pytest
@@ -72,3 +73,14 @@ def test_logged_statements_have_no_values(tmp_path):
 
     assert "INSERT INTO nowhere" in line
     assert "a secret" not in line
+
+
+def test_warnings_of_libraries_are_lines_as_others():
+    """A warning, as of a glyph that a font lacks, is one JSON line, not text among them."""
+    code = (
+        "import warnings; from app.logging import configure; from app.settings import Settings;"
+        "configure(Settings(log_format='json')); warnings.warn('no glyph')"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    (line,) = ended.stderr.splitlines()
+    assert "no glyph" in json.loads(line)["message"]

@@ -69,6 +69,24 @@ def test_stored_bytes(settings, database):
         assert len(ann.get("/models").json()["items"]) == 1  # the refused request left nothing
 
 
+@only("sqlite")
+def test_answers_kept_for_repetitions_count_as_stored(settings, database):
+    """Idempotency keys beyond the quota are refused, as other storage is."""
+    with limited(settings, database, quota_stored_bytes=20_000) as (ann, _):
+        dataset = post_csv(ann, table(20)).json()["id"]
+        body = {"dataset_id": dataset, "target": "y"} | SMALL
+        model = ann.post("/models", json=body).json()["id"]
+        ann.post(f"/models/{model}/cancel")
+        answers = []
+        for number in range(30):
+            answers.append(ann.post("/models", json=body, headers={"Idempotency-Key": f"{number}"}))
+            if answers[-1].status_code != 202:
+                break
+            ann.delete(f"/models/{answers[-1].json()['id']}")
+        assert 1 < len(answers) < 30
+        refused(answers[-1])
+
+
 def test_draws_count_as_stored(settings, database):
     """The draws of a finished model count as stored bytes until it is deleted."""
     with limited(settings, database, quota_stored_bytes=14_000) as (ann, _):

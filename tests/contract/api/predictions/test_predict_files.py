@@ -309,13 +309,26 @@ def test_csv_answers_hold_no_formulas(client, settings):
     """Text that a spreadsheet would evaluate is quoted, in names and cells."""
     from app.services.predictions.csv_tables import to_csv
 
-    dangerous = ["=1+1", "+1", "-1", "@x", "\tx", "\rx", "safe", None]
-    text = to_csv(pa.table({"=name": dangerous, "n": [-1.5] * 8})).decode()
+    dangerous = [
+        "=1+1",
+        "+1",
+        "-1",
+        "@x",
+        "\tx",
+        "\rx",
+        "\uff1d1",
+        "\uff0b1",
+        "\uff0d1",
+        "\uff20x",
+        "safe",
+        None,
+    ]
+    text = to_csv(pa.table({"=name": dangerous, "n": [-1.5] * 12})).decode()
 
     assert text.splitlines()[0] == '"\'=name","n"'
     assert pacsv.read_csv(
         io.BytesIO(text.encode()), parse_options=pacsv.ParseOptions(newlines_in_values=True)
-    )["'=name"].to_pylist() == [*(f"'{cell}" for cell in dangerous[:6]), "safe", ""]
+    )["'=name"].to_pylist() == [*(f"'{cell}" for cell in dangerous[:10]), "safe", ""]
     assert ",-1.5" in text
 
 
