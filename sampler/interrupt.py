@@ -38,6 +38,11 @@ def by(flag: StopFlag, spare: ThreadPoolExecutor | None = None) -> Iterator[None
         _spare.reset(lent)
 
 
+def is_watched() -> bool:
+    """Tell whether somebody may interrupt the computation."""
+    return _flag.get() is not None
+
+
 def look() -> None:
     """Raise InterruptedWorkError if the flag in force is set."""
     flag = _flag.get()

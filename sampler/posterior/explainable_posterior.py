@@ -4,24 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Request
-from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.accumulated_effects import accumulated_effects
 from sampler.posterior.explanations.contrasts import ContrastWish, contrast
 from sampler.posterior.explanations.inclusion import inclusion
 from sampler.posterior.explanations.interactions import interactions
 from sampler.posterior.explanations.partial_dependence import (
-    EACH_POINT,
     Wish,
     cells_of_codes,
     partial_dependence,
 )
 from sampler.posterior.explanations.permutation import permutation_importance
-from sampler.posterior.explanations.shap_values import cells, explain
+from sampler.posterior.explanations.shap_values import cells, explain, some_of
+from sampler.posterior.explanations.work import rows_to_average
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -155,7 +155,7 @@ class ExplainablePosterior:
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
         max_work
-            Bound on rows x points x draws x trees; rows are left out, evenly, to respect it.
+            Bound on the work, in tenths of a nanosecond of a core; rows are left out, evenly, to respect it.
         of
             "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
             outcome uncertain.
@@ -185,10 +185,10 @@ class ExplainablePosterior:
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)
 
-        each = law.leaf_counts.shape[2] + law.own_work + EACH_POINT
-        wish = Wish(features, grid or {}, levels, ice, max_work / each)
+        wish = Wish(features, grid or {}, levels, ice)
+        affordable = partial(rows_to_average, law, len(chosen), most=max_work)
         average = law.average_of(chosen) if of == "mean" else None
-        effect = partial_dependence(law.draws.header, f, coded, len(chosen), wish, average)
+        effect = partial_dependence(law.draws.header, f, coded, len(chosen), wish, affordable, average)
         return replace(effect, classes=law.classes)
 
     def shap(
@@ -202,8 +202,9 @@ class ExplainablePosterior:
     ) -> ShapValues:
         """Compute SHAP values: how much each column moves the prediction of each row, with intervals.
 
-        They are exact on every draw, and add up to f less its average over the background rows. For two
-        classes f is on the probit scale; see `scale` of the answer.
+        They are exact on every draw, and add up to f less its average over the background rows: by all draws
+        to the mean of `predict`, where the trees learn the outcome in its own unit. For two classes f is on
+        the probit scale; see `scale` of the answer.
 
         Parameters
         ----------
@@ -363,7 +364,7 @@ class ExplainablePosterior:
         level
             Probability of the intervals.
         max_draws
-            Most draws used for H, evenly spaced over all chains; inclusion takes all, and H unless given.
+            Most draws used for H, evenly spaced over all chains; None uses all, as inclusion does.
 
         Returns
         -------
@@ -385,8 +386,7 @@ class ExplainablePosterior:
             raise SettingsError(
                 "interactions are for numbers and two classes only", field=None, code="not_applicable"
             )
-        drawn = law.alike(None)
-        chosen = drawn if max_draws is None else drawn[spaced(len(drawn), max_draws)]
+        chosen = some_of(law.alike(None), max_draws)
 
         def f(changed: Coded) -> Floats:
             return law.f_of(changed, chosen)

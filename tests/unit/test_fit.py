@@ -349,7 +349,7 @@ def test_bars_in_a_notebook_without_widgets(monkeypatch):
     monkeypatch.setattr("builtins.get_ipython", ZMQInteractiveShell, raising=False)
     monkeypatch.setitem(sys.modules, "IPython", ModuleType("IPython"))
     monkeypatch.setitem(sys.modules, "IPython.display", SimpleNamespace(display=display))
-    monkeypatch.setattr("sampler.posterior.charts.fit_progress.find_spec", lambda _name: None)
+    monkeypatch.setattr("sampler.posterior.core.progress.find_spec", lambda _name: None)
     fit(np.arange(20.0)[:, None], np.arange(20.0) ** 2, **(SHORT | {"progress": True}))
 
     assert len(displayed) >= 2

@@ -37,8 +37,8 @@ class ShapBody(BaseModel):
     )
     draws: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
         None,
-        description="Most draws used, evenly spaced over all chains. By default all, so that the values add "
-        "up to the prediction; fewer where these are too much work for one request, which a warning says.",
+        description="Most draws used, evenly spaced over all chains; default: all, or for many rows as "
+        "many as two seconds of a core allow.",
     )
 
     def request(self) -> shap_values.ShapRequest:
@@ -62,7 +62,10 @@ class ShapView(BaseModel):
     base: float | list[float] = Field(description="Mean of f over the training rows that were compared with.")
     base_lower: float | list[float]
     base_upper: float | list[float]
-    f: list[float] | list[list[float]] = Field(description="Posterior mean of f at each row.")
+    f: list[float] | list[list[float]] = Field(
+        description="Mean of f at each row over the draws used; of all predict's mean, if `scale` is the "
+        "target in its own unit."
+    )
     values: list[list[float]] | list[list[list[float]]] = Field(description="Means, [row][feature].")
     lower: list[list[float]] | list[list[list[float]]] = Field(description="Lower ends of the intervals.")
     upper: list[list[float]] | list[list[list[float]]] = Field(description="Upper ends of the intervals.")

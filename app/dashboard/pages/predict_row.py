@@ -158,6 +158,7 @@ class Reasons:
     scale: str
     base: float
     f: float
+    warnings: list[str]
     reasons: list[FeatureEffect]
     zero: float
 
@@ -194,4 +195,11 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
         for name, mean, low, high in figures
     ]
     reasons.sort(key=lambda reason: -abs(reason.mean))
-    return Reasons(explained.scale, explained.base, explained.f[0], reasons[:MOST_REASONS], place(0.0))
+    return Reasons(
+        explained.scale,
+        explained.base,
+        explained.f[0],
+        explained.warnings,
+        reasons[:MOST_REASONS],
+        place(0.0),
+    )

@@ -2,16 +2,18 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from app.services.errors import UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, check_work, classes_of, finished
+from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
+from app.services.explanations.work import check_rows
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
-from sampler.costs.explanations import of_contrast
+from sampler.posterior.explanations.work import contrast_work
 from sampler.posterior.results.contrasts import ContrastEstimate
 
 
@@ -72,9 +74,10 @@ def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequ
     rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
     head, posterior = finished(predictor, owner, model)
     rows = with_levels(posterior, rows)
-    draws = posterior.num_draws if request.draws is None else request.draws
+    draws = min(request.draws or posterior.num_draws, posterior.num_draws)
     count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
-    check_work(posterior, count, draws * posterior.num_chains, of_contrast(posterior))
+    work = partial(contrast_work, posterior.law, draws * posterior.num_chains)
+    check_rows(work, count, "Contrasts")
     with understood():
         answer = posterior.contrast(
             rows,

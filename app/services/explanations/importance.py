@@ -8,12 +8,14 @@ from app.services.errors import (
     InvalidRequestError,
     TooLargeError,
 )
-from app.services.explanations.finished_models import affordable_draws, finished
+from app.services.explanations.finished_models import finished
+from app.services.explanations.work import FEWEST_DRAWS, affordable
 from app.services.predictions.predict_rows import Predictor, understood
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
-from sampler.costs.explanations import of_interactions
+from sampler.posterior.explanations.interactions import COLUMNS, ROWS
+from sampler.posterior.explanations.work import interactions_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
@@ -143,7 +145,7 @@ class PairsOfFeatures:
 def interactions(
     predictor: Predictor, owner: str, model: str, features: Sequence[str] | None, level: float
 ) -> PairsOfFeatures:
-    """Return the interactions of each two features.
+    """Return the interactions of each two features, by all draws or as many as are affordable.
 
     Raises
     ------
@@ -155,9 +157,11 @@ def interactions(
     if features is not None and len(features) > MOST_FEATURES:
         raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
     head, posterior = finished(predictor, owner, model)
+    many = len(features) if features is not None else min(COLUMNS, len(posterior.schema.columns))
+    stored = posterior.num_chains * posterior.num_draws
+    draws = affordable(lambda draws: interactions_work(posterior.law, draws, many, ROWS), stored)
     with understood():
-        draws = affordable_draws(posterior, 1, of_interactions(posterior, features))
-        answer = posterior.interactions(features, level=level, max_draws=draws)
+        answer = posterior.interactions(features, level=level, max_draws=max(draws, FEWEST_DRAWS))
     figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
     pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
     return PairsOfFeatures(head.id, level, answer.draws, answer.scale, pairs)

@@ -11,7 +11,11 @@ from app.services.errors import (
     TooLargeError,
     UnusableDataError,
 )
-from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
+from app.services.explanations.finished_models import (
+    TOO_LARGE,
+    classes_of,
+    finished,
+)
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
@@ -19,9 +23,9 @@ from app.services.predictions.rows import columns_if_any, lists_of
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
-from sampler.costs.explanations import MAX_WORK
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
 from sampler.posterior.core.intervals import Interval
+from sampler.posterior.explanations.work import MOST
 from sampler.posterior.results.effects import PartialDependence
 
 RUG = 200  # values of a feature shown below its effect
@@ -100,7 +104,7 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
             level=list(request.levels),
             ice=ICE_ROWS if request.ice else 0,
             num_draws=request.draws,
-            max_work=MAX_WORK,
+            max_work=MOST,
             of=request.of,
         )
     _check_finite(result)

@@ -1,33 +1,27 @@
 """SHAP values of rows: how much each feature moves their predictions."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import (
-    TOO_LARGE,
-    affordable_draws,
-    affordable_rows,
-    check_work,
-    classes_of,
-    finished,
-)
+from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
+from app.services.explanations.work import FEWEST_DRAWS, affordable, check_rows
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
-from sampler.costs.explanations import of_shap_values
 from sampler.posterior.charts import shap_plots
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.work import SHAP_CELLS, num_figures, shap_work
 from sampler.posterior.protocol import GameKind
 
-FEWEST_DRAWS = 200  # of which values are unless asked for fewer; with more rows they are refused
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
 REFERENCE_ROWS = 200  # explained where the request has no rows
 swarm, ranks_of = shap_plots.swarm, shap_plots.ranks_of  # that charts draw
-MAX_DRAWN = 20_000_000  # draws times features (times classes) of one row, which are in memory at once
+MAX_DRAWN = SHAP_CELLS  # draws times features of one row, which are in memory at once
 
 
 @dataclass(frozen=True)
@@ -36,7 +30,7 @@ class ShapRequest:
 
     level: float = 0.9
     game: GameKind = "interventional"
-    draws: int | None = None  # of all chains; None: all that are not too much work
+    draws: int | None = None  # most; None: all, or as many as are affordable
     rows: Any = None  # list of objects; without rows and columns: the reference rows
     columns: Any = None
     num_rows: int = REFERENCE_ROWS  # most reference rows
@@ -67,7 +61,8 @@ class ExplainedRows:
 def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) -> ExplainedRows:
     """Return the SHAP values of rows, exact on every draw used, with intervals.
 
-    Without rows in the request it takes reference rows, as many as are not too much work.
+    Unless a number is asked for it takes all draws, or as many as are affordable; without rows in the request
+    it takes reference rows, as many as are affordable then.
 
     Raises
     ------
@@ -80,22 +75,29 @@ def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) 
     head, posterior = finished(predictor, owner, model)
     sent = with_levels(posterior, sent)
     classes = classes_of(posterior)
-    whole, each = posterior.num_chains * posterior.num_draws, of_shap_values(posterior)
-    cells = len(posterior.schema.columns) * (len(classes) if classes and len(classes) > 2 else 1)
+    law, columns, reference = posterior.law, len(posterior.schema.columns), posterior.reference
+    stored, most = posterior.num_chains * posterior.num_draws, MAX_CELLS // (columns * num_figures(law))
     rows: Any = sent
-    if sent is None:
-        few = min(request.num_rows, MAX_CELLS // cells, affordable_rows(min(whole, FEWEST_DRAWS), each))
-        rows = posterior.reference.part(spaced(posterior.reference.num_rows, max(1, few)))
-    count = rows.num_rows if sent is None else len(next(iter(sent.values()), ()))
+    count = min(reference.num_rows, request.num_rows, most)
+    if sent is not None:
+        count = len(next(iter(sent.values()), ()))
     draws = request.draws
     if draws is None:
-        most = min(affordable_draws(posterior, count, each), MAX_DRAWN // cells)
-        draws = max(most, min(whole, FEWEST_DRAWS))
-    check_work(posterior, count, draws, each)
-    if count * cells > MAX_CELLS or min(draws, whole) * cells > MAX_DRAWN:
+        draws = affordable(lambda draws: shap_work(law, draws, count), min(stored, MAX_DRAWN // columns))
+        draws = max(draws, min(stored, FEWEST_DRAWS))
+    work = partial(shap_work, law, min(draws, stored))
+    if sent is None:
+        rows = reference.part(spaced(reference.num_rows, max(1, affordable(work, count))))
+    elif count > most:
         raise TooLargeError(
-            f"SHAP values of {count:,} rows are too many for one answer: send fewer rows at once, or ask for "
-            "fewer draws."
+            f"SHAP values of {count} rows are too many for one answer: send at most {most} rows at once."
+        )
+    else:
+        check_rows(work, count, "SHAP values")
+    if min(draws, stored) * columns > MAX_DRAWN:
+        raise TooLargeError(
+            f"SHAP values of {columns} features by {draws} draws take too much memory: ask for fewer draws, "
+            f"at most {MAX_DRAWN // columns}."
         )
     with understood():
         answer = posterior.shap(rows, level=request.level, game=request.game, max_draws=draws)
@@ -141,6 +143,7 @@ class ReasonsOfRows:
     lower: NDArray[np.float64]
     upper: NDArray[np.float64]
     features: list[FeatureReasons]
+    warnings: list[str]
 
 
 def reasons_of(explained: ExplainedRows) -> ReasonsOfRows:
@@ -159,4 +162,4 @@ def reasons_of(explained: ExplainedRows) -> ReasonsOfRows:
         FeatureReasons(explained.features[j], int(j), float(size[j]), int(beyond[j]))
         for j in np.argsort(-size, kind="stable")
     ]
-    return ReasonsOfRows(explained.scale, label, values, lower, upper, features)
+    return ReasonsOfRows(explained.scale, label, values, lower, upper, features, explained.warnings)

@@ -1,19 +1,21 @@
 """Survival curves of rows: the probability that an outcome exceeds each of some times, with bands."""
 
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from app.services.errors import TooLargeError, UnusableDataError
 from app.services.explanations.finished_models import TOO_LARGE, finished
+from app.services.explanations.work import check_rows
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
 from sampler.posterior.explanations.survival_curves import check_times
+from sampler.posterior.explanations.work import survival_work
 from sampler.posterior.results.survival import Band
 
-MAX_WORK = 1e8  # rows times times times draws of one answer: about three seconds of a core
 MAX_CELLS = 300_000  # rows times times
 
 
@@ -74,7 +76,9 @@ def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequ
     with understood():
         times = check_times(posterior.law, request.times)
         draws = posterior.num_chains * posterior.num_draws
-        if count * len(times) > MAX_CELLS or count * len(times) * draws > MAX_WORK:
+        work = partial(survival_work, posterior.law, draws, times=len(times))
+        check_rows(work, count, "Survival curves")
+        if count * len(times) > MAX_CELLS:
             raise TooLargeError(
                 f"{len(times)} times of {count} rows are too many for one request: send fewer rows at once, "
                 "or ask for fewer times."

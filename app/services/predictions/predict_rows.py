@@ -208,7 +208,7 @@ def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | No
     """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
     draws = posterior.num_draws if request.draws is None else min(request.draws, posterior.num_draws)
-    each = float(posterior.leaf_counts.shape[2] + posterior.law.own_work)
+    each = posterior.law.tree_work + posterior.law.own_work
     if request.target != "mean":
         bounds = 2 * len(request.levels) + len(request.quantiles or ())
         kind = request.interval or posterior.usual_interval

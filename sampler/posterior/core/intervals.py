@@ -325,8 +325,8 @@ def _predictive(steps: Sums, step: float, sigma: Floats, tails: Floats) -> Float
     return quantiles.T
 
 
-def equal_tailed(draws: Floats, level: float) -> tuple[Floats, Floats]:
-    """Compute the ends of the equal-tailed interval over the first axis."""
+def equal_tailed(draws: Floats, level: float, *, own: bool = False) -> tuple[Floats, Floats]:
+    """Compute the ends of the equal-tailed interval over the first axis; `own` draws are put in disorder."""
     tail = (1 - level) / 2
-    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0)
+    lower, upper = np.quantile(draws, [tail, 1 - tail], axis=0, overwrite_input=own)
     return lower, upper

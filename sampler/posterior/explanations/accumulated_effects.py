@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Interval
+from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of, default_grid
 from sampler.posterior.results.effects import AccumulatedEffects
 
@@ -87,8 +87,7 @@ def accumulated_effects(
     one = f(coded.part(inside[:1]))
     steps = np.zeros((len(rows), *one.shape[:1], *one.shape[2:]))  # [step, draw(, class)]
     width = max(16, MAX_CELLS // one.size)
-    for start in range(0, len(inside), width):
-        interrupt.look()
+    for start in track(range(0, len(inside), width), "accumulated effects"):
         there, at = coded.part(inside[start : start + width]), place[start : start + width]
         low, high = (_moved(there, position, points[end], values[end]) for end in (at - 1, at))
         np.add.at(steps, at - 1, np.moveaxis(f(high) - f(low), 1, 0))

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler import interrupt
 from sampler.data.binning import MISSING
 from sampler.data.encode import Coded, numbers
 from sampler.data.scalars import as_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.progress import track
 from sampler.posterior.explanations.partial_dependence import codes_of
 from sampler.posterior.results.contrasts import Contrast, ContrastEstimate
 
@@ -140,8 +140,7 @@ class _Averages:
         self._totals = {name: np.zeros((len(draws), *several)) for name in self.parts}
         self._weighted, self._weights = np.zeros((len(draws), *several)), np.zeros(len(draws))
         width = max(16, MAX_CELLS // draws[:, 0].size)
-        for start in range(0, num_rows, width):
-            interrupt.look()
+        for start in track(range(0, num_rows, width), "contrast"):
             rows = slice(start, min(start + width, num_rows))
             difference = f(first.part(rows)) - f(second.part(rows))
             mean[rows] = difference.mean(axis=0)

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sampler import interrupt
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.ensemble import rules_per_draw
 from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.results.interactions import Interactions
 
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 ROWS = 50  # at most, since H needs their square
 COLUMNS = 10  # by default
+MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB for each of a few arrays
 
 
 def interactions(
@@ -173,20 +174,29 @@ def _h_statistics(
 ) -> tuple[Floats, Floats]:
     """Compute the strength and H of each two columns on each draw, float64 [draw, pair]."""
     positions = {j: [i for i, (column, _) in enumerate(header.schema.coded) if column == j] for j in chosen}
-    alone = {j: _centred_effect(f, rows, positions[j]) for j in chosen}
+    num_draws = len(f(rows.part(slice(0, 1))))
+    alone = {j: _centred_effect(f, rows, positions[j], num_draws) for j in chosen}
     strengths, shares = [], []
-    for j, k in combinations(chosen, 2):
-        interrupt.look()
-        joint = _centred_effect(f, rows, [*positions[j], *positions[k]])
+    for j, k in track(list(combinations(chosen, 2)), "interactions"):
+        joint = _centred_effect(f, rows, [*positions[j], *positions[k]], num_draws)
         size = joint.std(axis=1)
         strengths.append((joint - alone[j] - alone[k]).std(axis=1))
         shares.append(strengths[-1] / np.where(size > 0, size, 1))
     return np.array(strengths).T, np.array(shares).T
 
 
-def _centred_effect(f: Callable[[Coded], Floats], rows: Coded, positions: list[int]) -> Floats:
+def _centred_effect(
+    f: Callable[[Coded], Floats], rows: Coded, positions: list[int], num_draws: int
+) -> Floats:
     """Average f over all rows with some columns from each row in turn, less its mean: float64 [draw, row]."""
     count = rows.num_rows
-    each = np.broadcast_to(np.arange(count)[:, None], (count, count))
-    effect = f(rows.shuffled(positions, each)).reshape(-1, count, count).mean(axis=2)
+    width = max(1, MAX_CELLS // (num_draws * count))
+    own = np.broadcast_to(np.arange(count)[:, None], (count, count))
+    effect = np.concatenate(
+        [
+            f(rows.shuffled(positions, own[start : start + width])).reshape(num_draws, -1, count).mean(axis=2)
+            for start in range(0, count, width)
+        ],
+        axis=1,
+    )
     return np.asarray(effect - effect.mean(axis=1, keepdims=True))

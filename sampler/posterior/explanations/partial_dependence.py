@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler import interrupt
 from sampler.data.binning import MISSING, spread
 from sampler.data.cut_points import GRID_POINTS
 from sampler.data.encode import Coded, Copies, numbers
 from sampler.data.scalars import days_to_text
 from sampler.errors import SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Interval
+from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.results.effects import Ice, PartialDependence
 
@@ -34,9 +34,7 @@ if TYPE_CHECKING:
 
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
-MAX_AVERAGES = 1 << 23  # draws times points (times classes) of one answer: 64 MB, some four times
-EACH_POINT = 40  # work by row, point and draw besides the trees, in units of one tree
-EACH_CURVE = 3  # rows averaged over in the time that the curve of one takes
+MAX_AVERAGES = 1 << 24  # draws times points (times classes) of one answer: 128 MB
 FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
 
@@ -54,8 +52,6 @@ class Wish:
         Probabilities of the intervals.
     ice
         Number of single rows whose curves are computed too.
-    max_work
-        Bound on rows x points x draws; rows are left out, evenly, while `FEWEST_ROWS` remain.
 
     """
 
@@ -63,11 +59,16 @@ class Wish:
     grid: Mapping[str, Sequence[Any]]
     levels: tuple[float, ...]
     ice: int = 0
-    max_work: float = math.inf
 
 
 def partial_dependence(
-    header: Header, f: Evaluate, coded: Coded, draws: int, wish: Wish, average: Evaluate | None = None
+    header: Header,
+    f: Evaluate,
+    coded: Coded,
+    draws: int,
+    wish: Wish,
+    affordable: Callable[[int, int], float],
+    average: Evaluate | None = None,
 ) -> PartialDependence:
     """Compute partial dependence with intervals over draws.
 
@@ -83,6 +84,9 @@ def partial_dependence(
         Number of draws that `f` returns.
     wish
         The request.
+    affordable
+        Function from the numbers of points and of curves to the number of rows that are not too much work to
+        average over; others are left out, evenly, while `FEWEST_ROWS` remain.
     average
         Function from copies of rows (`Coded.copies`) to draws of f averaged over each copy, float64 [draw,
         copy], where that is less work; not for classes.
@@ -116,7 +120,7 @@ def partial_dependence(
         codes_of(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
     shape = [len(points) for points in values]
-    most = wish.max_work / (math.prod(shape) * draws) - EACH_CURVE * wish.ice
+    most = affordable(math.prod(shape), min(wish.ice, coded.num_rows))
     classes = _num_classes(header)
     cells = math.prod(shape) * draws * (classes or 1)
     if most < min(coded.num_rows, FEWEST_ROWS) or cells > MAX_AVERAGES:
@@ -131,7 +135,7 @@ def partial_dependence(
     width = max(16, MAX_CELLS // (draws * (classes or 1)))
     at_once = min(width, max(16, MAX_KEPT // (draws * sum(shape))))
     divided: dict[Any, Any] = {}
-    for start in range(0, coded.num_rows, at_once):
+    for start in track(range(0, coded.num_rows, at_once), "partial dependence"):
         part = coded.part(slice(start, start + at_once))
         for at, copies in _copied(part, settings, points, width, divided):
             if average is not None:
@@ -145,23 +149,27 @@ def partial_dependence(
         curves = _curves(f, coded, settings, points, width, wish, classes, divided)
     shape += [classes] if classes else []
     tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
-    bounds = np.quantile(averages, tails, axis=1).reshape(-1, *shape)
+    size = max(1, MAX_CELLS // (draws * (classes or 1)))
+    figures = [_summary(averages[at : at + size], tails) for at in range(0, len(averages), size)]
+    mean, sd, ends = (np.concatenate(part, axis=-2) for part in zip(*figures, strict=True))
     return PartialDependence(
         features=chosen,
         grid=values,
-        mean=averages.mean(axis=1).reshape(shape),
-        sd=_spread(averages).reshape(shape),
-        intervals=_intervals(wish.levels, bounds),
+        mean=mean.reshape(shape),
+        sd=sd.reshape(shape),
+        intervals=_intervals(wish.levels, ends.reshape(-1, *shape)),
         rows=coded.num_rows,
         ice=curves,
     )
 
 
-def _spread(averages: Floats) -> Floats:
-    """Return the standard deviation over draws [point, draw, class], also of numbers with no square."""
-    apart = averages - averages.mean(axis=1, keepdims=True)
+def _summary(averages: Floats, tails: list[float]) -> tuple[Floats, Floats, Floats]:
+    """Return mean and sd over draws [point, draw, class], also of numbers with no square, and quantiles."""
+    mean = averages.mean(axis=1)
+    apart = averages - mean[:, None]
     scale = float(np.abs(apart).max()) or 1.0
-    return np.asarray(scale * np.sqrt(np.mean((apart / scale) ** 2, axis=1)))
+    sd = scale * np.sqrt(np.mean((apart / scale) ** 2, axis=1))
+    return mean, sd, np.quantile(averages, tails, axis=1, overwrite_input=True)
 
 
 def _curves(
@@ -202,8 +210,7 @@ def _copied(
     size = max(1, width // num_rows)
     features = tuple(tuple(positions) for positions, _, _ in settings)
     sums: dict[Any, Any] = {}
-    for start in range(0, len(points), size):
-        interrupt.look()
+    for start in track(range(0, len(points), size), "partial dependence"):
         some = points[start : start + size]
         changed = np.tile(coded.codes, (1, len(some)))
         after = None if coded.values is None else np.tile(coded.values, (1, len(some)))

@@ -9,6 +9,7 @@ import numpy as np
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.assessment.scoring import TINY, own_probabilities
 from sampler.posterior.core.intervals import Request, equal_tailed
+from sampler.posterior.core.progress import track
 from sampler.posterior.protocol import Loss
 from sampler.posterior.results.rankings import PermutationImportance
 
@@ -39,7 +40,7 @@ def permutation_importance(
     level: float = 0.9,
     permutations: int = 10,
     seed: int = 0,
-    before: Callable[[], None] = lambda: None,
+    before: Callable[[], None] | None = None,
 ) -> list[PermutationImportance]:
     """Compute the increase of each loss when one feature at a time is shuffled among the rows.
 
@@ -63,7 +64,7 @@ def permutation_importance(
     seed
         Seed of the permutations.
     before
-        Called before each evaluation, which takes less than about a second.
+        Called before each evaluation, which takes less than about a second; None shows progress instead.
 
     Returns
     -------
@@ -91,16 +92,18 @@ def permutation_importance(
     num_draws, num_rows = _sizes(law, len(rows.y), permutations)
     examined = rows.part(np.unique(np.linspace(0, len(rows.y) - 1, num_rows).astype(np.int64)))
     chosen = law.spaced(num_draws)
-    before()
+    if before:
+        before()
     base = _losses(law, examined, examined.coded, chosen)
     orders = np.array([np.random.default_rng([seed, k]).permutation(num_rows) for k in range(permutations)])
     growth = {loss: np.zeros((num_features, permutations, num_draws)) for loss in ranked_by}
     size = max(1, MAX_CELLS // (num_draws * num_rows * max(1, len(law.classes or ()))))
-    for j in range(num_features):
+    for j in range(num_features) if before else track(range(num_features), "importance"):
         own = [i for i, (column, _) in enumerate(law.schema.coded) if column == j]
         for start in range(0, permutations, size):
             part = orders[start : start + size]
-            before()
+            if before:
+                before()
             after = _losses(law, examined, examined.coded.shuffled(own, part), chosen)
             for loss in ranked_by:
                 growth[loss][j, start : start + len(part)] = after[loss] - base[loss]
@@ -119,7 +122,7 @@ def permutation_importance(
 
 def _sizes(law: Law, most_rows: int, permutations: int) -> tuple[int, int]:
     """Choose the numbers of draws and rows."""
-    trees = law.leaf_counts.shape[2] + law.own_work
+    trees = law.tree_work + law.own_work
     bound = MAX_WORK / (len(law.schema.columns) * trees)  # on rows x draws x permutations
     total = law.draws.num_chains * law.draws.num_draws
     draws = int(min(total, MOST_DRAWS, max(FEWEST_DRAWS, bound / (FEWEST_ROWS * permutations))))

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler import interrupt
 from sampler.data.scalars import days_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
 from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.work import shap_block
 from sampler.posterior.kernels.shapley import MOST_PLAYERS, Trees, shapley_values
 from sampler.posterior.results.shap_values import ShapValues
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
 
 GAMES = ("interventional", "path-dependent")
 BACKGROUND_ROWS = 100
-MAX_CELLS = 1 << 21  # draws times columns times rows of a block: 16 MB
 
 
 @dataclass(frozen=True)
@@ -61,19 +61,11 @@ def explain(
         raise SettingsError(
             f"game must be one of {', '.join(GAMES)}, not {game!r}", field="game", code="not_accepted"
         )
-    if max_draws is None:
-        max_draws = len(draws)
-    if isinstance(max_draws, bool) or not isinstance(max_draws, int | np.integer) or max_draws < 1:
-        raise SettingsError(
-            f"max_draws must be a whole number from 1, not {max_draws!r}",
-            field="max_draws",
-            code="out_of_range",
-        )
     if not background.num_rows:
         raise SettingsError(
             "background: there must be at least one row", field="background", code="not_accepted"
         )
-    chosen = draws[spaced(len(draws), max_draws)]
+    chosen = some_of(draws, max_draws)
     rows = RowsToExplain(
         coded,
         background.part(spaced(background.num_rows, BACKGROUND_ROWS)),
@@ -81,7 +73,7 @@ def explain(
         len(law.schema.columns),
     )
     scale, forests = law.forests_to_explain()
-    by_class = [shap_values(forest, chosen, rows, game, level) for forest in forests]
+    by_class = [shap_values(forest, chosen, rows, game, level) for forest in track(forests, "SHAP values")]
     mean, lower, upper, base = (np.stack(part, axis=-1) for part in zip(*by_class, strict=True))
     base_lower, base_upper = equal_tailed(base, level)
     only = 0 if len(forests) == 1 else slice(None)
@@ -111,6 +103,19 @@ def _of_some_draws(used: int, all_draws: int) -> list[str]:
         f"the values are of {used:,} of {all_draws:,} draws: with the base they add up to the mean of these "
         "(f), which differs a little from the prediction"
     ]
+
+
+def some_of(draws: NDArray[np.int64], most: int | None) -> NDArray[np.int64]:
+    """Choose at most so many draws, evenly spaced, or all; raise SettingsError for what is no number."""
+    if most is None:
+        return draws
+    if isinstance(most, bool) or not isinstance(most, int | np.integer) or most < 1:
+        raise SettingsError(
+            f"max_draws must be a whole number from 1, or None for all, not {most!r}",
+            field="max_draws",
+            code="out_of_range",
+        )
+    return draws[spaced(len(draws), most)]
 
 
 def cells(X: Any, schema: Schema) -> list[list[Any]]:
@@ -173,10 +178,9 @@ def shap_values(
     mean = np.empty((num_rows, rows.num_columns))
     lower, upper = np.empty_like(mean), np.empty_like(mean)
     base = np.zeros(len(chosen))
-    width = max(1, MAX_CELLS // (len(chosen) * rows.num_columns))
+    width = shap_block(len(chosen), rows.num_columns)
     warm("shapley")
-    for start in range(0, num_rows, width):
-        interrupt.look()
+    for start in track(range(0, num_rows, width), "SHAP values"):
         block = slice(start, min(start + width, num_rows))
         codes = np.require(rows.coded.codes[:, block], np.uint8, ["C", "W"])
         phi = np.zeros((len(chosen), rows.num_columns, codes.shape[1]))
@@ -193,6 +197,6 @@ def shap_values(
                 phi[:, rows.column_of[column]] += np.multiply.outer(slope, z)
             base += line.base
         mean[block] = phi.mean(axis=0).T
-        ends = equal_tailed(phi, level)
+        ends = equal_tailed(phi, level, own=True)
         lower[block], upper[block] = ends[0].T, ends[1].T
     return mean, lower, upper, forest.offset + base

@@ -10,6 +10,7 @@ from scipy.special import ndtr
 from sampler import interrupt
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.progress import track
 from sampler.posterior.results.survival import Band, SurvivalCurves
 
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ def survival_curves(
     bands = np.empty((2, 3, coded.num_rows))
     draws = law.draws.num_chains * (num_draws or law.draws.num_draws)
     size = max(1, MOST_CELLS // draws)
-    for start in range(0, coded.num_rows, size):
+    for start in track(range(0, coded.num_rows, size), "survival curves"):
         rows = slice(start, start + size)
         part = coded.part(rows)
         of_f, of_noise = law.f(part, num_draws), law.noise(part, num_draws)

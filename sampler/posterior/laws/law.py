@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 # one whose components differ by row.
 LINE, TERM, GROUP = 150, 5, 50
 BOUND, BOUND_BY_ROW = 70, 2000
+FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,13 @@ class Law:
     def _forests(self, draws: Draws) -> list[Draws]:
         """Return the forests whose trees are counted and shown: that of f."""
         return [draws]
+
+    @cached_property
+    def tree_work(self) -> float:
+        """Cost of evaluating the trees of a draw at a row, see `own_work`."""
+        leaves = float(self.leaf_counts.sum(axis=2).mean())
+        trees = int(self.leaf_counts.shape[2])
+        return trees + LEAF * max(0.0, leaves - FEW_LEAVES * trees)
 
     @property
     def nbytes(self) -> int:

@@ -38,7 +38,7 @@ class Interactions(Answer):
     level
         Probability of the intervals.
     draws
-        Number of draws used, of all chains.
+        Number of draws used for strength and H, of all chains.
     draws_without_pairs
         Number of draws left out of `inclusion`: no split of theirs is below one of another column.
     scale

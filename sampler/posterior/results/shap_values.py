@@ -75,7 +75,10 @@ class ShapValues(RowAnswer):
 
     @property
     def f(self) -> Floats:
-        """Posterior mean at each row over these draws, float64 [row], or [row, class]: base plus values."""
+        """Mean of f at each row over these draws, float64 [row], or [row, class]: base plus values.
+
+        Of all stored draws it is what `predict` gives as mean, where f is in the outcome's own unit.
+        """
         return np.asarray(self.base_values + self.values.sum(axis=1))
 
     def waterfall(self, row: int = 0, ax: Any = None) -> Any:

@@ -16,8 +16,8 @@ from app.client import Client
 from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
 from app.web.read_options import ReadingQuery
-from sampler.posterior.explanations.partial_dependence import EACH_POINT
-from tests.support.api_calls import post_csv, problem, table, two_classes
+from sampler.posterior.explanations.work import of_figures, of_row
+from tests.support.api_calls import of_file, post_csv, problem, table, two_classes
 from tests.support.databases import only
 from tests.support.html_page import checked_svg as checked
 from tests.support.html_page import page_of
@@ -288,9 +288,12 @@ def test_effects_that_are_too_much_work_are_of_fewer_draws(browser, client, sett
     asked = {"features": ["size", "colour"]}
     at, query = f"/ui/models/{model['id']}", {"feature": asked["features"]}
     answer = client.post(f"/models/{model['id']}/partial-dependence", json=asked).json()
-    trees = model["settings"]["num_trees"] + EACH_POINT
-    work = np.size(answer["mean"]) * trees * answer["draws"] * 2  # chains
-    monkeypatch.setattr("app.services.explanations.partial_dependence.MAX_WORK", work * 19)  # of 20 rows
+    posterior = of_file(client, model)
+    each = (
+        of_row(posterior.law, answer["draws"] * 2) + of_figures(posterior.law, answer["draws"] * 2) * 3 / 20
+    )
+    work = np.size(answer["mean"]) * each
+    monkeypatch.setattr("app.services.explanations.partial_dependence.MOST", work * 19)  # of 20 rows
     assert problem(client.post(f"/models/{model['id']}/partial-dependence", json=asked), 422)["errors"]
     half = answer["draws"] // 2
     page = page_of(browser.get(f"{at}/effects", params=query | {"part": "all"}))
@@ -299,5 +302,5 @@ def test_effects_that_are_too_much_work_are_of_fewer_draws(browser, client, sett
     for row in fewer["mean"]:
         assert all(formatting.number(mean, 3) in page.words for mean in row)
     svg_of(browser.get(f"{at}/dependence.svg", params=query | {"v": "1"}))
-    monkeypatch.setattr("app.services.explanations.partial_dependence.MAX_WORK", 1)
+    monkeypatch.setattr("app.services.explanations.partial_dependence.MOST", 1)
     problem(client.get(f"{at}/effects", params={"feature": asked["features"][::-1], "part": "all"}), 422)

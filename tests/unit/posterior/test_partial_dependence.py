@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from sampler import DataError, SettingsError, fit
-from sampler.posterior.explanations.partial_dependence import EACH_POINT, default_grid
+from sampler.posterior.explanations.partial_dependence import default_grid
+from sampler.posterior.explanations.work import of_figures, of_row
 from sampler.storage.model_header import Header
 from tests.support.models.random_posteriors import make_posterior
 
@@ -120,15 +121,15 @@ def test_levels_and_pinned_draws():
 def test_work_is_bounded_by_leaving_rows_out():
     """When all rows are too much work, evenly spaced ones are used; a refusal if too few remain."""
     posterior, X, _ = make_posterior()
-    each = 2 * 24 * (7 + EACH_POINT)  # points, draws, and trees per row with what comes besides
+    each, figures = 2 * of_row(posterior.law, 24), 2 * 3 * of_figures(posterior.law, 24)  # of 2 points
     grid = {"x1": [-1.0, 1.0]}
-    effect = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each)
+    effect = posterior.partial_dependence(["x1"], X, grid=grid, max_work=40.5 * each + figures)
     assert effect.rows == 40
     kept = np.linspace(0, 79, 40).astype(int)
     some = {name: [column[row] for row in kept] for name, column in X.items()}
     np.testing.assert_array_equal(effect.mean, posterior.partial_dependence(["x1"], some, grid=grid).mean)
     with pytest.raises(SettingsError, match="shorter"):
-        posterior.partial_dependence(["x1"], X, grid=grid, max_work=19 * each)
+        posterior.partial_dependence(["x1"], X, grid=grid, max_work=19 * each + figures)
     assert posterior.partial_dependence(["x1"], {n: c[:3] for n, c in X.items()}, max_work=1e9).rows == 3
 
 

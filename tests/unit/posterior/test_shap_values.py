@@ -256,3 +256,20 @@ def test_training_rows_by_default():
     again = posterior.encode(dict(zip(shap.names, shap.data, strict=True)))
     np.testing.assert_array_equal(again.codes, reference.codes)
     np.testing.assert_array_equal(posterior.shap(again).values, shap.values)
+
+
+def test_values_add_up_to_the_prediction_by_default():
+    """All draws are used, also more than 200; of fewer the mean of those is named."""
+    posterior, X, _ = make_posterior(7, (150, 150))
+    rows = table_of(X, slice(0, 9))
+    shap, mean = posterior.shap(rows), posterior.predict(rows).mean
+    assert shap.draws == 300
+    assert not any("draws" in warning for warning in shap.warnings)
+    np.testing.assert_allclose(shap.base_values + shap.values.sum(axis=1), mean)
+    fewer = posterior.shap(rows, max_draws=40)
+    assert "of 40 of 300 draws" in fewer.warnings[-1]
+    chosen = np.linspace(0, 299, 40).astype(int)
+    of_chosen = posterior.sample(rows).reshape(300, 9)[chosen].mean(axis=0)
+    np.testing.assert_allclose(fewer.f, of_chosen)
+    assert np.abs(of_chosen - mean).max() > 1e-3
+    assert posterior.interactions(["x1", "x3"]).draws == 300

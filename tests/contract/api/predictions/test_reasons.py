@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from sampler.posterior.explanations.work import shap_work
 from tests.support.api_calls import ask, of_file, problem
 from tests.support.databases import only
 
@@ -36,7 +37,7 @@ def test_shap_values_are_those_of_the_notebook(client, model):
 )
 def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
     """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
-    monkeypatch.setattr("app.services.explanations.finished_models.MAX_WORK", 1e7)
+    monkeypatch.setattr("app.services.explanations.work.MOST", 1e8)
     refusal = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
         assert field in str(refusal["errors"])
@@ -44,13 +45,15 @@ def test_shap_values_that_make_no_sense_are_refused(client, model, body, status,
 
 def test_shap_values_of_training_rows(client, model, monkeypatch):
     """Without rows they are of the reference rows, with their cells; of fewer where that is much work."""
-    path, expected = f"/models/{model['id']}/shap", of_file(client, model).shap()
+    posterior, path = of_file(client, model), f"/models/{model['id']}/shap"
+    expected = posterior.shap()
     answer = client.post(path, json={}).json()
     np.testing.assert_array_equal(answer["values"], expected.values)
     assert answer["data"] == [list(row) for row in zip(*expected.data, strict=True)]
     assert {row[1] for row in answer["data"]} == {"red", "green", "blue"}
-    monkeypatch.setattr("app.services.explanations.finished_models.MAX_WORK", 2e6)
-    assert 1 <= len(client.post(path, json={}).json()["values"]) < 60
+    most = shap_work(posterior.law, expected.draws, 17)
+    monkeypatch.setattr("app.services.explanations.work.MOST", most)
+    assert len(client.post(path, json={}).json()["values"]) == 17
     assert client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}).json()["data"] is None
 
 
