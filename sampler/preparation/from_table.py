@@ -32,6 +32,7 @@ from sampler.data.groupings import (
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import NOUNS, Rows
 from sampler.data.schema import Column, Schema, choose
+from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import MOST_NAMED, find_resemblances
 from sampler.data.target import family_warnings, guess_family, read_exposure, read_weights
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
@@ -221,6 +222,7 @@ def prepare_rows(
         *level_warnings(schema, len(outcome), resolved),
         *([] if censored else few_warnings(len(outcome), target)),
         *copy_warnings(design, outcome, schema),
+        *copies_in_words(copied_rows(rows, list(choice.kinds))),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
         *_method_warnings(training, schema),

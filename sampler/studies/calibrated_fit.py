@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
+from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import FOLDS, SplitPlan, without_new_groups
 from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
@@ -53,7 +54,8 @@ def fit_calibrated(
     if settings.get("family") == "auto":
         settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
         _tell(family_warnings(rows.outcome, settings["family"], guessed=True))
-    plan = SplitPlan.of(declared, rows.table.column, rows.num_rows, int(settings["seed"]))
+    copies = copied_rows(rows, settings.get("features"))
+    plan = SplitPlan.of(declared, rows.table.column, rows.num_rows, int(settings["seed"]), copies)
 
     def fitted(problem: PreparedFit) -> Posterior:
         return run(problem, progress=progress, num_threads=num_threads)

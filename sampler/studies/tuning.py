@@ -18,6 +18,7 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
+from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan, without_new_groups
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
@@ -236,7 +237,8 @@ def tune(
     rows = Rows.read(X, y, {"weights": weights, "exposure": exposure}, of_data.pop("target_name", None))
     declared = NewRows.read(new_rows, rows.table.names)
     rows = without_new_groups(rows, declared, of_data)
-    parts = SplitPlan.of(declared, rows.table.column, rows.num_rows, seed).folds(folds)
+    copies = copied_rows(rows, of_data.get("features"))
+    parts = SplitPlan.of(declared, rows.table.column, rows.num_rows, seed, copies).folds(folds)
     units = list(product(range(len(tried)), range(len(parts))))
     scores: dict[tuple[int, int], FoldScores | str] = {}
     with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:

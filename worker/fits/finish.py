@@ -23,7 +23,7 @@ from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
-from worker.fits.fit_spec import read_rows, read_spec, scored_rows, split
+from worker.fits.fit_spec import read_rows, read_spec, split
 from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
@@ -130,11 +130,10 @@ class _HeldOut:
 def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -> _HeldOut:
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
-        if len(spec.held_out) == 0:
+        if not spec.settings.get("holdout"):
             return _HeldOut()
         rows = read_rows(session, spec)
-    training, held = split(spec, rows)
-    scored = scored_rows(spec, rows)
+    training, held, scored = split(spec, rows)
     if len(scored) == 0:
         return _HeldOut()
 

@@ -10,10 +10,13 @@ from sqlalchemy.orm import Session
 from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
-from sampler import PreparedFit, holdout_rows
+from sampler import PreparedFit
 from sampler.data.rows import Rows
+from sampler.data.splits.copies import copied_rows
+from sampler.data.splits.split_plan import SplitPlan
 from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.new_rows import LIKE_TRAINING
 from sampler.preparation import prepare_rows
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.storage.file_dialect import FileDialect
@@ -76,11 +79,6 @@ class Spec:
         used = set(self.names if self.features is None else self.features)
         return [name for name in self.names if name in used and name not in taken]
 
-    @property
-    def held_out(self) -> NDArray[np.int64]:
-        """Indices of the held-out rows."""
-        return holdout_rows(self.num_rows, self.settings.get("holdout"), self.settings.get("seed", 0))
-
 
 def read_spec(session: Session, model_id: str) -> Spec:
     """Read the model's row.
@@ -109,19 +107,24 @@ def read_rows(session: Session, spec: Spec) -> Rows:
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
 
 
-def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows]:
-    """Split the rows into training and held-out rows, without those that have no target."""
-    held = np.zeros(spec.num_rows, bool)
-    held[spec.held_out] = True
+def plan_of(spec: Spec, rows: Rows) -> SplitPlan:
+    """Plan which rows are held out, and which judge which fits."""
+    copies = copied_rows(rows, spec.learnt)
+    return SplitPlan.of(LIKE_TRAINING, rows.table.column, rows.num_rows, spec.settings.get("seed", 0), copies)
+
+
+def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows, NDArray[np.int64]]:
+    """Split the rows into training and held-out rows, without those that have no target.
+
+    The positions of the held-out rows come last.
+    """
     used = _used(spec, rows)
-    if used.all() and not held.any():
-        return rows, rows.take(np.zeros(0, np.int64))
-    return rows.take(np.flatnonzero(used & ~held)), rows.take(np.flatnonzero(used & held))
-
-
-def scored_rows(spec: Spec, rows: Rows) -> NDArray[np.int64]:
-    """Return the indices of the held-out rows that have a target."""
-    return spec.held_out[_used(spec, rows)[spec.held_out]]
+    if not spec.settings.get("holdout"):
+        none = np.zeros(0, np.int64)
+        return rows if used.all() else rows.take(np.flatnonzero(used)), rows.take(none), none
+    train, test = plan_of(spec, rows).holdout(spec.settings["holdout"])
+    held = test[used[test]]
+    return rows.take(train[used[train]]), rows.take(held), held
 
 
 def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:

@@ -10,14 +10,14 @@ from app.store import models
 from app.store.outcomes import watches
 from app.store.tables import Json, Study
 from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import FOLDS, folds_of
+from sampler.data.splits.split_plan import FOLDS
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.running import run as run_fit
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 from sampler.storage.model_header import Header, with_calibration
-from worker.fits.fit_spec import Spec, prepare_problem
+from worker.fits.fit_spec import Spec, plan_of, prepare_problem
 
 MOST_OF_A_FOLD = 2_000  # scored rows, so that all folds have at most as many as a table keeps
 
@@ -29,7 +29,7 @@ def settings_of(_request: Json, spec: Spec, _number: int = 0) -> Json:
 
 def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit to all rows but those of a fold, and score these; `tell` is as in `selection.run`."""
-    train, held = folds_of(rows.num_rows, FOLDS, spec.settings.get("seed", 0))[number]
+    train, held = plan_of(spec, rows).folds(FOLDS)[number]
     problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), rows.take(train))
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]

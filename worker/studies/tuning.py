@@ -2,15 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import folds_of
 from sampler.studies.candidates import merged
 from sampler.studies.tuning import of_fold, score_fold
-from worker.fits.fit_spec import Spec
+from worker.fits.fit_spec import Spec, plan_of
 
 
 def settings_of(request: Json, _spec: Spec, number: int) -> Json:
@@ -29,7 +28,8 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
 
     The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
     """
-    split = folds_of(rows.num_rows, request["folds"], request["seed"])[number % request["folds"]]
+    plan = replace(plan_of(spec, rows), seed=request["seed"])
+    split = plan.folds(request["folds"])[number % request["folds"]]
     try:
         settings = _settings(request, number) | spec.roles
         scores = score_fold(rows, split, request["seed"], settings, lambda chain, _: tell(chain))

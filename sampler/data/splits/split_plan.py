@@ -55,8 +55,8 @@ class SplitPlan:
     num_rows
         Number of rows, n.
     unit
-        int32 [n], the group of each row, numbered in the order of the levels; each row its own where new rows
-        aren't of other groups.
+        int32 [n], the group of each row, numbered in the order of the levels; where new rows aren't of other
+        groups, exact copies of a row have one number (`sampler.data.splits.copies`), others their own.
     time
         float64 [n], or None without `later`.
 
@@ -69,7 +69,14 @@ class SplitPlan:
     time: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, new_rows: NewRows, column: Callable[[str], RawColumn], num_rows: int, seed: int) -> SplitPlan:
+    def of(
+        cls,
+        new_rows: NewRows,
+        column: Callable[[str], RawColumn],
+        num_rows: int,
+        seed: int,
+        copies: NDArray[np.int32] | None = None,
+    ) -> SplitPlan:
         """Read the columns that the declaration names.
 
         Parameters
@@ -82,6 +89,8 @@ class SplitPlan:
             Number of rows.
         seed
             Seed of the model.
+        copies
+            int32 [row], equal where rows are copies, as `copied_rows` gives them; None for no copies.
 
         Returns
         -------
@@ -96,7 +105,7 @@ class SplitPlan:
             For fewer than three groups.
 
         """
-        unit = np.arange(num_rows, dtype=np.int32)
+        unit = np.arange(num_rows, dtype=np.int32) if copies is None else copies
         if new_rows.groups is not None:
             unit = _units(column(new_rows.groups))
             if (count := int(unit.max(initial=-1)) + 1) < FEWEST_GROUPS:
@@ -123,7 +132,8 @@ class SplitPlan:
     def holdout(self, fraction: float | None) -> Split:
         """Choose the rows held out.
 
-        Of groups that share of all groups, whole; of times the newest rows that are at most that share, with
+        Copies of a row are held out together, and one of them is tested. Of groups that share of all groups,
+        whole; of times the newest rows that are at most that share, with
         as many before them unused as `gap` says. Of both, the newest rows of the chosen groups are judged by
         a fit to the older rows of the others.
         """
@@ -131,8 +141,12 @@ class SplitPlan:
         if not fraction:
             return Split(everything, np.zeros(0, np.int64))
         if self.new_rows.are_like_these:
-            test = holdout_rows(self.num_rows, fraction, self.seed)
-            return Split(np.setdiff1d(everything, test), test)
+            if self.num_units == self.num_rows:
+                test = holdout_rows(self.num_rows, fraction, self.seed)
+                return Split(np.setdiff1d(everything, test), test)
+            part = np.zeros(self.num_units, np.int64)
+            part[holdout_rows(self.num_units, fraction, self.seed)] = 1
+            return self._without_copies(part[self.unit], 1)
         train, test_mask = np.ones(self.num_rows, bool), np.ones(self.num_rows, bool)
         if self.new_rows.groups is not None:
             held = np.zeros(self.num_units, bool)
@@ -167,7 +181,16 @@ class SplitPlan:
             return [
                 Split(np.flatnonzero(parts != k), np.flatnonzero(parts == k)) for k in range(parts.max() + 1)
             ]
-        return folds_of(self.num_rows, count, self.seed)
+        if self.num_units == self.num_rows:
+            return folds_of(self.num_rows, count, self.seed)
+        part = self._parts_of_groups(count)
+        return [self._without_copies(part, k) for k in range(count)]
+
+    def _without_copies(self, part: NDArray[np.int64], number: int) -> Split:
+        """Test the rows of a part, int64 [row], each copy once, by a fit to the other parts."""
+        once = np.zeros(self.num_rows, bool)
+        once[np.unique(self.unit, return_index=True)[1]] = True
+        return Split(np.flatnonzero(part != number), np.flatnonzero((part == number) & once))
 
     def judged(self, splits: Sequence[Split]) -> tuple[NDArray[np.intp], NDArray[np.int32] | None]:
         """Order the rows that splits tested as the rows are, and tell what of them counts once.

@@ -1,0 +1,118 @@
+"""Exact copies of rows, as a join gone wrong leaves them: found, said, and kept together in every split."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.data.columns import infer_kind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.rows import Rows
+    from sampler.data.table import RawColumn
+
+    Keys = NDArray[np.uint64]
+
+LEAST_SHARE = 0.05  # of the rows that repeat another one
+LEAST_TIMES = 20.0  # as many pairs of copies as chance has
+SOME_ROWS = 20_000  # by which it is judged what chance has
+
+
+def copied_rows(rows: Rows, features: Sequence[str] | None = None) -> NDArray[np.int32] | None:
+    """Give exact copies of a row one number, by first appearance, int32 [row].
+
+    Parameters
+    ----------
+    rows
+        The rows.
+    features
+        Columns that are compared beside the outcome and columns with other roles; None takes those that fits
+        learn from by default.
+
+    Returns
+    -------
+    ndarray or None
+        None unless copies are many, and more than columns of few values have by chance.
+
+    """
+    names = rows.table.names if features is None else [name for name in rows.table.names if name in features]
+    columns = [rows.table.column(name) for name in names if name not in rows.copies]
+    used = [each for each in columns if infer_kind(each) not in ("text", "unusable")]
+    return repeated([_keys(each) for each in (*used, rows.outcome, *rows.roles.values())])
+
+
+def repeated(columns: Sequence[Keys]) -> NDArray[np.int32] | None:
+    """Give copies one number as `copied_rows`, by keys of their values, uint64 [row], for each column."""
+    count = len(columns[0])
+    mixed = [_mixed(keys, place) for place, keys in enumerate(columns)]
+    whole = np.sum(mixed, axis=0, dtype=np.uint64)
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
+    if count - len(first) < LEAST_SHARE * count or _is_chance(mixed):
+        return None
+    order = np.argsort(first, kind="stable")
+    place = np.empty(len(order), np.int32)
+    place[order] = np.arange(len(order), dtype=np.int32)
+    units: NDArray[np.int32] = place[number.reshape(-1)]
+    return units
+
+
+def copies_in_words(units: NDArray[np.int32] | None) -> list[str]:
+    """Warn of copies, if there are any."""
+    if units is None:
+        return []
+    copies = len(units) - (int(units.max()) + 1)
+    return [
+        f"{copies:,} of {len(units):,} rows are exact copies of another row, outcome included, as a join "
+        "gone wrong leaves them: the noise is then taken for smaller than it is, and intervals are too "
+        "narrow. "
+        "Leave the copies out, unless they are rows of their own"
+    ]
+
+
+def keys_of_numbers(numbers: NDArray[np.float64]) -> Keys:
+    """Return keys of numbers, equal where these are; NaN equals NaN."""
+    plain = np.where(np.isnan(numbers), np.nan, numbers + 0.0)  # no negative zero
+    return np.ascontiguousarray(plain).view(np.uint64)
+
+
+def _keys(column: RawColumn) -> Keys:
+    if column.numbers is not None:
+        return keys_of_numbers(column.numbers)
+    hashes = (hash(cell) for cell in column.cells or ())
+    return np.fromiter(hashes, np.int64, len(column)).view(np.uint64)
+
+
+def _mixed(keys: Keys, place: int) -> Keys:
+    """Spread the bits of keys, in another way for each column, so that sums tell rows apart."""
+    with np.errstate(over="ignore"):
+        keys = (keys ^ (keys >> np.uint64(32))) * np.uint64(0x9E3779B97F4A7C15 + 2 * place)
+        keys = (keys ^ (keys >> np.uint64(29))) * np.uint64(0xBF58476D1CE4E5B9)
+        return keys ^ (keys >> np.uint64(32))
+
+
+def _is_chance(mixed: Sequence[Keys]) -> bool:
+    """Tell whether rows that agree in all columns but one agree in that as often as any two rows do.
+
+    The column is the one with the most values: by chance two rows hardly ever agree in it.
+    """
+    some = np.unique(np.linspace(0, len(mixed[0]) - 1, min(len(mixed[0]), SOME_ROWS)).astype(np.int64))
+    step = some if len(some) == len(mixed[0]) else some[: len(some) // 2]  # neighbours stay neighbours
+    parts = [keys[step] for keys in mixed]
+    agreeing = [_pairs(keys) for keys in parts]
+    varied = int(np.argmin(agreeing))
+    pairs = len(step) * (len(step) - 1) / 2
+    with np.errstate(over="ignore"):
+        whole: Keys = np.sum(parts, axis=0, dtype=np.uint64)
+        rest: Keys = np.subtract(whole, parts[varied])
+    expected = _pairs(rest) * agreeing[varied] / pairs
+    return _pairs(whole) < LEAST_TIMES * max(expected, 1e-300)
+
+
+def _pairs(keys: Keys) -> float:
+    counts = np.unique(keys, return_counts=True)[1].astype(np.float64)
+    return float(np.sum(counts * (counts - 1) / 2))
