@@ -103,14 +103,14 @@ def _is_chance(mixed: Sequence[Keys]) -> bool:
     some = np.unique(np.linspace(0, len(mixed[0]) - 1, min(len(mixed[0]), SOME_ROWS)).astype(np.int64))
     step = some if len(some) == len(mixed[0]) else some[: len(some) // 2]  # neighbours stay neighbours
     parts = [keys[step] for keys in mixed]
-    agreeing = [_pairs(keys) for keys in parts]
-    varied = int(np.argmin(agreeing))
-    pairs = len(step) * (len(step) - 1) / 2
     with np.errstate(over="ignore"):
         whole: Keys = np.sum(parts, axis=0, dtype=np.uint64)
+        once = np.unique(whole, return_index=True)[1]  # copies agree, which is what is asked
+        agreeing = [_pairs(keys[once]) for keys in parts]
+        varied = int(np.argmin(agreeing))
         rest: Keys = np.subtract(whole, parts[varied])
-    expected = _pairs(rest) * agreeing[varied] / pairs
-    return _pairs(whole) < LEAST_TIMES * max(expected, 1e-300)
+    share = (agreeing[varied] + 1) / (len(once) * (len(once) - 1) / 2 + 1)
+    return _pairs(whole) < LEAST_TIMES * _pairs(rest) * share
 
 
 def _pairs(keys: Keys) -> float:
