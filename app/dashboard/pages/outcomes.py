@@ -1,20 +1,37 @@
-"""Tab of a model's page with its outcomes by week, and buttons to recalibrate and to fit again."""
+"""Tab of a model's page: its outcomes by week, a form to report a file of them, and what to do then."""
 
-from typing import Annotated
+from typing import Annotated, Any, cast, get_args
+from urllib.parse import urlencode
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Request
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.charts import prepare_to_draw
-from app.dashboard.forms.fields import SentForm
+from app.dashboard.formatting import count
+from app.dashboard.forms.fields import SentForm, reading_options, text
 from app.dashboard.pages.models import Frame, framed_as
 from app.services import health
-from app.services.access.keys import READ, TRAIN
+from app.services.access.keys import PREDICT, READ, TRAIN
+from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.fits import creation
-from app.services.outcomes import recalibration, refit, summary
-from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
-from app.web.scopes import GuardedRoute, needs
+from app.services.outcomes import recalibration, refit, reports, summary
+from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.predictions.file_rows import LIMITS
+from app.web.dependencies import (
+    Owner,
+    Reading,
+    TheBell,
+    TheEngine,
+    TheGate,
+    ThePredictor,
+    TheSettings,
+    TheTransactions,
+    Writing,
+)
+from app.web.scopes import GuardedRoute, in_thread, needs
+from app.web.uploads import Upload
 
 router = APIRouter(
     prefix="/ui/models",
@@ -30,22 +47,88 @@ def show(
     request: Request,
     session: Reading,
     owner: Owner,
-    model_id: str,
+    model_id: str,  # noqa: ARG001  the frame finds it
     frame: Annotated[Frame, framed_as("outcomes")],
+    *,
+    reported: int | None = None,
+    replaced: int = 0,
+    skipped: int = 0,
 ) -> Response:
-    """Show whether the intervals hold, by week, and what to do if not."""
+    """Show whether the intervals hold, by week, and what to do if not; with figures of a report just made."""
+    told = ""
+    if reported is not None:
+        told = f"{count(reported, 'outcome')} reported"
+        told += f", {replaced:,} of them in place of others" if replaced else ""
+        told += f"; {count(skipped, 'row')} known before skipped" if skipped else ""
+    return _page(request, session, owner, frame, told=told)
+
+
+def _page(
+    request: Request,
+    session: Session,
+    owner: str,
+    frame: Frame,
+    status: int = 200,
+    **more: Any,
+) -> Response:
     model_id = frame["model"].id
     outcomes = summary.of_model(session, owner, model_id)
     return render.render(
         request.scope,
         "model_outcomes.html",
+        status=status,
         **frame,
+        **{"error": None, "told": ""} | more,
         outcomes=outcomes,
         version=f"{outcomes.rows}-{outcomes.era}-{outcomes.updated_at:%Y%m%d%H%M%S%f}"
         if outcomes.updated_at
         else "",
         snippets=snippets.ask(request, f"/models/{model_id}/outcomes", snippets.call("outcomes", model_id)),
     )
+
+
+@router.post("/{model_id}/outcomes")
+@needs(PREDICT, body=LIMITS.bytes)
+async def report(
+    request: Request,
+    form: SentForm,
+    session: Reading,
+    frame: Annotated[Frame, framed_as("outcomes")],
+    received: Upload,
+    predictor: ThePredictor,
+    transactions: TheTransactions,
+    gate: TheGate,
+    owner: Owner,
+    model_id: str,  # noqa: ARG001  the frame finds it
+) -> Response:
+    """Report the outcomes of a file's rows, and show what they say."""
+
+    def work() -> reports.AcceptedReport:
+        if not received.filename:
+            raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
+        repeated = text(form, "repeated") or "refuse"
+        if repeated not in get_args(Repeated):
+            raise InvalidRequestError(errors=[Fault("repeated", None, "choose one of the three")])
+        sent = OutcomesRequest(
+            file=(received.file, reading_options(form)),
+            key=text(form, "key"),
+            at=text(form, "at"),
+            repeated=cast("Repeated", repeated),
+        )
+        scored = reports.scored(predictor, owner, frame["model"].id, sent)
+        with transactions() as transaction:
+            return reports.accept(transaction, owner, scored)
+
+    try:
+        accepted = await gate.run(work)
+    except ServiceError as error:
+        if error.status not in {409, 413, 422}:
+            raise
+        return await in_thread(_page, request, session, owner, frame, error.status, error=error)
+    figures = urlencode(
+        {"reported": accepted.rows, "replaced": accepted.replaced, "skipped": accepted.skipped}
+    )
+    return render.see_other(f"/ui/models/{accepted.model_id}/outcomes?{figures}")
 
 
 @router.post("/{model_id}/outcomes/recalibrate")

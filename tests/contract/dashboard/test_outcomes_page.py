@@ -47,3 +47,28 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     newest = client.get("/models/mine").json()
     assert newest["id"] != model["id"]
     assert client.get(f"/datasets/{newest['dataset_id']}").json()["num_rows"] == 120
+
+
+def test_a_file_of_outcomes_is_reported_on_the_page(browser, client, settings):
+    """The form takes a file with names of rows; a wrong one is refused there, and nothing is kept."""
+    model = fitted(client, settings, name="mine")
+    path = f"/ui/models/{model['id']}/outcomes"
+    page = page_of(browser.get(path))
+    assert path in [form["action"] for form in page.forms]
+    lines = [
+        "size;colour;y;id",
+        *(f"{i % 19};red;{i % 19 / 2 + 3:.2f};r{i}".replace(".", ",") for i in range(45)),
+    ]
+    file = {"file": ("known.csv", "\n".join(lines))}
+    sent = page.hidden | {"key": "id", "repeated": "refuse", "decimal": "comma"}
+    told = page_of(browser.post(path, data=sent, files=file))
+    assert "45 outcomes reported" in told.words
+    assert client.get("/models/mine/outcomes").json()["rows"] == 45
+    again = page_of(browser.post(path, data=sent, files=file), 409)
+    assert "reported before" in again.words
+    skipped = page_of(browser.post(path, data=sent | {"repeated": "skip"}, files=file))
+    assert "45 rows known before skipped" in skipped.words
+    without = {"file": ("known.csv", "size,colour\n1,red\n")}
+    assert "y" in page_of(browser.post(path, data=page.hidden, files=without), 422).words
+    page_of(browser.post(path, data=page.hidden | {"repeated": "perhaps"}, files=file), 422)
+    assert client.get("/models/mine/outcomes").json()["rows"] == 45
