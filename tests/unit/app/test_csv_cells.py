@@ -12,9 +12,22 @@ from app.services.errors import InvalidRequestError
 from app.services.predictions.csv_tables import CsvStyle, places_of, rounded, style_of, to_csv
 from sampler.storage.file_dialect import FileDialect
 
-DANGEROUS = ("=", "+", "-", "@", "\t", "\r")
-FORMULAS = ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=cmd|" /C calc"!A0', "=", "-", "\r\n=1", '"=1']
-TEXT = st.sampled_from([*DANGEROUS, "\n", '"', "'", ",", ";", "a", "é", "＝", " "])  # noqa: RUF001
+DANGEROUS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+FORMULAS = [
+    "=1+1",
+    "+1",
+    "-1",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    '=cmd|" /C calc"!A0',
+    "=",
+    "-",
+    "\r\n=1",
+    '"=1',
+    "\uff0b1",
+]
+TEXT = st.sampled_from([*DANGEROUS, "\n", '"', "'", ",", ";", "a", "é", " "])
 WORDS = st.lists(TEXT, max_size=6).map("".join)
 
 
