@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Literal
 
+from sampler.definitions.data import COLUMN_ROLES
+
 Target = Literal["numbers", "two", "classes", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 ZERO_TREES = 50  # trees in the forest of structural zeros
@@ -31,8 +33,6 @@ class Family:
         Outcomes: "numbers", "two" classes, two or more "classes", or "counts".
     label
         Name in forms.
-    weights
-        Whether rows may have weights.
     likelihood
         Class of `sampler.bart.families.likelihood.Likelihood`; "" where sums of trees don't have the family.
     calibrate
@@ -68,7 +68,6 @@ class Family:
 
     target: Target
     label: str
-    weights: bool = False
     likelihood: str = ""
     calibrate: str = ""
     constants: str = ""
@@ -96,6 +95,11 @@ class Family:
     def usual_interval(self) -> Literal["predictive", "credible"]:
         """The kind of interval that predictions have unless told otherwise."""
         return "credible" if self.has_classes else "predictive"
+
+
+def takes(family: str, role: str) -> bool:
+    """Tell whether rows of a family may have a column with that role."""
+    return FAMILIES[family].target in COLUMN_ROLES[role].targets
 
 
 def class_line_period(rows: int, terms: int, num_trees: int) -> int:
@@ -132,7 +136,6 @@ FAMILIES: dict[str, Family] = {
     "gaussian": Family(
         "numbers",
         "a number (gaussian)",
-        weights=True,
         likelihood="sampler.bart.families.gaussian:Gaussian",
         groups=True,
         line=True,

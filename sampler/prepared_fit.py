@@ -32,7 +32,7 @@ class PreparedFit:
     default_grid: list[list[float]] = field(default_factory=list)
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None  # transform T of the outcome; the training data has T(y)
-    exposure: str | None = None
+    beside: dict[str, str] = field(default_factory=dict)
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
     dialect: FileDialect | None = None
@@ -60,7 +60,7 @@ class PreparedFit:
             linear=linear.terms if linear else None,
             reference_values=self.reference_values,
             transform=self.transform,
-            exposure=self.exposure,
+            beside=self.beside,
             groupings=self.groupings,
             censoring=self.censoring,
             dialect=self.dialect,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,8 @@ from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sampler.data.groupings import Groupings
@@ -106,8 +108,8 @@ class Training:
         All settings, resolved.
     linear
         Terms of a linear part, or None.
-    exposure
-        float64 [n], exposures of counts; None where all are 1.
+    by_role
+        float64 [n], what further columns with a role say of the rows, by role.
     groups
         Groups of the rows, or None.
     limits
@@ -123,7 +125,7 @@ class Training:
     constants: Constants
     settings: Settings
     linear: LinearTraining | None = None
-    exposure: NDArray[np.float64] | None = None
+    by_role: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     groups: GroupTraining | None = None
     limits: NDArray[np.float64] | None = None
 
@@ -256,8 +258,8 @@ class Training:
             check = zlib.crc32(self.weights.tobytes(), check)
         if self.linear is not None:
             check = zlib.crc32(self.linear.z.tobytes(), check)
-        if self.exposure is not None:
-            check = zlib.crc32(self.exposure.tobytes(), check)
+        for numbers in self.by_role.values():
+            check = zlib.crc32(numbers.tobytes(), check)
         if self.groups is not None:
             check = zlib.crc32(self.groups.index.tobytes(), check)
             check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)

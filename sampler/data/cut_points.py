@@ -15,6 +15,8 @@ GRID_POINTS = 19  # points at which a feature's effect is evaluated by default
 
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from numpy.typing import NDArray
 
     from sampler.data.binning import Cuts
@@ -26,9 +28,9 @@ def choose_grid(
     design: NDArray[np.float64], schema: Schema, cuts: Any, settings: Settings
 ) -> tuple[Grid, list[list[float]]]:
     """Choose the cut points, and each numeric or date column's default points for showing effects."""
-    named = isinstance(cuts, str) and cuts in SCHEMES
+    fixed = check_cuts(cuts, [column.name for column in schema.columns])
+    named = isinstance(cuts, str)
     scheme: Cuts = cuts if named else METHODS[settings.method].cuts_of(settings.family)
-    fixed = {} if named else _checked_cuts(cuts, schema)
     points: list[list[float]] = [[] for _ in schema.columns]
     chosen = []
     for (j, _), values in zip(schema.coded, design, strict=True):
@@ -40,22 +42,25 @@ def choose_grid(
     return Grid(tuple(chosen)), points
 
 
-def _checked_cuts(cuts: Any, schema: Schema) -> dict[str, NDArray[np.float64]]:
+def check_cuts(cuts: Any, features: Collection[str]) -> dict[str, NDArray[np.float64]]:
+    """Check the name of a scheme, or cut points by feature; return these. Raises SettingsError."""
+    if isinstance(cuts, str) and cuts in SCHEMES:
+        return {}
     if not hasattr(cuts, "get"):
         raise SettingsError(
             'prior["cuts"] must be "quantile", "uniform", "mixed" or a mapping from column to cut points',
             field="prior.cuts",
             code="not_accepted",
         )
-    unknown = sorted(set(cuts) - {column.name for column in schema.columns})
+    unknown = sorted({*cuts} - {*features})
     if unknown:
         raise SettingsError(
             f'prior["cuts"] names {unknown[0]!r}, which is not a feature', field="prior.cuts", code="unknown"
         )
-    return {name: given_cuts(name, points) for name, points in cuts.items()}
+    return {name: _given_cuts(name, points) for name, points in cuts.items()}
 
 
-def given_cuts(name: str, points: Any) -> NDArray[np.float64]:
+def _given_cuts(name: str, points: Any) -> NDArray[np.float64]:
     """Return the cut points that a setting gives for a column; raise SettingsError for any others."""
     try:
         cuts = np.asarray(points, dtype=np.float64)

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.data.columns import MAX_LEVELS
 from sampler.data.groupings import check_groups
-from sampler.data.rows import is_copy
+from sampler.data.repeated_columns import is_copy
 from sampler.data.scalars import as_float, counted
 from sampler.errors import SettingsError
 

@@ -19,7 +19,7 @@ from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -70,8 +70,6 @@ class Coded:
         uint8 [column, row], unusual cells as in `sampler.data.row_flags`, of the columns `Schema.inputs`.
     values
         float64 [coded column, row] before binning, NaN for missing; None for models that don't need them.
-    exposure
-        float64 [row], exposures of counts; None where all are 1.
     groups
         int32 [column of groups, row], the row's level, -1 where it is missing, less where it is new, another
         number for each new level; None without groups.
@@ -83,6 +81,8 @@ class Coded:
     unseen
         By column, the first levels in order of their names, quoted, that training had not: at most one more
         than are named (`unseen_in_words`).
+    by_role
+        float64 [row], what columns with a role say of the rows, by role; without those that they don't have.
 
     """
 
@@ -90,11 +90,11 @@ class Coded:
     warnings: list[str]
     marks: NDArray[np.uint8] = field(default_factory=lambda: np.zeros((0, 0), np.uint8))
     values: NDArray[np.float64] | None = None
-    exposure: NDArray[np.float64] | None = None
     groups: NDArray[np.int32] | None = None
     copies: Copies | None = None
     limits: NDArray[np.float64] | None = None
     unseen: dict[str, list[str]] = field(default_factory=dict)
+    by_role: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     labels: Any = field(default=None, compare=False)
 
     @property
@@ -106,21 +106,21 @@ class Coded:
         """Select some of the rows; warnings, which are about all of them, are left out."""
         marks = self.marks[:, rows] if self.marks.size else self.marks
         values = None if self.values is None else self.values[:, rows]
-        exposure = None if self.exposure is None else self.exposure[rows]
+        by_role = {role: numbers[rows] for role, numbers in self.by_role.items()}
         groups = None if self.groups is None else self.groups[:, rows]
         limits = None if self.limits is None else self.limits[:, rows]
         codes = np.ascontiguousarray(self.codes[:, rows])
-        return Coded(codes, [], marks, values, exposure, groups, None, limits)
+        return Coded(codes, [], marks, values, groups, limits=limits, by_role=by_role)
 
     def changed(
         self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: Copies | None = None
     ) -> Coded:
         """Give the rows, or `copies` of them, other codes and values; all else goes with them."""
         count = 1 if copies is None else copies.values.shape[1]
-        exposure = None if self.exposure is None else np.tile(self.exposure, count)
+        by_role = {role: np.tile(numbers, count) for role, numbers in self.by_role.items()}
         groups = None if self.groups is None else np.tile(self.groups, (1, count))
         limits = None if self.limits is None else np.tile(self.limits, (1, count))
-        return Coded(codes, [], values=values, exposure=exposure, groups=groups, copies=copies, limits=limits)
+        return Coded(codes, [], values=values, groups=groups, copies=copies, limits=limits, by_role=by_role)
 
     def shuffled(self, columns: Sequence[int], orders: NDArray[np.int64]) -> Coded:
         """Repeat the rows once for each of `orders`, int64 [copy, row]; there `columns` have that order."""
@@ -195,14 +195,14 @@ def encode(
     *,
     keep_values: bool = False,
     ignore_extra: bool = False,
-    beside: str | None = None,
+    beside: Collection[str] = (),
 ) -> Coded:
     """Encode the rows of a table, or single rows (`sampler.data.table.read_rows`), by column name.
 
     Unseen levels, values outside the range of training, and missing values in columns that had none in
     training, are reported as warnings. `keep_values` as `Coded.values`;
-    `ignore_extra` leaves out unknown columns, with a warning. `beside` is a column that the model reads
-    elsewhere.
+    `ignore_extra` leaves out unknown columns, with a warning. `beside` are columns that the model
+    reads elsewhere.
 
     Returns
     -------
@@ -221,7 +221,7 @@ def encode(
         return Coded(codes, [], marks, values_of_few if keep_values else None)
     _check_named(table, schema)
     table = read_rows(table)
-    others = [name for name in table.names if name != beside]
+    others = [name for name in table.names if name not in beside]
     warnings = schema.match(others, ignore_extra=ignore_extra)
     codes = np.empty((len(schema.coded), table.num_rows), dtype=np.uint8)
     problems: list[DataProblem] = []

@@ -7,25 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.repeated_columns import find_copies, repeats
 from sampler.data.table import RawColumn, Table, check_row_labels, one_column, read, read_column, row_labels
 from sampler.data.target import check_length
-from sampler.definitions.data import MISSING_TARGET
+from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET
+from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-NOUNS = {
-    "weights": "weights",
-    "exposure": "exposures",
-    "event": "events",
-    "lower": "lower limits",
-    "upper": "upper limits",
-}
-FEWEST = 5  # rows from which on a straight line through all of them is no chance
-ROUNDING = 2e-7  # of the range, as of float32
 UNNAMED = ("y", "target")  # names of outcomes that have none
 
 
@@ -40,8 +33,8 @@ class Rows:
     outcome
         The outcomes, n values.
     roles
-        The other columns by role ("weights", "exposure", "event", "lower", "upper"), n values each, as far as
-        there are any. A column's name is that under which new rows have theirs.
+        The other columns by role (`sampler.definitions.data.COLUMN_ROLES`), n values each, as far as there
+        are any. A column's name is that under which new rows have theirs.
     named
         Whether the outcome has a name of its own, under which new rows may have it.
     copies
@@ -88,7 +81,9 @@ class Rows:
         table, y = read(X), one_column(y)
         given = {role: one_column(values) for role, values in (roles or {}).items() if values is not None}
         labels = {"the table": table.labels, "the target": row_labels(y)}
-        check_row_labels(labels | {f"the {NOUNS[role]}": row_labels(each) for role, each in given.items()})
+        check_row_labels(
+            labels | {f"the {COLUMN_ROLES[role].noun}": row_labels(each) for role, each in given.items()}
+        )
         name = target_name or _own_name(y)
         outcome = read_column(y, name or UNNAMED[0])
         columns = {role: read_column(values, _own_name(values) or role) for role, values in given.items()}
@@ -102,10 +97,10 @@ class Rows:
         for role, column in columns.items():
             if _own_name(given[role]) is None and column.name not in table.names:
                 exact = (each for each in map(table.column, table.names) if each.equals(column))
-                found = next((each.name for each in exact if _is_copy(each, column)), None)
+                found = next((each.name for each in exact if repeats(each, column)), None)
                 if found is not None:
                     columns[role] = replace(column, name=found)
-                    whose = f"the values of the {NOUNS[role]}, and is their column"
+                    whose = f"the values of the {COLUMN_ROLES[role].noun}, and is their column"
                     copies[found] = f"it has {whose}: new rows have theirs in it"
         copies |= find_copies(table, columns)
         _check_names(table, outcome, columns)
@@ -136,6 +131,10 @@ class Rows:
                 known |= np.isfinite(limits)
         return known
 
+    def numbers(self) -> dict[str, NDArray[np.float64]]:
+        """Read and check the numbers of columns with a role, but for those of the outcome; by role."""
+        return read_roles(self.roles, self.num_rows)
+
     def to_fit(self, missing_target: str) -> Rows:
         """Leave out rows without an outcome if `missing_target` is "leave_out"; raise SettingsError."""
         if MISSING_TARGET.check("missing_target", missing_target) != "leave_out":
@@ -156,6 +155,22 @@ class Rows:
         return self.table.with_columns(
             {name: self.roles[role] for role, name in names.items() if role in self.roles}
         )
+
+
+def read_roles(columns: Mapping[str, Any], num_rows: int) -> dict[str, NDArray[np.float64]]:
+    """Read and check the numbers of columns by role, but for those of the outcome, float64 [n] each.
+
+    Raises
+    ------
+    DataError
+        For numbers that no row of such a role has, by column and row.
+
+    """
+    return {
+        role: load_code(COLUMN_ROLES[role].reader)(column, num_rows)
+        for role, column in columns.items()
+        if not COLUMN_ROLES[role].of_outcome
+    }
 
 
 def read_roles_again(
@@ -199,9 +214,16 @@ def read_roles_again(
     )
 
 
+def absent_roles(names: Mapping[str, str], known: Collection[str]) -> list[str]:
+    """Say what predictions take rows for that lack columns with a role, {role: name}."""
+    return [COLUMN_ROLES[role].absent.format(name=name) for role, name in names.items() if name not in known]
+
+
 def missing_role(role: str, name: str) -> DataProblem:
     """Say that rows lack what the model was fitted with."""
-    return DataProblem(name, None, f"the model was fitted with {NOUNS[role]}: these rows need theirs too")
+    return DataProblem(
+        name, None, f"the model was fitted with {COLUMN_ROLES[role].noun}: these rows need theirs too"
+    )
 
 
 def _own_name(values: Any) -> str | None:
@@ -237,63 +259,11 @@ def _check_names(table: Table, outcome: RawColumn, columns: Mapping[str, RawColu
             continue
         whose = "column of the table" if name in table.names else "column with another role"
         later = "" if role == "weights" else ", from which later calls would take those of new rows"
+        noun = COLUMN_ROLES[role].noun
         detail = (
-            f"the {NOUNS[role]} are called so, and have other values than the {whose}{later}: rename one of "
-            f"the two, or leave out the {whose}, or give the {NOUNS[role]} as a column of the table too"
+            f"the {noun} are called so, and have other values than the {whose}{later}: rename one of "
+            f"the two, or leave out the {whose}, or give the {noun} as a column of the table too"
         )
         problems.append(DataProblem(name, None, detail))
     if problems:
         raise DataError(problems)
-
-
-def find_copies(table: Table, roles: Mapping[str, RawColumn]) -> dict[str, str]:
-    """Say why columns of the table that repeat one with a role are no features, by name.
-
-    A column repeats another one exactly, or events the other way round or in words.
-    """
-    return {
-        name: f"its values are those of the {NOUNS[role]} ({column.name}), or follow from them"
-        for role, column in roles.items()
-        for name in table.names
-        if name != column.name and _is_copy(table.column(name), column, also_scaled=role == "event")
-    }
-
-
-def _is_copy(column: RawColumn, of: RawColumn, *, also_scaled: bool = False) -> bool:
-    ours, theirs = _as_numbers(of), _as_numbers(column)
-    return ours is not None and theirs is not None and is_copy(theirs, ours, also_scaled=also_scaled)
-
-
-def _as_numbers(column: RawColumn) -> NDArray[np.float64] | None:
-    """Return the numbers of a column, or 0 and 1 for text of two levels; None for other text."""
-    if column.numbers is not None or column.cells is None:
-        return column.numbers
-    levels = {cell for cell in column.cells if cell is not None} if column.type == "text" else ()
-    if len(levels) != 2:
-        return None
-    second = max(levels)
-    return np.array([np.nan if cell is None else cell == second for cell in column.cells], np.float64)
-
-
-def is_copy(values: NDArray[np.float64], of: NDArray[np.float64], *, also_scaled: bool = True) -> bool:
-    """Tell whether values [n], NaN where missing, repeat others that vary, but for scale and offset.
-
-    Up to half of them may be missing, and numbers may be rounded as float32.
-    """
-    absent, gaps = np.isnan(of), np.isnan(values)
-    known = ~gaps
-    if not known.any() or (known & absent).any() or 2 * known.sum() < (~absent).sum():
-        return False
-    ours, theirs = of[known], values[known]
-    low, high = ours.argmin(), ours.argmax()
-    if np.array_equal(ours, theirs):
-        return bool(ours[low] != ours[high] or (gaps.any() and np.array_equal(absent, gaps)))
-    if not also_scaled or len(ours) < FEWEST or not np.isfinite([ours, theirs]).all():
-        return False
-    if ours[low] == ours[high] or theirs[low] == theirs[high]:
-        return False
-    with np.errstate(over="ignore", invalid="ignore"):
-        share = (ours - ours[low]) / (ours[high] - ours[low])
-        line = theirs[low] + share * (theirs[high] - theirs[low])
-        most = ROUNDING * np.ptp(theirs)
-        return bool(np.spacing(np.abs(theirs).max()) < most and np.abs(theirs - line).max() <= most)

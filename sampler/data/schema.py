@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from sampler.data.columns import MAX_LEVELS, ColumnSummary
+from sampler.definitions.data import NO_FEATURES
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
@@ -290,7 +291,7 @@ def _check_features(
         DataProblem(
             name,
             None,
-            "it can't be a feature: it has another role (target, weights, exposure, groups, event or limits)",
+            f"it can't be a feature: it has another role ({NO_FEATURES})",
         )
         for name in features
         if name in reserved

@@ -13,6 +13,7 @@ from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.scalars import as_text, counted, shortened
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, suggestion
 from sampler.families import FAMILIES
@@ -264,23 +265,18 @@ def read_weights(weights: Any, num_rows: int) -> NDArray[np.float64]:
         out.
 
     """
-    raw = read_column(weights, "weights")
-    check_length(raw, num_rows)
-    if raw.numbers is None or raw.type != "number":
-        raise DataError([DataProblem("weights", None, "weights must be numbers")])
-    reject_rows("weights", np.isnan(raw.numbers), "the weight is missing")
-    bad = ~((raw.numbers > 0) & np.isfinite(raw.numbers))
-    reject_rows("weights", bad, "a weight must be positive and finite; leave rows of weight 0 out")
-    beyond = (raw.numbers > MOST) | (raw.numbers < 1 / MOST)
+    numbers, name = _numbers_of_role(weights, "weights", num_rows)
+    reject_rows(name, np.isnan(numbers), "the weight is missing")
+    bad = ~((numbers > 0) & np.isfinite(numbers))
+    reject_rows(name, bad, "a weight must be positive and finite; leave rows of weight 0 out")
+    beyond = (numbers > MOST) | (numbers < 1 / MOST)
     message = f"a weight must be between {1 / MOST:g} and {MOST:g}: rescale all weights by a common factor"
-    reject_rows("weights", beyond, message)
-    return raw.numbers
+    reject_rows(name, beyond, message)
+    return numbers
 
 
-def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64]:
+def read_exposure(exposure: Any, num_rows: int) -> NDArray[np.float64]:
     """Read exposures of counts, float64 [n]: a row's expected count is in proportion to its exposure.
-
-    `exposure` is a column of any type, or one that was read.
 
     Returns
     -------
@@ -293,19 +289,20 @@ def read_exposure(exposure: Any, name: str, num_rows: int) -> NDArray[np.float64
         For exposures that are missing, not positive, or outside 1e-100 to 1e100.
 
     """
-    raw = exposure if isinstance(exposure, RawColumn) else read_column(exposure, name)
+    numbers, name = _numbers_of_role(exposure, "exposure", num_rows)
+    reject_rows(name, np.isnan(numbers), "the exposure is missing")
+    bad = ~((numbers >= 1 / MOST) & (numbers <= MOST))
+    reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
+    return numbers
+
+
+def _numbers_of_role(values: Any, role: str, num_rows: int) -> tuple[NDArray[np.float64], str]:
+    """Read the numbers of a column with a role, which may be read already; return its name too."""
+    raw = values if isinstance(values, RawColumn) else read_column(values, role)
     check_length(raw, num_rows)
     if raw.numbers is None or raw.type != "number":
-        raise DataError([DataProblem(name, None, "exposures must be numbers")])
-    reject_rows(name, np.isnan(raw.numbers), "the exposure is missing")
-    bad = ~((raw.numbers >= 1 / MOST) & (raw.numbers <= MOST))
-    reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
-    return raw.numbers
-
-
-def no_exposure(name: str) -> str:
-    """Say that rows without the column of exposures are predicted for one of 1."""
-    return f"{name}: the rows have no such column, so predictions are for an exposure of 1"
+        raise DataError([DataProblem(raw.name, None, f"{COLUMN_ROLES[role].noun} must be numbers")])
+    return raw.numbers, raw.name
 
 
 def _read_counts(raw: RawColumn) -> tuple[Column, NDArray[np.float64]]:

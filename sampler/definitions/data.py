@@ -2,23 +2,86 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sampler.definitions.setting import FormField, Setting
+
+
+@dataclass(frozen=True)
+class Role(Setting):
+    """Definition of a role that a column has for the rows, by which all of the code knows it.
+
+    Attributes
+    ----------
+    noun
+        The column's values in messages, in the plural.
+    cells
+        Kind of values, as which text of a file is read: "number" or "boolean".
+    reader
+        Function (values, number of rows) -> float64 [row], which checks them, as "module:name"; "" for
+        columns that are read with the outcome.
+    targets
+        Kinds of outcomes (`sampler.families.Family.target`) whose rows may have it.
+    refusal
+        Message for other families, of `family` and the `families` that take it.
+    constants
+        Function (constants, outcomes, values) -> the prior's constants for rows of such values, as
+        "module:name"; "" where they don't matter.
+    twice
+        Message for a column that has another role in a request too.
+    absent
+        Note for new rows without the column, of its `name`; "" where predictions don't read it.
+    sentence
+        Sentence about a model that has it, of the column's `name`.
+
+    """
+
+    noun: str = ""
+    cells: str = "number"
+    reader: str = ""
+    targets: tuple[str, ...] = ("numbers",)
+    refusal: str = ""
+    constants: str = ""
+    twice: str = "a column of events or limits can't have another role as well"
+    absent: str = ""
+    sentence: str = ""
+
+    @property
+    def of_outcome(self) -> bool:
+        """Whether the column says how far outcomes are known."""
+        return not self.reader
+
 
 ROLES: dict[str, Setting] = {
     "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),
     "columns": Setting(
         "kinds", "roles", "Kinds that override the inferred ones: number, boolean, category, date."
     ),
-    "weights": Setting(
-        "column", "roles", "A column of positive precision weights.", form=FormField("Weights")
+    "weights": Role(
+        "column",
+        "roles",
+        "A column of positive precision weights.",
+        form=FormField("Weights"),
+        noun="weights",
+        reader="sampler.data.target:read_weights",
+        refusal="{family} takes no weights: leave them out",
+        twice="the target can't be the weights as well",
     ),
-    "exposure": Setting(
+    "exposure": Role(
         "column",
         "roles",
         "A column of positive exposures of counts: a row's expected count is in proportion to its own. New "
         "rows have theirs in the column of this name; without it, 1.",
         sparing=True,
         form=FormField("Exposure"),
+        noun="exposures",
+        reader="sampler.data.target:read_exposure",
+        targets=("counts",),
+        refusal="exposure is for counts: set family={families}, or leave it out",
+        constants="sampler.bart.families.counts:with_exposure",
+        twice="the column of exposures can't have another role as well",
+        absent="{name}: the rows have no such column, so predictions are for an exposure of 1",
+        sentence="Counts are of the exposure in the column {name}.",
     ),
     "groups": Setting(
         "names",
@@ -37,30 +100,37 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=FormField("Slopes by group"),
     ),
-    "event": Setting(
+    "event": Role(
         "column",
         "roles",
         "A column of 1 where the target is the time of an event, 0 where it is the time up to which there "
         "was none: the row is censored.",
         sparing=True,
         form=FormField("Event"),
+        noun="events",
+        cells="boolean",
     ),
-    "lower": Setting(
+    "lower": Role(
         "column",
         "roles",
         "A column of lower limits of the target, for rows where it is missing: it is known to be above.",
         sparing=True,
         form=FormField("Lower limit"),
+        noun="lower limits",
     ),
-    "upper": Setting(
+    "upper": Role(
         "column",
         "roles",
         "A column of upper limits of the target, for rows where it is missing: it is known to be below.",
         sparing=True,
         form=FormField("Upper limit"),
+        noun="upper limits",
     ),
 }
-COLUMN_ROLES = tuple(name for name, role in ROLES.items() if role.kind == "column")
+COLUMN_ROLES = {name: role for name, role in ROLES.items() if isinstance(role, Role)}
+CENSORING = tuple(name for name, role in COLUMN_ROLES.items() if role.of_outcome)
+NO_FEATURES = "target, weights, exposure, groups, event or limits"
+PREDICTED = tuple(name for name, role in COLUMN_ROLES.items() if role.absent)  # new rows may have them too
 
 HOLDOUT = Setting(
     "number",

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.target import no_exposure
+from sampler.data.rows import absent_roles
 from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
@@ -96,7 +96,12 @@ class DescribedPosterior:
     @property
     def exposure(self) -> str | None:
         """Name of the column of exposures of counts; None without one."""
-        return self.header.exposure
+        return self.header.beside.get("exposure")
+
+    @property
+    def beside(self) -> dict[str, str]:
+        """Names of the columns beside the features that new rows may have, by role; empty without any."""
+        return self.header.beside
 
     @property
     def censoring(self) -> dict[str, str]:
@@ -210,9 +215,8 @@ class DescribedPosterior:
 
     def match(self, names: Sequence[str]) -> list[str]:
         """Check the column names of rows to predict; return warnings, raise DataError as `Schema.match`."""
-        exposure = self.exposure
-        warnings = self.schema.match([name for name in names if name != exposure])
-        return warnings if exposure is None or exposure in names else [*warnings, no_exposure(exposure)]
+        warnings = self.schema.match([name for name in names if name not in self.beside.values()])
+        return [*warnings, *absent_roles(self.beside, names)]
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:
         """Return draws of f at each row of X, float64 [chain, draw, row]; large for many rows.

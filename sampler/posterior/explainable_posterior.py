@@ -144,7 +144,7 @@ class ExplainablePosterior:
         features
             One or two names: "weight" or ["weight"].
         X
-            Rows to average over; None takes the up to 200 reference rows, with an exposure of 1.
+            Rows to average over; None takes the up to 200 reference rows, without columns of a role.
         grid
             Points by feature; the default is all levels, or up to 19 values that divide the training rows
             evenly.
@@ -262,7 +262,7 @@ class ExplainablePosterior:
         feature
             Name of the column.
         X
-            Rows; None takes the up to 200 reference rows, with an exposure of 1.
+            Rows; None takes the up to 200 reference rows, without columns of a role.
         level
             Probability of the interval, one or several.
         num_draws
@@ -309,8 +309,8 @@ class ExplainablePosterior:
         Parameters
         ----------
         X
-            Rows whose other columns stay as they are; None takes the up to 200 reference rows, with an
-            exposure of 1.
+            Rows whose other columns stay as they are; None takes the up to 200 reference rows, without
+            columns of a role.
         first, second
             Values by column, of the same columns: ``{"dose": 2}``, ``{"dose": 1}``.
         by

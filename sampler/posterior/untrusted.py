@@ -17,7 +17,7 @@ import numpy as np
 
 from sampler.data.groupings import check_groups
 from sampler.errors import NotFittedError, PackedError, SettingsError
-from sampler.families import FAMILIES
+from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.posterior.posterior import Posterior
 from sampler.settings import LIMITS, Settings
@@ -136,7 +136,7 @@ def _check_header(header: Header) -> None:
             header.constants,
             schema.to_json(),
             header.warnings,
-            header.exposure,
+            header.beside,
             header.censoring,
             header.dialect.to_json() if header.dialect else None,
         ]
@@ -168,12 +168,11 @@ def _check_header(header: Header) -> None:
 
 def _check_parts(header: Header, settings: Settings) -> None:
     """Check that the header has no parts that its settings have no place for."""
-    counts = FAMILIES[settings.family].target == "counts"
     of_trees = METHODS[settings.method].engine.forests
     for name, there, may_be in (
         ("linear", header.linear is not None, settings.linear),
         ("transform", header.transform is not None, settings.transform != "none"),
-        ("exposure", header.exposure is not None, counts),
+        *((role, True, takes(settings.family, role)) for role in header.beside),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),
     ):

@@ -1,7 +1,17 @@
 """Preparation of a fit: training data and the model's header, from a table or from a stored header."""
 
+from sampler.preparation.encode import prepare, prepare_rows, resemblance_warnings
 from sampler.preparation.from_header import prepare_again
-from sampler.preparation.from_table import prepare, prepare_rows, resemblance_warnings
+from sampler.preparation.plan import FitPlan, plan, resolve_settings
 from sampler.prepared_fit import PreparedFit
 
-__all__ = ["PreparedFit", "prepare", "prepare_again", "prepare_rows", "resemblance_warnings"]
+__all__ = [
+    "FitPlan",
+    "PreparedFit",
+    "plan",
+    "prepare",
+    "prepare_again",
+    "prepare_rows",
+    "resemblance_warnings",
+    "resolve_settings",
+]

@@ -8,9 +8,8 @@ import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles
 from sampler.data.encode import encode
-from sampler.data.rows import read_roles_again
+from sampler.data.rows import read_roles, read_roles_again
 from sampler.data.table import read
-from sampler.data.target import read_exposure, read_weights
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import read_outcomes, transformed
@@ -47,13 +46,16 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     """
     settings = Settings.from_json(header.settings)
     table = read(X)
-    coded = encode(table, header.schema, header.grid, keep_values=header.needs_values, beside=header.exposure)
+    coded = encode(
+        table, header.schema, header.grid, keep_values=header.needs_values, beside=header.beside.values()
+    )
     roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
     _, outcome, censored = read_outcomes(
-        y, header.schema.target.name, coded.num_rows, settings, censoring_roles(roles), weighted=False
+        y, header.schema.target.name, coded.num_rows, settings.family, censoring_roles(roles)
     )
     if weights is not None and not header.weighted:
         raise DataError("the model was fitted without weights: leave them out")
+    numbers = read_roles(roles, coded.num_rows)
     learnt, limits = transformed(header.transform, outcome, censored)
     linear = None
     if header.linear is not None and coded.values is not None:
@@ -62,15 +64,13 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         codes=coded.codes,
         num_codes=header.grid.num_codes,
         y=learnt,
-        weights=None if weights is None else read_weights(weights, coded.num_rows),
+        weights=numbers.pop("weights", None),
         constants=_constants_again(header, settings),
         settings=settings,
         linear=linear,
-        exposure=read_exposure(roles["exposure"], roles["exposure"].name, coded.num_rows)
-        if "exposure" in roles
-        else None,
         groups=_groups_again(header, coded, linear),
         limits=limits,
+        by_role=numbers,
     )
     return PreparedFit(
         training,
@@ -80,7 +80,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.default_grid,
         header.reference_values,
         header.transform,
-        header.exposure,
+        header.beside,
         header.groupings,
         header.censoring,
         header.dialect,

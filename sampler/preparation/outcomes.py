@@ -7,12 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from sampler.data.censoring.outcomes import (
     CensoredOutcomes,
-    check_censoring,
     choose_censored_transform,
     read_censored_target,
 )
 from sampler.data.target import read_target
-from sampler.methods import METHODS
 from sampler.noise import NOISES
 from sampler.preparation.quick_choice import choose_transform_and_line, may_have_line
 from sampler.settings import NO_TRANSFORM, Settings
@@ -29,12 +27,11 @@ if TYPE_CHECKING:
 
 
 def read_outcomes(
-    y: Any, name: str, num_rows: int, settings: Settings, roles: Mapping[str, RawColumn], *, weighted: bool
+    y: Any, name: str, num_rows: int, family: str, roles: Mapping[str, RawColumn]
 ) -> tuple[Column, NDArray[np.float64], CensoredOutcomes | None]:
     """Read the outcomes of a fit, float64 [n]; those of censored rows too, where columns tell of any."""
     if not roles:
-        return *read_target(y, name, num_rows, settings.family), None
-    check_censoring(settings, of_trees=METHODS[settings.method].engine.forests, weighted=weighted)
+        return *read_target(y, name, num_rows, family), None
     target, outcomes = read_censored_target(y, name, roles, num_rows)
     return target, outcomes.y, outcomes
 

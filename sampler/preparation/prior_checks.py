@@ -1,12 +1,10 @@
-"""Checks of a fit's prior, weights and exposures, and the constants of its prior."""
+"""Check of a fit's prior, and its constants."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from sampler.engines import load_code
-from sampler.errors import SettingsError
-from sampler.families import FAMILIES
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
@@ -58,33 +56,13 @@ def calibrated(
     Raises
     ------
     SettingsError
-        For invalid entries, and for weights with classes.
+        For invalid entries.
 
     """
-    check_weights(settings, weighted=weights is not None)
     estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
     calibrate = load_code(METHODS[settings.method].engine.calibrate)
     constants: Constants = calibrate(y, design, weights, settings, prior, codes, **estimates)
     return constants
-
-
-def check_weights(settings: Settings, *, weighted: bool) -> None:
-    """Raise SettingsError where the fit has weights and its family takes none."""
-    if weighted and not FAMILIES[settings.family].weights:
-        raise SettingsError(
-            f"{settings.family} takes no weights: leave them out", field="weights", code="not_applicable"
-        )
-
-
-def check_exposure(settings: Settings) -> None:
-    """Raise SettingsError where the fit has exposures and its family has no counts."""
-    if FAMILIES[settings.family].target != "counts":
-        counts = " or ".join(name for name, family in FAMILIES.items() if family.target == "counts")
-        raise SettingsError(
-            f"exposure is for counts: set family={counts}, or leave it out",
-            field="exposure",
-            code="not_applicable",
-        )
 
 
 def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:

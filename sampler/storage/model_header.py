@@ -26,6 +26,7 @@ from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
+from sampler.definitions.data import CENSORING, PREDICTED
 from sampler.errors import PackedError
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
 from sampler.storage.file_dialect import FileDialect
@@ -55,11 +56,10 @@ class Header:
         Whether the training rows had weights.
     warnings
         Warnings given while the data were prepared.
-    exposure
-        Name of the column of exposures of counts; None without one.
+    beside
+        Names of the columns beside the features that new rows may have, by role; empty where there are none.
     censoring
-        Names of the columns that tell of censored outcomes, by role ("event", "lower", "upper"); empty where
-        there is none.
+        Names of the columns that tell of censored outcomes, by role; empty where there are none.
     default_grid
         Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
         are shown by default; empty in models made before it was kept.
@@ -95,7 +95,7 @@ class Header:
     linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None
-    exposure: str | None = None
+    beside: dict[str, str] = field(default_factory=dict)
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
     censoring: dict[str, str] = field(default_factory=dict)
@@ -104,7 +104,7 @@ class Header:
     @property
     def role_columns(self) -> dict[str, str]:
         """Names of the columns besides outcomes and weights that rows with outcomes need, by role."""
-        return {**({} if self.exposure is None else {"exposure": self.exposure}), **self.censoring}
+        return self.beside | self.censoring
 
     @property
     def needs_values(self) -> bool:
@@ -126,7 +126,7 @@ class Header:
             **({} if self.typical_weight is None else {"typical_weight": self.typical_weight}),
             **({"linear": self.linear.to_json()} if self.linear else {}),
             **({"transform": self.transform.to_json()} if self.transform else {}),
-            **({} if self.exposure is None else {"exposure": self.exposure}),
+            **self.beside,
             **({"calibration": self.calibration.to_json()} if self.calibration else {}),
             **({"groupings": self.groupings.to_json()} if self.groupings else {}),
             **({"censoring": self.censoring} if self.censoring else {}),
@@ -198,7 +198,7 @@ class Header:
                 linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
-                exposure=None if fields.get("exposure") is None else str(fields["exposure"]),
+                beside={role: str(fields[role]) for role in PREDICTED if fields.get(role) is not None},
                 calibration=None
                 if calibration is None
                 else ConformalTable.from_json(
@@ -240,10 +240,9 @@ def with_calibration(header: bytes, calibration: ConformalTable | None) -> bytes
 
 
 def _censoring(names: Any) -> dict[str, str]:
-    roles = {"event", "lower", "upper"}
     if (
         not isinstance(names, dict)
-        or names.keys() - roles
+        or names.keys() - {*CENSORING}
         or not all(isinstance(n, str) for n in names.values())
     ):
         raise ValueError("its columns of censored outcomes are not those of any fit")

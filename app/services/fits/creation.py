@@ -3,12 +3,9 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -24,7 +21,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
-from sampler import Settings, holdout_rows
+from sampler import Settings
 from sampler.costs.durations import looks_seconds
 from sampler.costs.memory import Cost, coded_columns, estimate
 from sampler.data.scalars import counted
@@ -34,7 +31,7 @@ from sampler.methods import METHODS
 
 
 @dataclass(frozen=True)
-class FitPlan:
+class PlannedModel:
     """A valid request with every setting resolved."""
 
     name: str | None
@@ -70,7 +67,7 @@ class FitPlan:
         return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
 
 
-def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> FitPlan:
+def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> PlannedModel:
     """Check a request and resolve its settings; writes nothing and holds no transaction during the checks.
 
     `slots` chains run at once (0: there is no worker; one is assumed).
@@ -92,7 +89,7 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     return planned
 
 
-def accept(session: Session, owner: str, plan: FitPlan) -> models.FittedModel:
+def accept(session: Session, owner: str, plan: PlannedModel) -> models.FittedModel:
     """Create the planned model with a unit of work per chain, and return it.
 
     Raises
@@ -164,37 +161,26 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
     )
 
 
-def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
+def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id, profiles=bool(request.roles))
-        reserved = [request.target, *request.roles.values(), *request.groups]
-        request_checks.check_columns(dataset, reserved)
+        reserved = request_checks.check_columns(dataset, request)
         sloped = [name for name in request.slopes if name in {each["name"] for each in dataset.columns}]
         alike = request_checks.may_repeat_roles(dataset, request)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*reserved, *sloped, *alike])))
-    all_targets = table.column(request.target)
-    missing, all_rows, learnt = 0, table, np.ones(table.num_rows, bool)
+    rows = request_checks.rows_of(table, request, alike)
+    used = np.arange(rows.num_rows)
     if request.leave_out_missing:
-        of_outcome = [request.target, *(request.roles.get(role) for role in ("lower", "upper"))]
-        known = reduce(pc.or_, [pc.is_valid(table.column(column)) for column in of_outcome if column])
-        missing = table.num_rows - (pc.sum(known).as_py() or 0)
-        if missing:
-            learnt, table = np.array(known), table.filter(known)
-    settings, prior = request_checks.resolve(request, table)
+        used = np.flatnonzero(rows.has_outcome)
+    missing = rows.num_rows - len(used)
+    settings = request_checks.resolve(request, rows.take(used) if missing else rows)
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)
-    request_checks.check_calibration(request, settings, dataset, all_targets)
-    request_checks.check_particles(dataset, settings)
-    num_groups = request_checks.check_groups(table, request, settings)
-    choice = request_checks.choose_features(dataset, reserved, request, all_rows, alike)
-    if request.slopes:
-        learnt[holdout_rows(dataset.num_rows, request.holdout, settings.seed)] = False
-        request_checks.check_slopes(request, choice, all_rows.filter(pa.array(learnt)))
-    request_checks.check_cuts(prior.get("cuts", {}), choice)
-    target = request_checks.check_values(table, request, settings)
-    notes = request_checks.family_notes(table, request, settings)
-    choice = replace(choice, warnings=[*choice.warnings, *notes])
+    request_checks.check_calibration(request, settings, rows)
+    planned = request_checks.plan_fit(request, dataset, settings, rows, used)
+    choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
+    num_groups = sum(len(column.levels) for column in planned.groups)
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),
@@ -207,7 +193,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
         },
         **({"groups": list(request.groups), "num_groups": num_groups} if request.groups else {}),
         **({"slopes": list(request.slopes)} if request.slopes else {}),
-        "prior": prior,
+        "prior": planned.resolved_prior,
         "holdout": request.holdout,
     }
     if request.calibrate != NOT_CALIBRATED:
@@ -218,7 +204,7 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> FitPlan:
             f"{counted(missing, 'row')} without {request.target} {'is' if missing == 1 else 'are'} left out"
         )
         choice = replace(choice, warnings=[*choice.warnings, warning])
-    return FitPlan(name, request.target, dataset, settings, choice, spec, stop)
+    return PlannedModel(name, request.target, dataset, settings, choice, spec, stop)
 
 
 @contextmanager

@@ -1,10 +1,12 @@
-"""Checks of a request for a fit by the sampler's own validators: every refusal comes before the 202."""
+"""Checks of a request for a fit: the rules of the service, and the sampler's plan, which refuses all else."""
 
-from collections.abc import Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 
+import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from app.services import datasets
 from app.services.datasets import check_name
@@ -12,34 +14,21 @@ from app.services.errors import Fault, InvalidRequestError, UnusableDataError
 from app.services.fits import stop_rules
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
-from sampler import ColumnSummary, DataError, Settings, SettingsError, choose, holdout_rows
-from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
-from sampler.data.censoring.outcomes import (
-    censoring_roles,
-    check_censoring,
-    choose_censored_transform,
-    read_censored_target,
-    refuse_censoring,
-)
+from sampler import DataError, Settings, SettingsError, holdout_rows
+from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.columns import is_beyond
-from sampler.data.cut_points import given_cuts
-from sampler.data.groupings import check_groups as check_group_settings
-from sampler.data.groupings import check_names, group_names, read_groups, slope_columns
-from sampler.data.groupings import check_slopes as check_slope_kinds
-from sampler.data.rows import find_copies
-from sampler.data.schema import Choice, Column
+from sampler.data.repeated_columns import find_copies
+from sampler.data.rows import Rows
 from sampler.data.table import read, read_column
-from sampler.data.target import family_warnings, guess_family, read_exposure, read_target, read_weights
-from sampler.data.transform import check_outcomes
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING
-from sampler.definitions.prior import SCHEMES
-from sampler.errors import DataProblem, suggestion
-from sampler.methods import METHODS
-from sampler.preparation.prior_checks import check_exposure, check_weights, checked_prior
+from sampler.errors import suggestion
+from sampler.preparation import FitPlan, plan, resolve_settings
 from sampler.storage.conformal_table import check_calibration_size
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
+EXACT = "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind={}:category"
 
 
 def check_model_name(name: str) -> str:
@@ -51,164 +40,99 @@ def check_model_name(name: str) -> str:
     return name
 
 
-def resolve(request: FitRequest, table: pa.Table) -> tuple[Settings, dict[str, Any]]:
-    """Resolve the sampler's settings and the prior, except entries that depend on the features."""
-    knobs = dict(request.settings)
-    if knobs.get("family") == "auto":
-        censored = any(request.roles.get(role) for role in CENSORING_ROLES)
-        column = table.column(request.target)
-        knobs["family"] = "gaussian" if censored else guess_family(column, str(knobs.get("method", "bart")))
-    prior = dict(request.prior or {})
-    cuts = {"cuts": prior.pop("cuts")} if "cuts" in prior else {}
-    try:
-        settings = Settings.resolve(**knobs)
-        if knobs.get("num_trees") is None and "leaf_sd" not in prior:  # which belongs to a number of trees
-            rows = table.num_rows - round(table.num_rows * request.holdout)
-            settings = stop_rules.with_trees(request.stop, settings, rows)
-        return settings, checked_prior(prior, settings) | cuts
-    except SettingsError as error:
-        raise _refused(error) from None
+def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
+    """Return the names of the columns with a role, the target first.
 
-
-def family_notes(table: pa.Table, request: FitRequest, settings: Settings) -> list[str]:
-    """Say how two whole numbers, or text that looks like numbers, were taken, if others may be meant."""
-    if any(request.roles.get(role) for role in CENSORING_ROLES):
-        return []
-    outcomes = read_column(table.column(request.target), request.target)
-    return family_warnings(outcomes, settings.family, guessed=request.settings.get("family") == "auto")
-
-
-def _refused(error: SettingsError) -> InvalidRequestError:
-    return InvalidRequestError(errors=[Fault.of_setting(error)])
-
-
-def _unusable(error: DataError, column: str | None = None) -> UnusableDataError:
-    """Convert the sampler's findings; `column` is the user's name for a column known by its role."""
-    return UnusableDataError(errors=[Fault.of(problem, column) for problem in error.problems])
-
-
-def check_columns(dataset: Dataset, names: Sequence[str]) -> None:
-    """Raise UnusableDataError for names that are no columns of the dataset."""
+    Raises UnusableDataError for names that are no columns of the dataset, or have two roles.
+    """
+    reserved = [request.target, *request.roles.values(), *request.groups]
     known = {column["name"] for column in dataset.columns}
-    faults = [Fault(name, None, _absent(name, known)) for name in names if name not in known]
+    faults = [Fault(name, None, _absent(name, known)) for name in reserved if name not in known]
+    for role, name in request.roles.items():
+        message = COLUMN_ROLES[role].twice
+        before = list(request.roles)[: list(request.roles).index(role)]
+        others = [request.roles[each] for each in before if COLUMN_ROLES[each].twice != message]
+        if not faults and name in [request.target, *others]:
+            faults.append(Fault(name, None, message))
     if faults:
         raise UnusableDataError(errors=faults)
+    return reserved
 
 
 def _absent(name: str, known: Collection[str]) -> str:
     return "the dataset has no such column" + suggestion(name, known)
 
 
-def check_values(table: pa.Table, request: FitRequest, settings: Settings) -> Column:
-    """Check the target and the weights; return the target's column."""
-    columns = {role: name for role in CENSORING_ROLES if (name := request.roles.get(role))}
-    target = _check_target(table, request, settings, columns)
-    _check_row_weights(table, request, settings)
-    _check_exposure(table, request, settings)
-    return target
+def rows_of(table: pa.Table, request: FitRequest, alike: Sequence[str]) -> Rows:
+    """Read the rows of a dataset, with the columns that have a role; `alike` may repeat these."""
+    roles = {role: read_column(table.column(name), name) for role, name in request.roles.items()}
+    copies = find_copies(read(table.select(alike)), roles)
+    return Rows(read(table), read_column(table.column(request.target), request.target), roles, copies=copies)
 
 
-def _check_target(
-    table: pa.Table, request: FitRequest, settings: Settings, columns: Mapping[str, str]
-) -> Column:
-    """Check the target, and the columns that tell of censored outcomes, {role: name}, if any."""
-    others = [request.target, *(name for role, name in request.roles.items() if role not in columns)]
-    if doubled := [name for name in columns.values() if name in others]:
-        message = "a column of events or limits can't have another role as well"
-        raise UnusableDataError(errors=[Fault(name, None, message) for name in doubled])
-    y = table.column(request.target)
+@contextmanager
+def refusing(request: FitRequest, rows: NDArray[np.int64] | None = None) -> Iterator[None]:
+    """Raise what the sampler refuses as an error of the service; `rows` are the places of its rows."""
     try:
-        if not columns:
-            target, outcomes = read_target(y, request.target, table.num_rows, settings.family)
-            check_outcomes(settings.transform, outcomes)
-            return target
-        roles = censoring_roles(
-            {role: read_column(table.column(name), name) for role, name in columns.items()}
-        )
-        of_trees = METHODS[settings.method].engine.forests
-        weighted = request.roles.get("weights") is not None
-        check_censoring(settings, of_trees=of_trees, weighted=weighted)
-        target, censored = read_censored_target(y, request.target, roles, table.num_rows)
-        choose_censored_transform(settings.transform, request.target, censored.y, roles)
+        yield
     except SettingsError as error:
-        raise _refused(error) from None
+        if error.field == "weights":  # the column is at fault, not a field of the model
+            fault = Fault(request.roles["weights"], None, str(error), error.code)
+            raise UnusableDataError(errors=[fault]) from None
+        raise InvalidRequestError(errors=[Fault.of_setting(error)]) from None
     except DataError as error:
-        raise _unusable(error) from None
-    return target
+        faults = [Fault.of(problem) for problem in error.problems]
+        if rows is not None:
+            faults = [
+                each if each.row is None else replace(each, row=int(rows[each.row - 1]) + 1)
+                for each in faults
+            ]
+        raise UnusableDataError(errors=faults) from None
 
 
-def _check_row_weights(table: pa.Table, request: FitRequest, settings: Settings) -> None:
-    weights = request.roles.get("weights")
-    if weights is None:
-        return
-    try:
-        check_weights(settings, weighted=True)
-    except SettingsError as error:
-        raise UnusableDataError(errors=[Fault(weights, None, str(error), error.code)]) from None
-    if weights == request.target:
-        message = "the target can't be the weights as well"
-        raise UnusableDataError(errors=[Fault(weights, None, message)])
-    try:
-        read_weights(table.column(weights), table.num_rows)
-    except DataError as error:
-        raise _unusable(error, weights) from None
+def resolve(request: FitRequest, rows: Rows) -> Settings:
+    """Resolve the sampler's settings for the rows that have a target."""
+    with refusing(request):
+        settings = resolve_settings(rows, **request.settings)
+    if request.settings.get("num_trees") is None and "leaf_sd" not in (request.prior or {}):
+        training = rows.num_rows - round(rows.num_rows * request.holdout)
+        return stop_rules.with_trees(request.stop, settings, training)
+    return settings  # the sd of leaves belongs to a number of trees
 
 
-def _check_exposure(table: pa.Table, request: FitRequest, settings: Settings) -> None:
-    exposure = request.roles.get("exposure")
-    if exposure is None:
-        return
-    try:
-        check_exposure(settings)
-    except SettingsError as error:
-        raise _refused(error) from None
-    if exposure in (request.target, request.roles.get("weights")):
-        message = "the column of exposures can't have another role as well"
-        raise UnusableDataError(errors=[Fault(exposure, None, message)])
-    try:
-        read_exposure(table.column(exposure), exposure, table.num_rows)
-    except DataError as error:
-        raise _unusable(error) from None
+def plan_fit(
+    request: FitRequest, dataset: Dataset, settings: Settings, rows: Rows, used: NDArray[np.int64]
+) -> FitPlan:
+    """Plan the fit by all rows with a target, the places `used`, and by those of them that are learnt from.
 
-
-def check_groups(table: pa.Table, request: FitRequest, settings: Settings) -> int:
-    """Check the columns of groups; return the number of groups of all of them."""
-    taken = {"target": request.target, **request.roles}
-    try:
-        names = group_names(request.groups)
-        check_group_settings(settings, names)
-        check_names(names, table.column_names, taken, request.features)
-    except SettingsError as error:
-        raise _refused(error) from None
-    try:
-        columns, _ = read_groups([read_column(table.column(name), name) for name in names])
-    except DataError as error:
-        raise _unusable(error) from None
-    return sum(len(column.levels) for column in columns)
-
-
-def check_slopes(request: FitRequest, choice: Choice, rows: pa.Table) -> None:
-    """Raise InvalidRequestError for slopes by group without groups, or of others than varying numbers.
-
-    `rows` are those to learn from, with the columns that have slopes.
+    Raises UnusableDataError or InvalidRequestError for everything that the fit would refuse.
     """
-    single = {
-        name
-        for name in request.slopes
-        if name in rows.column_names and pc.count_distinct(rows.column(name)).as_py() < 2
-    }
-    try:
-        check_slope_kinds(slope_columns(request.slopes, request.groups), choice.kinds, single)
-    except SettingsError as error:
-        raise _refused(error) from None
+    summaries = datasets.summaries_of(dataset)
+    held = holdout_rows(dataset.num_rows, request.holdout, settings.seed)
 
+    def planned(places: NDArray[np.int64]) -> FitPlan:
+        with refusing(request, places):
+            return plan(
+                rows if len(places) == rows.num_rows else rows.take(places),
+                summaries,
+                settings,
+                guessed=request.settings.get("family") == "auto",
+                num_rows=dataset.num_rows,
+                features=request.features,
+                columns=request.columns,
+                groups=request.groups,
+                slopes=request.slopes,
+                prior=request.prior,
+            )
 
-def check_particles(dataset: Dataset, settings: Settings) -> None:
-    """Check the memory of a particle filter, whose particles each hold every row."""
-    try:
-        METHODS[settings.method].check_size(settings.num_draws, dataset.num_rows)
-    except SettingsError as error:
-        raise _refused(error) from None
+    whole = planned(used)
+    if len(held):
+        planned(np.setdiff1d(used, held))
+    kinds = whole.choice.kinds
+    rounded = [each.name for each in summaries if kinds.get(each.name) == "category" and is_beyond(each)]
+    if rounded:
+        raise UnusableDataError(errors=[Fault(name, None, EXACT.format(name)) for name in rounded])
+    return whole
 
 
 def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
@@ -223,10 +147,8 @@ def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
     )
 
 
-def check_calibration(
-    request: FitRequest, settings: Settings, dataset: Dataset, target: pa.ChunkedArray
-) -> None:
-    """Check that there are rows enough to calibrate by; `target` has all rows of the dataset.
+def check_calibration(request: FitRequest, settings: Settings, rows: Rows) -> None:
+    """Check that there are rows enough to calibrate by.
 
     Raises
     ------
@@ -235,44 +157,12 @@ def check_calibration(
     """
     if request.calibrate == NOT_CALIBRATED:
         return
-    try:
+    with refusing(request):
         refuse_censoring(request.roles, "calibrate")
-    except SettingsError as error:
-        raise _refused(error) from None
-    if request.calibrate != "holdout":
-        return
-    held = holdout_rows(dataset.num_rows, request.holdout, settings.seed)
-    used = int(pc.sum(pc.is_valid(target.take(held))).as_py() or 0) if len(held) else 0
-    try:
-        check_calibration_size(used, LIKE_TRAINING, "holdout")
-    except SettingsError as error:
-        raise _refused(error) from None
-
-
-def choose_features(
-    dataset: Dataset, reserved: Sequence[str], request: FitRequest, table: pa.Table, alike: Sequence[str]
-) -> Choice:
-    """Choose the features and their kinds; raise UnusableDataError or InvalidRequestError.
-
-    `table` has all rows of the columns with a role, and those `alike` (`may_repeat_roles`).
-    """
-    roles = {role: read_column(table.column(name), name) for role, name in request.roles.items()}
-    summaries = datasets.summaries_of(dataset)
-    try:
-        choice = choose(
-            summaries,
-            reserved=reserved,
-            features=request.features,
-            columns=request.columns,
-            num_rows=dataset.num_rows,
-            unfit=find_copies(read(table.select(alike)), roles),
-        )
-        _check_levels(summaries, choice)
-    except DataError as error:
-        raise _unusable(error) from None
-    except SettingsError as error:
-        raise _refused(error) from None
-    return choice
+        if request.calibrate == "holdout":
+            held = holdout_rows(rows.num_rows, request.holdout, settings.seed)
+            used = int(np.count_nonzero(~rows.outcome.is_missing[held]))
+            check_calibration_size(used, LIKE_TRAINING, "holdout")
 
 
 def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:
@@ -285,38 +175,10 @@ def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:
         counts = sorted(entry["count"] for entry in profile.get("top", ()))
         facts[column["name"]] = column["missing"], column["distinct"], counts, profile.get("mean")
     reserved = {request.target, *request.roles.values(), *request.groups}
-    repeated = [(facts[name], role == "event") for role, name in request.roles.items()]
+    repeated = [(facts[name], COLUMN_ROLES[role].cells == "boolean") for role, name in request.roles.items()]
     return [
         name
         for name, own in facts.items()
         if name not in reserved
         and any(own[:3] == of[:3] and (any_scale or own[3] == of[3]) for of, any_scale in repeated)
     ]
-
-
-def _check_levels(summaries: Sequence[ColumnSummary], choice: Choice) -> None:
-    """Refuse categories of numbers that float64 storage has rounded."""
-    message = (
-        "numbers of 2^53 or more are stored rounded, so not as levels: upload it with ?kind=NAME:category"
-    )
-    rounded = [
-        column.name
-        for column in summaries
-        if choice.kinds.get(column.name) == "category" and is_beyond(column)
-    ]
-    if rounded:
-        raise DataError([DataProblem(name, None, message.replace("NAME", name)) for name in rounded])
-
-
-def check_cuts(cuts: Any, choice: Choice) -> None:
-    """Check the part of `prior` that depends on the columns; its values are checked where they are used."""
-    if isinstance(cuts, str) and cuts in SCHEMES:
-        return
-    if not isinstance(cuts, dict) or set(cuts) - set(choice.kinds):
-        message = 'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature'
-        raise InvalidRequestError(errors=[Fault("prior", None, message, "not_accepted", "prior.cuts")])
-    try:
-        for name, points in cuts.items():
-            given_cuts(name, points)
-    except SettingsError as error:
-        raise _refused(error) from None

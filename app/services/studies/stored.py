@@ -21,7 +21,7 @@ from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
 from sampler.costs.memory import coded_columns
-from sampler.data.censoring.outcomes import ROLES as CENSORING_ROLES
+from sampler.definitions.data import CENSORING
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ def plan(
         model = posteriors.find(session, owner, model_id)
         if model.dataset_id is None:
             raise ConflictError("The model was imported: it has no dataset to study.")
-        if any(model.settings.get(role) for role in CENSORING_ROLES):
+        if any(model.settings.get(role) for role in CENSORING):
             raise ConflictError(
                 "The model's outcomes may be censored: studies do not support censored outcomes yet."
             )

@@ -12,9 +12,8 @@ from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.costs.durations import chain_seconds, prepare_seconds
-from sampler.data.cut_points import given_cuts
+from sampler.data.cut_points import check_cuts
 from sampler.data.splits.split_plan import folds_of
-from sampler.definitions.prior import SCHEMES
 from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
@@ -148,17 +147,7 @@ def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
     cuts = prior.pop("cuts", {})
     resolved = Settings.resolve(**chosen)
     checked_prior(prior, resolved)
-    if cuts not in SCHEMES and not (
-        isinstance(cuts, dict) and cuts.keys() <= (data.settings.get("columns") or {}).keys()
-    ):
-        raise SettingsError(
-            'prior["cuts"] is "quantile", "uniform", "mixed", or cut points by the name of a feature',
-            field="prior.cuts",
-            code="not_accepted",
-        )
-    if cuts not in SCHEMES:
-        for name, points in cuts.items():
-            given_cuts(name, points)
+    check_cuts(cuts, data.settings.get("columns") or {})
     return resolved.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
 
 

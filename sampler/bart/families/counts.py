@@ -157,8 +157,7 @@ class CountLikelihood(Likelihood):
         self._rows.y[:] = training.y
         self._weights[:] = training.y
         self._exposure[:] = self._constants.rate
-        if training.exposure is not None:
-            self._exposure *= training.exposure
+        self._exposure *= training.by_role.get("exposure", 1.0)
         self._values, group = np.unique(training.y, return_inverse=True)
         self._group[:] = group
         self._tally = np.zeros(len(self._values), np.int64)

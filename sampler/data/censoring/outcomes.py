@@ -11,6 +11,7 @@ from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, finite_numbers, reject_beyond, reject_rows
 from sampler.data.transform import Transform
+from sampler.definitions.data import CENSORING
 from sampler.definitions.prior import MOST
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-ROLES = ("event", "lower", "upper")
 FEW_SEEN = 0.2  # share of observed outcomes below which the prior's scale comes from a line, and is told
 
 
@@ -60,7 +60,7 @@ def censoring_roles(roles: Mapping[str, RawColumn]) -> dict[str, RawColumn]:
         For events together with limits.
 
     """
-    columns = {role: roles[role] for role in ROLES if role in roles}
+    columns = {role: roles[role] for role in CENSORING if role in roles}
     if "event" in columns and len(columns) > 1:
         raise SettingsError(
             "censored rows have event (times, each seen or censored there) or lower and upper (limits): give "
@@ -110,7 +110,7 @@ def check_censoring_weights(*, weighted: bool) -> None:
 
 def refuse_censoring(settings: Mapping[str, Any], whose: str) -> None:
     """Raise SettingsError where arguments of fits have censored outcomes."""
-    for role in ROLES:
+    for role in CENSORING:
         if settings.get(role) is not None:
             raise SettingsError(
                 f"{whose} does not support censored outcomes: leave out {role}",

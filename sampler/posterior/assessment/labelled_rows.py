@@ -10,7 +10,7 @@ from sampler.data.rows import Rows, read_roles_again
 from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
 from sampler.errors import SettingsError
-from sampler.families import FAMILIES
+from sampler.families import takes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 def check_weighted(law: Law, *, weighted: bool) -> None:
     """Raise SettingsError where rows have weights and the model takes none."""
-    if weighted and not FAMILIES[law.draws.family].weights:
+    if weighted and not takes(law.draws.family, "weights"):
         noun = "counts" if law.classes is None else "classes"
         raise SettingsError(f"{noun} take no weights: leave them out", field="weights", code="not_applicable")
     if law.draws.header.censoring:

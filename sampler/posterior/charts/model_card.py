@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import days_to_text, estimate_to_text, number_to_text, range_to_text
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
@@ -113,8 +114,7 @@ def _data(posterior: Posterior) -> Section:
     count = "an unknown number of" if header.num_rows is None else number_to_text(header.num_rows)
     weighted = ", with weights" if header.weighted else ""
     sentences = [f"Fitted to {count} rows with {len(features)} features{weighted}."]
-    if posterior.exposure is not None:
-        sentences.append(f"Counts are of the exposure in the column {posterior.exposure}.")
+    sentences += [COLUMN_ROLES[role].sentence.format(name=name) for role, name in posterior.beside.items()]
     sentences += [
         f"Each of the {number_to_text(len(each.levels))} groups of the column {each.name} has an intercept."
         for each in posterior.schema.groups

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded, encode
-from sampler.data.rows import missing_role
+from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import read_rows
-from sampler.data.target import no_exposure, read_exposure
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import DEGREES, NOISES, SPREAD
 from sampler.posterior.weighting import noise_law
@@ -115,7 +114,7 @@ class StoredDraws:
         return Coded(header.reference, [], values=header.reference_values, groups=groups)
 
     def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
-        """Encode the rows of a table by column name, with the exposures in it; see `Posterior.encode`."""
+        """Encode the rows of a table by column name, with those that have a role; see `Posterior.encode`."""
         header = self.header
         coded = encode(
             X,
@@ -123,30 +122,31 @@ class StoredDraws:
             header.grid,
             keep_values=header.needs_values,
             ignore_extra=ignore_extra,
-            beside=header.exposure,
+            beside=header.beside.values(),
         )
-        name = header.exposure
-        if name is None:
+        if not header.beside:
             return coded
         table = read_rows(X)
-        if name not in table.names:
-            return replace(coded, warnings=[*coded.warnings, no_exposure(name)])
-        return replace(coded, exposure=read_exposure(table.column(name), name, table.num_rows))
+        columns = {role: table.column(name) for role, name in header.beside.items() if name in table.names}
+        warnings = [*coded.warnings, *absent_roles(header.beside, table.names)]
+        return replace(coded, warnings=warnings, by_role=read_roles(columns, table.num_rows))
 
     def coded(self, X: Any) -> Coded:
         """Return rows that are encoded already as they are, and others encoded."""
         return X if isinstance(X, Coded) else self.encode(X)
 
     def coded_to_average(self, X: Any) -> Coded:
-        """Encode rows over which an answer is averaged; None takes the reference rows, of exposure 1.
+        """Encode rows over which an answer is averaged; None takes the reference rows, without other columns.
 
-        Raises DataError as `encode`, and for rows without the exposures of the model.
+        Raises DataError as `encode`, and for rows without a column beside the features that the model has.
         """
         if X is None:
             return self.reference
         coded = self.coded(X)
-        if self.header.exposure is not None and coded.exposure is None:
-            raise DataError([missing_role("exposure", self.header.exposure)])
+        named = self.header.beside.items()
+        absent = [missing_role(role, name) for role, name in named if role not in coded.by_role]
+        if absent:
+            raise DataError(absent)
         return coded
 
     def chains(self) -> list[Draws]:

@@ -86,7 +86,7 @@ class CountsLaw(Law):
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
         with np.errstate(over="ignore"):
             mean = self._rate * np.exp(self.step * self.ensemble.sums_of(coded, chosen))
-            return np.asarray(mean if coded.exposure is None else mean * coded.exposure)
+            return np.asarray(mean * coded.by_role.get("exposure", 1.0))
 
     def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:
         """Compute probabilities of structural zeros, float64 [draw, row]."""
@@ -164,7 +164,7 @@ class CountsLaw(Law):
 
         Unless the rows are known, those of a model with exposures count as large.
         """
-        if coded is None and self.draws.header.exposure is not None:
+        if coded is None and self.draws.header.beside:
             return LARGE_BOUND
         rows = self.draws.reference if coded is None else coded
         some = rows.part(spaced(rows.num_rows, SOME_ROWS))

@@ -67,7 +67,9 @@ def test_trees_of_rates_have_their_posterior_law(monkeypatch, dispersion):
     settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 8}
     data = training(toy.codes, Y, prior={"alpha": 0.95, "beta": 1.0}, family=family, **settings)
     constants = replace(data.constants, rate=1.0, dispersion=dispersion or 0.0)
-    chain = Chain.start(replace(data, constants=constants, exposure=np.array(EXPOSURE, float)), 0)
+    chain = Chain.start(
+        replace(data, constants=constants, by_role={"exposure": np.array(EXPOSURE, float)}), 0
+    )
     chain.run(10**6)
     seen = np.bincount(chain.take().leaf_counts[:, 0], minlength=6)[1:6]
     expected = leaf_law(toy, toy.posterior)

@@ -133,7 +133,7 @@ def test_bad_arguments(arguments, error, words):
 
 def test_too_many_cells(monkeypatch):
     """Data whose indicators would fill the memory are refused with their size."""
-    monkeypatch.setattr("sampler.preparation.from_table.MAX_CELLS", 300)
+    monkeypatch.setattr("sampler.preparation.encode.MAX_CELLS", 300)
     with pytest.raises(DataError, match="60 rows of more than 5 coded columns"):
         problem_of()
 

@@ -8,7 +8,8 @@ import polars as pl
 import pytest
 
 from sampler import DataError, SettingsError, fit, prepare, select_features, tune
-from sampler.data.rows import Rows, is_copy
+from sampler.data.repeated_columns import is_copy
+from sampler.data.rows import Rows
 from sampler.data.schema import Column
 from sampler.data.target import read_outcomes
 

@@ -92,7 +92,7 @@ def test_exposure_scales_counts():
     posterior = fit_digests.fitted("counts")
     coded = posterior.encode(fit_digests.data("count")[0])
     few, many = (
-        posterior.sample_predictive(replace(coded, exposure=np.full(fit_digests.ROWS, each)))
+        posterior.sample_predictive(replace(coded, by_role={"exposure": np.full(fit_digests.ROWS, each)}))
         for each in (1.0, 100.0)
     )
     assert many.mean() / few.mean() == pytest.approx(100, rel=0.1)

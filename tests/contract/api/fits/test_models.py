@@ -10,6 +10,7 @@ from app.store.queue import claims, units
 from app.store.queue.workers import register
 from app.store.tables import Worker
 from app.web.errors import faults_of
+from sampler import holdout_rows
 from tests.support.api_calls import places, post_csv, post_json, problem, table
 from tests.support.databases import only
 
@@ -173,6 +174,19 @@ def test_data_that_cannot_be_learnt_from_are_refused_with_their_place(client, ca
 
     assert where == places(body), body
     assert client.get("/models").json()["items"] == []
+
+
+@only("sqlite")
+def test_rows_to_learn_from_are_refused_by_their_place_in_the_dataset(client):
+    """Rows without a target count as rows; what is constant but for held-out rows can't be learnt."""
+    held = set(holdout_rows(20, 0.2, 0).tolist())
+    lines = [f"{'' if i < 2 else i},{i % 7},{'ab'[i in held]},{0 if i == 9 else 1}" for i in range(20)]
+    dataset_id = post_csv(client, "\n".join(["y,size,known,weight", *lines])).json()["id"]
+
+    weighted = fit(client, dataset_id, missing_target="leave_out", weights="weight")
+    assert places(problem(weighted, 422, "unusable-data")) == [("weight", 10)]
+    alike = fit(client, dataset_id, target="known", family="categorical", holdout=0.2)
+    assert places(problem(alike, 422, "unusable-data")) == [("known", None)]
 
 
 @only("sqlite")

@@ -1,4 +1,4 @@
-"""Preparation of a fit: from a table and an outcome to training data and the model's header."""
+"""Encoding of a planned fit: from a table and outcomes to training data and the model's header."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
+from sampler.data.censoring.outcomes import censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
@@ -19,33 +19,24 @@ from sampler.data.data_warnings import (
     rounding_warnings,
 )
 from sampler.data.encode import train_column
-from sampler.data.groupings import (
-    Groupings,
-    check_groups,
-    check_names,
-    check_slopes,
-    columns_of,
-    group_names,
-    read_groups,
-    slope_columns,
-)
+from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms, ridge_fit
-from sampler.data.rows import NOUNS, Rows
-from sampler.data.schema import Column, Schema, choose
+from sampler.data.rows import Rows
+from sampler.data.schema import Column, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import MOST_NAMED, find_resemblances
-from sampler.data.target import family_warnings, guess_family, read_exposure, read_weights
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
-from sampler.preparation.outcomes import choose_by_outcomes, read_outcomes, transformed
-from sampler.preparation.prior_checks import calibrated, check_exposure
+from sampler.preparation.outcomes import choose_by_outcomes, transformed
+from sampler.preparation.plan import FitPlan, plan, resolve_settings
+from sampler.preparation.prior_checks import calibrated
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import outcome_sd
-from sampler.settings import Settings
 from sampler.training import GroupTraining, LinearTraining, Training
 
 if TYPE_CHECKING:
@@ -55,7 +46,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
-    from sampler.prior import Constants
+    from sampler.settings import Settings
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
 MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
@@ -65,17 +56,12 @@ def prepare(
     X: Any,
     y: Any,
     *,
-    weights: Any = None,
-    exposure: Any = None,
-    event: Any = None,
-    lower: Any = None,
-    upper: Any = None,
     target_name: str | None = None,
     missing_target: str = "refuse",
     **arguments: Any,
 ) -> PreparedFit:
     """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
-    roles = {"weights": weights, "exposure": exposure, "event": event, "lower": lower, "upper": upper}
+    roles = {role: arguments.pop(role, None) for role in COLUMN_ROLES}
     rows = Rows.read(X, y, roles, target_name).to_fit(missing_target)
     prepared = prepare_rows(rows, **arguments)
     return replace(prepared, warnings=[*prepared.warnings, *resemblance_warnings(rows, prepared)])
@@ -142,67 +128,62 @@ def prepare_rows(
         For a setting that doesn't exist or is out of range.
 
     """
-    censoring = censoring_roles(rows.roles)
     guessed = settings.get("family") == "auto"
-    if guessed:
-        method = str(settings.get("method") or "bart")
-        family = "gaussian" if censoring else guess_family(rows.outcome, method)
-        settings = {**settings, "family": family}
-    resolved = Settings.resolve(**settings)
-    grouped = group_names(groups)
-    sloped = slope_columns(slopes, grouped)
-    check_groups(resolved, grouped)
-    table, weights, exposure = rows.table, rows.roles.get("weights"), rows.roles.get("exposure")
-    target, outcome, censored = read_outcomes(
-        rows.outcome, rows.outcome.name, rows.num_rows, resolved, censoring, weighted=weights is not None
-    )
-    others = {f"column of {NOUNS[role]}": column.name for role, column in rows.roles.items()}
-    check_names(grouped, table.names, {"target": rows.outcome.name} | others, features)
-    reserved = [*(name for name in rows.taken if name in table.names and name not in rows.copies), *grouped]
+    resolved = resolve_settings(rows, **settings)
+    table = rows.table
     summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
-    choice = choose(
-        summaries,
-        reserved=reserved,
-        features=features,
-        columns=columns,
-        num_rows=table.num_rows,
-        unfit=rows.copies,
-    )
-    check_slopes(sloped, choice.kinds)
-    group_columns, group_index = read_groups(columns_of(table, grouped))
-    used, design, rounded = _read_features(table, choice.kinds)
+    given: dict[str, Any] = {
+        "features": features,
+        "columns": columns,
+        "groups": groups,
+        "slopes": slopes,
+        "prior": prior,
+    }
+    return encode(plan(rows, summaries, resolved, guessed=guessed, **given), rows, ignored)
+
+
+def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> PreparedFit:
+    """Read and encode the features of a planned fit, and compute its constants.
+
+    `ignored` are further names that new tables may contain. Raises DataError for features that can't be used,
+    and SettingsError for parts of the model that they have no place for.
+    """
+    choice, target, outcome, censored = planned.choice, planned.target, planned.outcome, planned.censored
+    grouped = [column.name for column in planned.groups]
+    used, design, rounded = _read_features(rows.table, choice.kinds)
+    unused = dict.fromkeys([*choice.ignored, *rows.known, *ignored])
     schema = Schema(
         columns=used,
         target=target,
         left_out=choice.left_out,
-        ignored=tuple(
-            name for name in dict.fromkeys([*choice.ignored, *rows.known, *ignored]) if name not in grouped
-        ),
-        groups=group_columns,
+        ignored=tuple(name for name in unused if name not in grouped),
+        groups=planned.groups,
     )
-    prior = dict(prior or {})
-    grid, default_grid = choose_grid(design, schema, prior.pop("cuts", {}), resolved)
-    weight = None if weights is None else read_weights(weights, rows.num_rows)
+    grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
+    by_role = dict(planned.by_role)
+    weight = by_role.pop("weights", None)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
-    looked_at = outcome, design, weight, codes
-    of_censored = (target.name, outcome, censoring) if censored else None
-    has_units = bool(prior.keys() & {*ABSOLUTE})
     resolved, transform = choose_by_outcomes(
-        resolved, looked_at, of_censored, has_units=has_units, grouped=bool(grouped)
+        planned.settings,
+        (outcome, design, weight, codes),
+        (target.name, outcome, planned.censoring) if censored else None,
+        has_units=bool(planned.prior.keys() & {*ABSOLUTE}),
+        grouped=bool(grouped),
     )
     learnt, limits = transformed(transform, outcome, censored)
     expected, noise = learnt, None
     if limits is not None:
-        expected, noise = fit_censored(limits, design, linear=prior.get("sigma_estimate") != "naive")
+        expected, noise = fit_censored(limits, design, linear=planned.prior.get("sigma_estimate") != "naive")
     linear, line = _linear_training(resolved, design, schema, expected, weight)
-    constants = calibrated(expected, design, codes, weight, resolved, prior, line, noise)
+    constants = calibrated(expected, design, codes, weight, resolved, planned.prior, line, noise)
+    for role, numbers in by_role.items():
+        if place := COLUMN_ROLES[role].constants:
+            constants = load_code(place)(constants, outcome, numbers)
     scale = 1.0 if FAMILIES[resolved.family].target == "two" else outcome_sd(expected, weight)
     places = reference_rows(len(outcome))
-    terms = LinearTerms.of_columns(design, schema, sloped, scale)
-    groupings = Groupings.of(group_columns, group_index, scale, places, terms) if grouped else None
-    exposures = None if exposure is None else read_exposure(exposure, exposure.name, rows.num_rows)
-    if exposures is not None:
-        constants = _with_exposures(constants, outcome, exposures, resolved)
+    terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
+    index = planned.group_index
+    groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
     training = Training(
         codes=codes,
         num_codes=grid.num_codes,
@@ -211,13 +192,12 @@ def prepare_rows(
         constants=constants,
         settings=resolved,
         linear=linear,
-        exposure=exposures,
-        groups=None if groupings is None else GroupTraining.of(groupings, group_index, linear, design),
+        groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
         limits=limits,
+        by_role=by_role,
     )
     warnings = [
-        *choice.warnings,
-        *([] if censoring else family_warnings(rows.outcome, resolved.family, guessed=guessed)),
+        *planned.warnings,
         *rounded,
         *level_warnings(schema, len(outcome), resolved),
         *([] if censored else few_warnings(len(outcome), target)),
@@ -236,9 +216,9 @@ def prepare_rows(
         default_grid,
         raw_values,
         transform,
-        None if exposure is None else exposure.name,
+        {role: rows.roles[role].name for role in by_role},
         groupings,
-        {role: column.name for role, column in censoring.items()},
+        {role: column.name for role, column in planned.censoring.items()},
     )
 
 
@@ -262,15 +242,6 @@ def _linear_training(
     terms = LinearTerms.choose(design, schema, CLASS_SLOPE_SD if classes else outcome_sd(y, weights))
     linear = LinearTraining(terms, terms.of(design))
     return linear, None if classes else ridge_fit(linear.z, y, weights)
-
-
-def _with_exposures(
-    constants: Constants, y: NDArray[np.float64], exposures: NDArray[np.float64], settings: Settings
-) -> Constants:
-    """Return constants whose mean rate is that of rows with such exposures; raise SettingsError."""
-    check_exposure(settings)
-    scaled: Constants = load_code("sampler.bart.families.counts:with_exposure")(constants, y, exposures)
-    return scaled
 
 
 def _read_features(

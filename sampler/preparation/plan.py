@@ -1,0 +1,212 @@
+"""Plan of a fit: settings, features, and rows of columns with a role, checked before features are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.censoring.outcomes import (
+    CensoredOutcomes,
+    censoring_roles,
+    check_censoring,
+    choose_censored_transform,
+)
+from sampler.data.cut_points import check_cuts
+from sampler.data.groupings import (
+    check_groups,
+    check_names,
+    check_slopes,
+    columns_of,
+    group_names,
+    read_groups,
+    slope_columns,
+)
+from sampler.data.schema import Choice, Column, choose
+from sampler.data.target import family_warnings, guess_family
+from sampler.data.transform import check_outcomes
+from sampler.definitions.data import COLUMN_ROLES
+from sampler.errors import SettingsError
+from sampler.families import FAMILIES, takes
+from sampler.methods import METHODS
+from sampler.preparation.outcomes import read_outcomes
+from sampler.preparation.prior_checks import checked_prior
+from sampler.settings import Settings
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.data.columns import ColumnSummary
+    from sampler.data.rows import Rows
+    from sampler.data.table import RawColumn
+
+    Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class FitPlan:
+    """A fit whose settings, columns and outcomes are checked.
+
+    Attributes
+    ----------
+    settings
+        All settings; "auto" still stands for a transform or a linear part that the features decide.
+    prior, cuts, resolved_prior
+        Entries of the prior as they were given, but for the cut points; these; all entries with defaults.
+    choice
+        The features and their kinds.
+    target, outcome, censored
+        The target's column; the outcomes, float64 [n]; limits of these, where columns tell of any.
+    censoring
+        Columns that tell of censored outcomes, by role.
+    by_role
+        What the other columns with a role say of the rows, float64 [n], by role.
+    groups, group_index
+        Columns of groups with their levels, and the level of each row, int32 [column, n].
+    slopes
+        Features whose slope differs by group too.
+    warnings
+        Warnings given so far.
+
+    """
+
+    settings: Settings
+    prior: dict[str, Any]
+    cuts: Any
+    resolved_prior: dict[str, Any]
+    choice: Choice
+    target: Column
+    outcome: Floats
+    censored: CensoredOutcomes | None
+    censoring: dict[str, RawColumn]
+    by_role: dict[str, Floats]
+    groups: tuple[Column, ...]
+    group_index: NDArray[np.int32]
+    slopes: tuple[str, ...]
+    warnings: list[str]
+
+
+def resolve_settings(rows: Rows, **settings: Any) -> Settings:
+    """Resolve the settings of a fit; family "auto" is chosen by the outcomes. Raises SettingsError."""
+    if settings.get("family") == "auto":
+        method = str(settings.get("method") or "bart")
+        family = "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
+        settings = {**settings, "family": family}
+    return Settings.resolve(**settings)
+
+
+def plan(
+    rows: Rows,
+    summaries: Sequence[ColumnSummary],
+    settings: Settings,
+    *,
+    guessed: bool = False,
+    num_rows: int | None = None,
+    features: Sequence[str] | None = None,
+    columns: Mapping[str, str] | None = None,
+    groups: str | Sequence[str] | None = None,
+    slopes: str | Sequence[str] | None = None,
+    prior: Mapping[str, Any] | None = None,
+) -> FitPlan:
+    """Check a fit before its features are read.
+
+    Parameters
+    ----------
+    rows
+        The rows of the fit; of the table, the columns of groups and those with slopes are read.
+    summaries
+        Summaries of all columns of the data.
+    settings
+        The settings, see `resolve_settings`.
+    guessed
+        Whether the family was chosen by the outcomes.
+    num_rows
+        Number of rows that the summaries are of; None for those of the fit.
+    features, columns, groups, slopes, prior
+        See `sampler.preparation.encode.prepare_rows`.
+
+    Returns
+    -------
+    FitPlan
+        The plan.
+
+    Raises
+    ------
+    DataError
+        For columns and rows that can't be used.
+    SettingsError
+        For a setting that is out of range, or has no place in such a fit.
+
+    """
+    roles, table = rows.roles, rows.table
+    censoring = censoring_roles(roles)
+    grouped = group_names(groups)
+    sloped = slope_columns(slopes, grouped)
+    check_groups(settings, grouped)
+    entries = dict(prior or {})
+    cuts = entries.pop("cuts", {})
+    resolved_prior = checked_prior(entries, settings) | ({"cuts": cuts} if cuts else {})
+    METHODS[settings.method].check_size(settings.num_draws, rows.num_rows)
+    if censoring:
+        of_trees = METHODS[settings.method].engine.forests
+        check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
+    _check_roles(settings, roles)
+    name = rows.outcome.name
+    target, outcome, censored = read_outcomes(rows.outcome, name, rows.num_rows, settings.family, censoring)
+    if censored is None:
+        check_outcomes(settings.transform, outcome)
+    else:
+        choose_censored_transform(settings.transform, name, outcome, censoring)
+    known = [summary.name for summary in summaries]
+    others = {role: column.name for role, column in roles.items()}
+    check_names(grouped, known, {"target": rows.outcome.name} | others, features)
+    choice = choose(
+        summaries,
+        reserved=[*(name for name in rows.taken if name in known and name not in rows.copies), *grouped],
+        features=features,
+        columns=columns,
+        num_rows=rows.num_rows if num_rows is None else num_rows,
+        unfit=rows.copies,
+    )
+    single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
+    check_slopes(sloped, choice.kinds, single)
+    check_cuts(cuts, choice.kinds)
+    family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
+    group_columns, group_index = read_groups(columns_of(table, grouped))
+    return FitPlan(
+        settings=settings,
+        prior=entries,
+        cuts=cuts,
+        resolved_prior=resolved_prior,
+        choice=choice,
+        target=target,
+        outcome=outcome,
+        censored=censored,
+        censoring=censoring,
+        by_role=rows.numbers(),
+        groups=group_columns,
+        group_index=group_index,
+        slopes=sloped,
+        warnings=[*choice.warnings, *family_notes],
+    )
+
+
+def _check_roles(settings: Settings, roles: Iterable[str]) -> None:
+    """Raise SettingsError where rows have a column with a role, and their family takes none."""
+    for name in roles:
+        role = COLUMN_ROLES[name]
+        if not takes(settings.family, name):
+            families = " or ".join(each for each in FAMILIES if takes(each, name))
+            message = role.refusal.format(family=settings.family, families=families)
+            raise SettingsError(message, field=name, code="not_applicable")
+
+
+def _is_constant(column: RawColumn) -> bool:
+    """Tell whether a column of numbers has no two values."""
+    if column.numbers is None:
+        return False
+    present = column.numbers[~np.isnan(column.numbers)]
+    return len(present) == 0 or bool(present.min() == present.max())
