@@ -65,6 +65,26 @@ def list_models(
     print_table(table, "There are no models yet: bartserve fit FILE --target COLUMN creates one.")
 
 
+@app.command("compare")
+def compare_models(
+    model: ModelName, other: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None
+) -> None:
+    """Compare two models on the rows that both held out (the same holdout and seed), with standard errors."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.compare(model, other)
+    if as_json:
+        print_json(found)
+        return
+    out.print(f"{found['rows']:,} held-out rows; {model} less {other}, with standard errors")
+    for each in found["differences"]:
+        better = {"first": f"{model} is better", "second": f"{other} is better"}
+        out.print(
+            f"{each['score']:10} {number_to_text(each['first'])} and {number_to_text(each['second'])}: "
+            f"{number_to_text(each['difference'])} ± {number_to_text(each['error'], 2)}, "
+            f"{better.get(each['better'], 'no clear difference')}"
+        )
+
+
 @app.command("show")
 def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
     """Show a model's progress, verdict and settings."""

@@ -6,13 +6,16 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sampler.errors import SettingsError
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
 from sampler.posterior.assessment.density import density
 from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.row_scores import row_scores
 from sampler.posterior.assessment.scoring import log_likelihood, score
+from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.results.scores import (
     Convergence,
     Scores,
@@ -135,6 +138,37 @@ class AssessablePosterior:
         rows = LabelledRows.read(self.law, X, y, weights)
         bins: list[dict[str, Any]] = row_by_row(self.law, rows, np.arange(len(rows.y)))["calibration"]
         return bins
+
+    def compare(self, other: AssessablePosterior, X: Any, y: Any, weights: Any = None) -> ModelComparison:
+        """Compare with another model on rows that neither was fitted to.
+
+        Parameters
+        ----------
+        other
+            The other model, of the same outcome.
+        X, y, weights
+            Rows with columns that both know, outcomes and weights, as for `score`.
+
+        Returns
+        -------
+        ModelComparison
+            Log score and RMSE (of classes Brier score) of both, with the difference (this less the other) and
+            its standard error from the differences of the rows, which is smaller than the scores' own.
+
+        Raises
+        ------
+        DataError, SettingsError
+            As `score`; for models of censored outcomes and of other classes.
+
+        """
+        if self.law.classes != other.law.classes:
+            raise SettingsError(
+                f"the models have other classes: {self.law.classes} and {other.law.classes}",
+                field=None,
+                code="not_applicable",
+            )
+        scored = [row_scores(law, LabelledRows.read(law, X, y, weights)) for law in (self.law, other.law)]
+        return ModelComparison.of(*scored)
 
     def calibrate(self, X: Any, y: Any, weights: Any = None) -> Self:
         """Calibrate by rows that the posterior was not fitted to (`holdout_rows` chooses such).

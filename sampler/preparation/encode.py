@@ -77,7 +77,10 @@ def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = 
         outcome = (outcome == np.bincount(outcome.astype(np.int64)).argmax()).astype(np.float64)
     features = {column.name for column in prepared.schema.columns}
     taken = [name for name in rows.taken if name not in features]
+    taken += [column.name for column in prepared.schema.groups]  # whose intercepts allow for new ones
     found = find_resemblances(rows.table, features, outcome, [*taken, *new_rows.columns])
+    if prepared.schema.groups or not new_rows.are_like_these:  # which explain the order of rows
+        found = [each for each in found if each.kind != "order"]
     return [each.text for each in found[:MOST_NAMED]]
 
 

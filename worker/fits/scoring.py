@@ -15,6 +15,7 @@ from sampler.posterior.assessment import calibration, censored_scores, scoring
 from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.row_scores import row_scores
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.storage.conformal_table import ConformalTable, kept_rows
 
@@ -42,8 +43,17 @@ def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], N
 
 
 def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:
-    """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`."""
-    return calibration.row_by_row(posterior.law, LabelledRows.of(posterior.law, held), numbers, beat)
+    """Compare predictions of the held-out rows with their outcomes: `assessment.calibration.row_by_row`.
+
+    ``scores`` are those of rows by which models are compared, at most 2,000, with their numbers.
+    """
+    rows = LabelledRows.of(posterior.law, held)
+    figures = calibration.row_by_row(posterior.law, rows, numbers, beat)
+    if rows.coded.limits is not None:
+        return figures
+    kept = kept_rows(len(rows.y), calibration.MAX_ROWS)
+    by_row = {name: each.tolist() for name, each in row_scores(posterior.law, rows.part(kept), beat).items()}
+    return figures | {"scores": {"row": numbers[kept].tolist(), **by_row}}
 
 
 def calibrate(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> ConformalTable | None:

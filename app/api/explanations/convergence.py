@@ -1,13 +1,13 @@
 """Convergence by number of draws, and predictions of held-out rows, over HTTP."""
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from fastapi import APIRouter, Response
-from pydantic import BaseModel, Field
+from fastapi import APIRouter, Query, Response
+from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import json_response
 from app.services.access.keys import READ
-from app.services.explanations import convergence, diagnostics
+from app.services.explanations import comparison, convergence, diagnostics
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
@@ -102,6 +102,51 @@ async def get_diagnostics_growth(
 ) -> Response:
     """Return R-hat and effective sample size of sigma and f by number of draws, also during a fit."""
     return await gate.run(lambda: json_response(convergence.growth(predictor, owner, model_id)))
+
+
+class ScoreDifferenceView(BaseModel):
+    """A score of two models on the same rows."""
+
+    model_config = ConfigDict(from_attributes=True)
+
+    score: Literal["log_score", "rmse", "brier"] = Field(
+        description="log_score: higher is better; rmse (in units of the target), brier: lower is better."
+    )
+    first: float = Field(description="Of the model in the path.")
+    second: float = Field(description="Of the other one.")
+    difference: float = Field(description="First less second.")
+    error: float = Field(description="Standard error of the difference, from the differences of the rows.")
+    better: Literal["first", "second", ""] = Field(
+        description="The better one where the difference is beyond two standard errors; else empty."
+    )
+
+
+class ComparisonView(BaseModel):
+    """Two models on the rows that both held out."""
+
+    model_id: str
+    other_id: str
+    rows: int = Field(description="Held-out rows in common, of up to 2,000 of each.")
+    differences: list[ScoreDifferenceView]
+
+
+@router.get("/{model_id}/comparison", responses=responses(409))
+@needs(READ)
+def get_comparison(
+    model_id: str,
+    session: Reading,
+    owner: Owner,
+    other: Annotated[str, Query(description="The id or name of the other model.")],
+) -> ComparisonView:
+    """Compare two models of a dataset on the rows that both held out, with the errors of the differences.
+
+    Fit both with the same `holdout` and `seed`: then they hold out the same rows.
+    """
+    found = comparison.compare(session, owner, model_id, other)
+    differences = [ScoreDifferenceView.model_validate(each) for each in found.figures.differences]
+    return ComparisonView(
+        model_id=found.model_id, other_id=found.other_id, rows=found.figures.rows, differences=differences
+    )
 
 
 @router.get("/{model_id}/holdout", responses=responses(409))

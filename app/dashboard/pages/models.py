@@ -15,9 +15,11 @@ from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.pages.studies import newest_of
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
-from app.services.errors import Fault, InvalidRequestError, NotFoundError, ServiceError
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
+from app.services.explanations import comparison as comparisons
 from app.services.explanations import diagnostics
 from app.services.fits import creation, events, models, requests, restarts
+from app.services.fits.models import FittedModel
 from app.services.predictions.csv_tables import to_csv
 from app.services.studies.stored import ModelStudy
 from app.web.dependencies import (
@@ -123,9 +125,22 @@ def compare(
             (fit_fields.LABELS.get(name, name.replace("_", " ")), [_as_text(value) for value in values])
             for name, values in comparison.differing(chosen)
         ],
+        differences=[_compared(session, owner, chosen[0], each) for each in chosen],
         charts=[(each, version_of(each)) for each in chosen if held_out_of(session, owner, each)],
         snippets=snippets.ask(request, "/models", "list(bart.models())", query={"limit": ON_A_PAGE}),
     )
+
+
+def _compared(
+    session: Session, owner: str, first: FittedModel, other: FittedModel
+) -> comparisons.ComparedModels | None:
+    """Compare a model with the first one, where both held out the same rows."""
+    if other is first:
+        return None
+    try:
+        return comparisons.compare(session, owner, other.id, first.id)
+    except ConflictError:
+        return None
 
 
 def _as_text(value: Any) -> str:

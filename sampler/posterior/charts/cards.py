@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import number_to_text, numbers_to_text, range_to_text
+from sampler.data.scalars import counted, number_to_text, numbers_to_text, range_to_text
 from sampler.posterior.results.columns import by_class
 from sampler.posterior.results.prediction import prediction_columns
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sampler.posterior.posterior import Posterior
+    from sampler.posterior.results.comparison import ModelComparison
     from sampler.posterior.results.contrasts import Contrast
     from sampler.posterior.results.interactions import Interactions
     from sampler.posterior.results.prediction import Prediction
@@ -168,6 +169,23 @@ def score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
 
 def _share_ends(share: Mapping[str, float]) -> str:
     return f"{share['lower']:.1%} to {share['upper']:.1%}"
+
+
+def comparison_card(comparison: ModelComparison) -> str:
+    """Show the differences of two models' scores, with their standard errors."""
+    heads = ["score", "first", "second", "difference", "standard error", "better"]
+    rows = [
+        [
+            each.score,
+            number_to_text(each.first),
+            number_to_text(each.second),
+            number_to_text(each.difference),
+            number_to_text(each.error, 2),
+            each.better or "no clear difference",
+        ]
+        for each in comparison.differences
+    ]
+    return table_card(f"{counted(comparison.rows, 'row')}: first less second", heads, rows)
 
 
 def table_card(

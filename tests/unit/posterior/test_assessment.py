@@ -13,6 +13,8 @@ from sampler.posterior.verdict import rhat_ess
 from tests.support.friedman import friedman
 from tests.support.models.random_posteriors import make_posterior
 
+SHORT = {"num_trees": 10, "num_chains": 1, "num_burnin": 100, "num_draws": 60, "thin": 1, "progress": False}
+
 
 def test_convergence_is_that_of_growing_parts_of_the_draws():
     """R-hat and ESS at a count are those of the first draws up to it; the last count covers all draws."""
@@ -132,3 +134,50 @@ def test_quantiles_and_their_losses():
     at, *others = (pinball_loss(y, np.full(len(y), norm.ppf(0.9) + d), 0.9).mean() for d in (0, -0.2, 0.2))
     assert at < min(others)
     assert at == pytest.approx(norm.pdf(norm.ppf(0.9)), rel=0.02)
+
+
+def test_two_models_are_compared_row_by_row():
+    """The better model is told with the error of the difference; a copy of a model is no better."""
+    rng = np.random.default_rng(4)
+    X = rng.uniform(size=(400, 2))
+    y = 3 * X[:, 0] + 2 * X[:, 1] + 0.3 * rng.standard_normal(400)
+    short = {
+        "num_trees": 20,
+        "num_chains": 2,
+        "num_burnin": 100,
+        "num_draws": 60,
+        "thin": 1,
+        "progress": False,
+    }
+    full, part = (
+        fit({"a": X[:200, 0], "b": X[:200, 1]}, y[:200], features=f, seed=1, **short) for f in (None, ["a"])
+    )
+    held = {"a": X[200:, 0], "b": X[200:, 1]}
+    found = full.compare(part, held, y[200:])
+    log_score, rmse = found.differences
+    assert (found.rows, log_score.score, rmse.score) == (200, "log_score", "rmse")
+    assert (log_score.better, rmse.better) == ("first", "first")
+    first, second = (each.score(held, y[200:], quick=True) for each in (full, part))
+    assert log_score.difference == pytest.approx(first["log_score"] - second["log_score"], abs=1e-9)
+    assert rmse.difference == pytest.approx(first["rmse"] - second["rmse"], abs=1e-9)
+    squares = [(each.predict(held, level=None).mean - y[200:]) ** 2 for each in (full, part)]
+    picks = rng.integers(0, 200, (2000, 200))
+    resampled = np.sqrt(squares[0][picks].mean(axis=1)) - np.sqrt(squares[1][picks].mean(axis=1))
+    assert rmse.error == pytest.approx(resampled.std(), rel=0.1)
+    assert [each.better for each in full.compare(full, held, y[200:]).differences] == ["", ""]
+    assert "the first is better" in str(found)
+    assert found.to_pandas()["better"].tolist() == ["first", "first"]
+
+
+def test_classes_are_compared_by_their_probabilities():
+    rng = np.random.default_rng(5)
+    X = rng.uniform(size=(300, 2))
+    y = np.where(X[:, 0] + 0.2 * rng.standard_normal(300) > 0.5, "yes", "no")
+    right, wrong = (
+        fit(X[:150], y[:150], family="probit", features=[name], seed=1, **SHORT) for name in ("x1", "x2")
+    )
+    found = right.compare(wrong, X[150:], y[150:])
+    assert [each.score for each in found.differences] == ["log_score", "brier"]
+    assert [each.better for each in found.differences] == ["first", "first"]
+    p = right.predict(X[150:], level=None).mean
+    assert found.differences[1].first == pytest.approx(np.mean((p - (y[150:] == "yes")) ** 2), rel=1e-9)

@@ -1,0 +1,60 @@
+"""ModelComparison of two models on the rows that both held out."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy.orm import Session
+
+from app.services.errors import ConflictError
+from app.services.predictions.posteriors import find
+from app.store import models as store
+from app.store.tables import Json, Model
+from sampler.posterior.results.comparison import ModelComparison
+
+FEWEST_ROWS = 10  # of which the standard error of a difference tells something
+
+
+@dataclass(frozen=True)
+class ComparedModels:
+    """Two models, and their scores on the held-out rows that they have in common."""
+
+    model_id: str
+    other_id: str
+    figures: ModelComparison
+
+
+def compare(session: Session, owner: str, first: str, second: str) -> ComparedModels:
+    """Compare two models, by name or id, on the rows that both held out.
+
+    Raises
+    ------
+    NotFoundError
+        A model doesn't exist.
+    ConflictError
+        The models are of other datasets or targets, or have too few held-out rows in common.
+    """
+    found = [find(session, owner, name) for name in (first, second)]
+    if len({(each.dataset_id, each.target) for each in found}) > 1:
+        raise ConflictError(
+            "The models learn other targets or datasets: differences are of rows that both held out."
+        )
+    scores = [_scores(session, each) for each in found]
+    common = np.intersect1d(*(each.get("row", []) for each in scores))
+    if len(common) < FEWEST_ROWS:
+        raise ConflictError(
+            f"The models have {len(common)} held-out rows in common, and {FEWEST_ROWS} are needed: fit both "
+            "with the same holdout and seed."
+        )
+    parts = [_common(each, common) for each in scores]
+    return ComparedModels(found[0].id, found[1].id, ModelComparison.of(*parts))
+
+
+def _scores(session: Session, model: Model) -> Json:
+    scores: Json = (store.held_out(session, model.id) or {}).get("scores") or {}
+    return scores
+
+
+def _common(scores: Json, rows: NDArray[np.int64]) -> dict[str, NDArray[np.float64]]:
+    kept = np.isin(scores["row"], rows)
+    return {name: np.array(values)[kept] for name, values in scores.items() if name != "row"}
