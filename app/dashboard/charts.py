@@ -205,6 +205,21 @@ def _paint_roc(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
     return held_out.roc(rows.scores["confusion_by_threshold"], rows.scores["auc"], rows.classes[1], look)
 
 
+def _residuals(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
+    rows = diagnostics.held_out_by(predictor, owner, model_id)
+    if not rows.pit:
+        raise NotFoundError("Only a model of numbers or counts with held-out rows has residuals.")
+    return rows
+
+
+def _paint_pit(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    return held_out.pit(rows, options.look(3.4, half=True, narrow_height=3.4))
+
+
+def _paint_residuals(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    return held_out.residuals(rows, options.look(3.4, half=True, narrow_height=3.4))
+
+
 def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.OutcomeSummary:
     outcome_summary = summary.of_model_by(predictor.engine, owner, model_id)
     if not outcome_summary.weeks:
@@ -243,6 +258,8 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
     "held-out": (diagnostics.held_out_by, _paint_held_out),
     "calibration": (diagnostics.held_out_by, _paint_calibration),
     "roc": (_roc, _paint_roc),
+    "residuals": (_residuals, _paint_residuals),
+    "pit": (_residuals, _paint_pit),
     "outcomes": (_outcomes, _paint_outcomes),
     "permutation": (_permutation, _paint_permutation),
     "importance": (_importance, _paint_importance),

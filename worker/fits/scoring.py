@@ -52,8 +52,13 @@ def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: 
     if rows.coded.limits is not None:
         return figures
     kept = kept_rows(len(rows.y), calibration.MAX_ROWS)
-    by_row = {name: each.tolist() for name, each in row_scores(posterior.law, rows.part(kept), beat).items()}
-    return figures | {"scores": {"row": numbers[kept].tolist(), **by_row}}
+    part = rows.part(kept)
+    by_row = {name: each.tolist() for name, each in row_scores(posterior.law, part, beat).items()}
+    figures |= {"scores": {"row": numbers[kept].tolist(), **by_row}}
+    if rows.classes is not None:
+        return figures
+    mean = posterior.predict(part.coded, level=None).mean
+    return figures | {"pit": conformity(posterior.law, part, beat).tolist(), "predicted": mean.tolist()}
 
 
 def calibrate(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> ConformalTable | None:

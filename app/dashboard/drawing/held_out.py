@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
+from app.services.explanations.diagnostics import HeldOut, draw_pit, draw_residuals
 
 
 def predicted(rows: Mapping[str, Any], target: str, look: ChartStyle) -> bytes:
@@ -164,3 +165,25 @@ def short(text: str, most: int = 40) -> str:
     """Shorten a name to at most `most` characters."""
     text = "".join(letter if letter.isprintable() else " " for letter in text)
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def pit(rows: HeldOut, look: ChartStyle) -> bytes:
+    """Draw the histogram of the probability integral transforms."""
+
+    def paint(figure: Any, look: ChartStyle) -> None:
+        u, colours = np.array(rows.pit), look.colours
+        draw_pit(u, figure.subplots(), accent=colours.accent, soft=colours.soft)
+
+    return draw(paint, look)
+
+
+def residuals(rows: HeldOut, look: ChartStyle) -> bytes:
+    """Draw the quantile residuals against the predictions."""
+
+    def paint(figure: Any, look: ChartStyle) -> None:
+        mean, u, colours = np.array(rows.predicted), np.array(rows.pit), look.colours
+        draw_residuals(
+            mean, u, short(rows.target), figure.subplots(), accent=colours.accent, soft=colours.soft
+        )
+
+    return draw(paint, look)

@@ -20,6 +20,7 @@ from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
 from sampler.posterior.assessment.diagnostics import diagnose
+from sampler.posterior.charts import check_plots
 from sampler.posterior.verdict.agreement import LIMITS
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
@@ -64,6 +65,11 @@ class HeldOut:
     classes: list[str] | None
     rows: Json
     calibration: list[Json]
+    pit: list[float] | None = None  # of up to 2,000 rows of numbers, and their predictions
+    predicted: list[float] | None = None
+
+
+draw_pit, draw_residuals = check_plots.draw_pit, check_plots.draw_residuals
 
 
 def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> Diagnostics:
@@ -91,7 +97,9 @@ def held_out(session: Session, owner: str, model: str) -> HeldOut:
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
     names = ("interval", "level", "classes", "rows", "calibration")
-    return HeldOut(stored.id, stored.target, stored.holdout or {}, **{name: rows[name] for name in names})
+    named = {name: rows[name] for name in names}
+    checks = {name: rows[name] for name in ("pit", "predicted") if name in rows}
+    return HeldOut(stored.id, stored.target, stored.holdout or {}, **named, **checks)
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:

@@ -13,9 +13,11 @@ import numpy as np
 
 from sampler.data.scalars import number_to_text
 from sampler.errors import SettingsError
+from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import independent_every, rank_curves
 from sampler.posterior.assessment.diagnostics import evenly_spaced
-from sampler.posterior.charts.check_plots import draw_roc
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.charts.check_plots import draw_pit, draw_predictive_check, draw_residuals, draw_roc
 from sampler.posterior.charts.effect_drawing import by_effect, draw_curve, draw_surfaces, places_of
 from sampler.posterior.charts.figure import (
     ACCENT,
@@ -31,6 +33,8 @@ from sampler.posterior.charts.figure import (
     new_axes,
     short,
 )
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -169,6 +173,50 @@ class Plots:
             raise SettingsError("ROC curves are of two classes", field=None, code="not_applicable")
         scores = self._posterior.score(X, y)
         return draw_roc(scores["confusion_by_threshold"], scores["auc"], classes[1], new_axes(ax, 4.4, 4.6))
+
+    @chart
+    def pit(self, X: Any, y: Any, weights: Any = None, *, ax: Any = None) -> Any:
+        """Draw the histogram of held-out outcomes' probability integral transforms: flat if all is well.
+
+        Raises SettingsError for classes, which have `calibration`, and censored outcomes.
+        """
+        _, u = self._transforms(X, y, weights)
+        return draw_pit(u, new_axes(ax, 3.6, 4.6))
+
+    @chart
+    def residuals(self, X: Any, y: Any, weights: Any = None, *, ax: Any = None) -> Any:
+        """Draw the quantile residuals of held-out rows against their predictions: standard normal everywhere.
+
+        Raises SettingsError as `pit`.
+        """
+        mean, u = self._transforms(X, y, weights)
+        return draw_residuals(mean, u, self._posterior.header.schema.target.name, new_axes(ax))
+
+    def _transforms(self, X: Any, y: Any, weights: Any) -> tuple[Floats, Floats]:
+        law = self._posterior.law
+        if law.classes is not None:
+            raise SettingsError(
+                "residuals are of numbers and counts: classes have `calibration` and `roc`",
+                field=None,
+                code="not_applicable",
+            )
+        rows = LabelledRows.read(law, X, y, weights)
+        return predict(law, rows.coded, level=None).mean, conformity(law, rows)
+
+    @chart
+    def predictive_check(
+        self, X: Any, y: Any, weights: Any = None, *, draws: int = 30, ax: Any = None
+    ) -> Any:
+        """Draw outcomes over those that the model draws for the same rows: do they look alike?
+
+        `draws` sets of new outcomes are drawn, evenly spaced over the chains.
+        """
+        posterior = self._posterior
+        rows = LabelledRows.read(posterior.law, X, y, weights)
+        drawn = posterior.sample_predictive(X, weights)
+        chosen = drawn.reshape(-1, drawn.shape[-1])[spaced(drawn[..., 0].size, draws)]
+        name = posterior.header.schema.target.name
+        return draw_predictive_check(rows.y, chosen, rows.classes, name, new_axes(ax))
 
     @chart
     def predictions(self, X: Any, y: Any = None, *, level: float = 0.9, ax: Any = None) -> Any:

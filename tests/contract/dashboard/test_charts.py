@@ -66,10 +66,11 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     kinds = {re.sub(r"\?.*", "", chart.rsplit("/", 1)[1]) for chart in charts}
     assert kinds == {
         *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
+        *("residuals.svg", "pit.svg"),
         *("permutation.svg", "importance.svg", "dependence.svg", "accumulated.svg", "reasons.svg"),
     }
-    assert len(charts) == 12
-    assert len(drawn) == 12 * 4 or not every
+    assert len(charts) == 14
+    assert len(drawn) == 14 * 4 or not every
     assert len(set(drawn.values())) == len(drawn)
     some = next(iter(drawn))
     assert browser.get(some.replace("&amp;", "&")).content == drawn[some]

@@ -7,8 +7,9 @@ from html import escape
 import matplotlib as mpl
 import numpy as np
 import pytest
+from matplotlib.patches import StepPatch
 
-from sampler import fit
+from sampler import SettingsError, fit
 from sampler.data.scalars import number_to_text
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.charts.figure import ACCENT, FAIR
@@ -263,3 +264,44 @@ def test_counts_are_drawn_by_their_mean():
     np.testing.assert_allclose(axes.lines[0].get_ydata(), draws[0])
     assert axes.get_ylabel() == "mean of y"
     assert posterior.model_card().to_html().count("<svg") >= 1
+
+
+def test_checks_of_predictive_distributions_are_drawn():
+    """PIT bars and residuals are those of the outcomes; a wrong model leaves the band."""
+    rng = np.random.default_rng(2)
+    X = rng.uniform(size=(600, 2))
+    y = 3 * X[:, 0] + rng.standard_normal(600)
+    short = {
+        "num_trees": 20,
+        "num_chains": 2,
+        "num_burnin": 100,
+        "num_draws": 50,
+        "thin": 1,
+        "progress": False,
+    }
+    posterior = fit(X[:300], y[:300], seed=1, **short)
+    new, seen = X[300:], y[300:]
+    axes = posterior.plot.pit(new, seen)
+    (bars,) = (each for each in axes.patches if isinstance(each, StepPatch))
+    low, high = axes.patches[0].get_y(), axes.patches[0].get_y() + axes.patches[0].get_height()
+    heights = bars.get_data().values
+    assert heights.mean() == pytest.approx(1)
+    assert np.mean((low <= heights) & (heights <= high)) > 0.7
+    worse = posterior.plot.pit(new, mean_apart(posterior, new, seen, 3.0))
+    (bars,) = (each for each in worse.patches if isinstance(each, StepPatch))
+    assert bars.get_data().values[0] > high  # outcomes far out: intervals too narrow
+    points = posterior.plot.residuals(new, seen).lines[0]
+    assert len(points.get_xdata()) == 300
+    assert abs(np.std(points.get_ydata()) - 1) < 0.2
+    check = posterior.plot.predictive_check(new, seen, draws=10)
+    assert len([each for each in check.patches if isinstance(each, StepPatch)]) == 11
+    classes = fit(X[:300], np.where(y[:300] > 1.5, "b", "a"), family="probit", seed=1, **short)
+    ticks = classes.plot.predictive_check(new, np.where(seen > 1.5, "b", "a")).get_xticklabels()
+    assert [each.get_text() for each in ticks] == ["a", "b"]
+    with pytest.raises(SettingsError, match="classes have"):
+        classes.plot.pit(new, np.where(seen > 1.5, "b", "a"))
+
+
+def mean_apart(posterior, X, y, times):
+    mean = posterior.predict(X, level=None).mean
+    return mean + times * (y - mean)
