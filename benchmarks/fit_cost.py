@@ -31,6 +31,7 @@ from app.store.engine import make_engine, session_scope
 from benchmarks.service import store
 from sampler import warm
 from sampler.costs.memory import FORMULA, MIB, estimate
+from sampler.definitions.data import ROLES
 from worker.context import Context
 from worker.units import run_one
 
@@ -149,18 +150,15 @@ def prepare(url, rows, columns, holdout, fit_settings):
     if "event" in fit_settings:
         table = table.set_column(table.num_columns - 1, "y", pc.exp(pc.divide(table["y"], 10)))
     settings = dict(fit_settings)
-    roles = {role: settings.pop(role) for role in ("weights", "event") if role in settings}
-    grouped = {name: settings.pop(name) for name in ("groups", "slopes") if name in settings}
-    features = [f"x{j}" for j in range(columns)]
+    data = {role: settings.pop(role) for role in ROLES if role in settings}
+    data["features"] = [f"x{j}" for j in range(columns)]
     dataset = store(url, table, "data")
     request = FitRequest(
         dataset,
         "y",
-        features=features,
-        roles=roles,
+        data=data,
         holdout=holdout,
         settings=settings,
-        **grouped,
     )
     planned = plan(engine, "local", request)
     with session_scope(engine) as session:

@@ -58,9 +58,10 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
         request = stored.request
         posterior = _posterior(context, claim.model_id, request["draws"])
-        names = [column.name for column in posterior.schema.inputs]
         dataset = session.get_one(Dataset, stored.dataset_id)
-        names += [column["name"] for column in dataset.columns if column["name"] == posterior.exposure]
+        known = {column["name"] for column in dataset.columns}
+        names = [column.name for column in posterior.schema.inputs]
+        names += [name for name in posterior.beside.values() if name in known]
         as_text = request.get(predictions.AS_TEXT, ())
         table, before = predictions.read_rows(session, stored, names, claim.ordinal, as_text)
         reading = RowReading.of_dataset(posterior, dataset)

@@ -8,7 +8,7 @@ from pydantic import create_model as make_model
 from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
-from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting
 from sampler.definitions.stop import STOP
@@ -188,11 +188,7 @@ class ModelRequest(_SettingsRequest):
             dataset_id=self.dataset_id,
             target=self.target,
             name=self.name,
-            features=settings.get("features"),
-            columns=settings.get("columns"),
-            roles={name: settings[name] for name in COLUMN_ROLES if name in settings},
-            groups=settings.get("groups") or (),
-            slopes=settings.get("slopes") or (),
+            data={name: settings[name] for name in ROLES if name in settings},
             settings={name: settings[name] for name in SETTINGS if name in settings},
             prior=self.prior,
             stop=None if self.stop is None else self.stop.model_dump(),

@@ -18,6 +18,7 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.groupings import group_names
 from sampler.data.rows import Rows
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.charts.cards import table_card
@@ -233,7 +234,6 @@ def select_features(
     y: Any,
     weights: Any = None,
     *,
-    exposure: Any = None,
     level: float = 0.05,
     num_permutations: int = NUM_PERMUTATIONS,
     num_chains: int = NUM_CHAINS,
@@ -249,8 +249,8 @@ def select_features(
 
     Parameters
     ----------
-    X, y, weights, exposure
-        Rows and outcomes, as `fit` takes them. A row's weight and exposure go with its outcome.
+    X, y, weights
+        Rows and outcomes, as `fit` takes them. What columns with a role say of a row goes with its outcome.
     level
         Probability of selecting anything though nothing is related to the outcome (see `Selection`).
     num_permutations
@@ -266,7 +266,7 @@ def select_features(
     progress
         Called with the number of fits that are done, and of all.
     settings
-        Further settings of `fit`: family, prior, columns and others.
+        Further columns of rows and settings, as `fit` takes them.
 
     Returns
     -------
@@ -285,7 +285,7 @@ def select_features(
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
-    roles = {"weights": weights, "exposure": exposure}
+    roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     rows = Rows.read(X, y, roles, settings.pop("target_name", None))
     fits = NullFits(rows, num_chains, seed, common | settings)
     names, share = fits.shares()

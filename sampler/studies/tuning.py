@@ -20,6 +20,7 @@ from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
 from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan, without_new_groups
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
@@ -181,7 +182,6 @@ def tune(
     y: Any,
     weights: Any = None,
     *,
-    exposure: Any = None,
     candidates: str | Sequence[Mapping[str, Any]] = "model",
     folds: int = 5,
     new_rows: Any = None,
@@ -195,7 +195,7 @@ def tune(
 
     Parameters
     ----------
-    X, y, weights, exposure
+    X, y, weights
         Rows and outcomes, as `fit` takes them.
     candidates
         Settings to compare, simpler ones first, or the name of a grid (`studies.tuning.candidates`): "model"
@@ -213,8 +213,8 @@ def tune(
     progress
         Called with the number of fits that are done, and of all.
     settings
-        Settings that all candidates share, as `fit` takes them. Fits of folds are short unless these say
-        otherwise: two chains of 100 draws.
+        Further columns of rows, and settings that all candidates share, as `fit` takes them. Fits of folds
+        are short unless these say otherwise: two chains of 100 draws.
 
     Returns
     -------
@@ -233,8 +233,9 @@ def tune(
     folds = FOLDS.check("folds", folds)
     family = str(settings.get("family", "gaussian"))
     tried = candidates_of(candidates, family)
+    roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     of_data = dict(settings)
-    rows = Rows.read(X, y, {"weights": weights, "exposure": exposure}, of_data.pop("target_name", None))
+    rows = Rows.read(X, y, roles, of_data.pop("target_name", None))
     declared = NewRows.read(new_rows, rows.table.names)
     rows = without_new_groups(rows, declared, of_data)
     copies = copied_rows(rows, of_data.get("features"))

@@ -74,7 +74,7 @@ def test_every_setting_is_described():
         assert setting.about.endswith("."), name
     resolved = Settings.resolve()
     assert Settings.from_json(resolved.to_json()) == resolved
-    assert set(fit_spec._PASSED) == {*SETTINGS, "prior", "columns"}
+    assert set(fit_spec._PASSED) == {*SETTINGS, "prior"}
 
 
 def test_discarded_draws_lengthen_a_chain_and_no_more():

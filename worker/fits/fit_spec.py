@@ -15,7 +15,7 @@ from sampler.data.rows import Rows
 from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan
 from sampler.data.table import read, read_column
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING
 from sampler.preparation import prepare_rows
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
@@ -23,7 +23,7 @@ from sampler.storage.file_dialect import FileDialect
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
-_PASSED = (*SETTINGS, "prior", "columns")
+_PASSED = (*SETTINGS, "prior")
 
 
 @dataclass(frozen=True)
@@ -40,43 +40,27 @@ class Spec:
     dialect: FileDialect | None = None  # of the dataset's file
 
     @property
-    def features(self) -> list[str] | None:
-        """Columns to use as features; None: all usable ones."""
-        features: list[str] | None = self.settings.get("features")
-        return features
-
-    @property
-    def groups(self) -> list[str]:
-        """Columns of groups."""
-        groups: list[str] = self.settings.get("groups") or []
-        return groups
-
-    @property
-    def slopes(self) -> list[str]:
-        """Features whose slope differs by group."""
-        slopes: list[str] = self.settings.get("slopes") or []
-        return slopes
-
-    @property
-    def columns(self) -> dict[str, str]:
+    def roles(self) -> dict[str, str]:
         """Columns besides features and groups, by role."""
         return {role: name for role in COLUMN_ROLES if (name := self.settings.get(role))}
 
     @property
-    def roles(self) -> dict[str, Any]:
-        """Features and groups, as arguments of a study's fits."""
-        return {
-            "columns": self.settings.get("columns"),
-            "features": self.features,
-            "groups": self.groups,
-            "slopes": self.slopes,
-        }
+    def features(self) -> dict[str, Any]:
+        """Features, their kinds, groups and slopes, as arguments of fits."""
+        chosen = ROLES.keys() - COLUMN_ROLES.keys()
+        return {name: self.settings[name] for name in chosen if self.settings.get(name) is not None}
+
+    @property
+    def groups(self) -> list[str]:
+        """Columns of groups."""
+        groups: list[str] = self.features.get("groups", [])
+        return groups
 
     @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
-        taken = {self.target, *self.columns.values(), *self.groups}
-        used = set(self.names if self.features is None else self.features)
+        taken = {self.target, *self.roles.values(), *self.groups}
+        used = set(self.features.get("features", self.names))
         return [name for name in self.names if name in used and name not in taken]
 
 
@@ -102,8 +86,8 @@ def read_spec(session: Session, model_id: str) -> Spec:
 def read_rows(session: Session, spec: Spec) -> Rows:
     """Read all rows of the columns that the model uses, which were checked when it was created."""
     names = [*spec.learnt, *spec.groups]
-    table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.columns.values()])
-    roles = {role: read_column(table.column(name), name) for role, name in spec.columns.items()}
+    table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
+    roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
 
 
@@ -143,12 +127,10 @@ def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
     used = {*spec.learnt, spec.target}
     prepared = prepare_rows(
         training,
-        features=spec.features,
-        groups=spec.groups,
-        slopes=spec.slopes,
         ignored=[name for name in spec.names if name not in used],
+        **spec.features,
         **arguments,
     )
-    used |= {*spec.groups, *spec.columns.values()}
+    used |= {*spec.groups, *spec.roles.values()}
     dialect = None if spec.dialect is None else spec.dialect.of_columns(used)
     return replace(prepared, dialect=dialect).with_discarded(stored.get("discarded", 0))

@@ -20,7 +20,7 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
 
     `tell` is called with the number of finished fits every moment; what it raises ends the fits.
     """
-    settings = settings_of(request, spec) | spec.roles
+    settings = settings_of(request, spec) | spec.features
     fits = NullFits(rows, request["num_chains"], request["seed"], settings)
     if number == 0:
         names, share = fits.shares(report=lambda chain, _: tell(chain))

@@ -31,7 +31,7 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
     plan = replace(plan_of(spec, rows), seed=request["seed"])
     split = plan.folds(request["folds"])[number % request["folds"]]
     try:
-        settings = _settings(request, number) | spec.roles
+        settings = _settings(request, number) | spec.features
         scores = score_fold(rows, split, request["seed"], settings, lambda chain, _: tell(chain))
     except SettingsError as error:
         return {"refused": str(error)}

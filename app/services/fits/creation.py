@@ -26,7 +26,7 @@ from sampler.costs.durations import looks_seconds
 from sampler.costs.memory import Cost, coded_columns, estimate
 from sampler.data.scalars import counted
 from sampler.data.schema import Choice
-from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.definitions.data import CHOSEN, ROLES
 from sampler.methods import METHODS
 
 
@@ -165,10 +165,9 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id, profiles=bool(request.roles))
-        reserved = request_checks.check_columns(dataset, request)
-        sloped = [name for name in request.slopes if name in {each["name"] for each in dataset.columns}]
+        names = request_checks.check_columns(dataset, request)
         alike = request_checks.may_repeat_roles(dataset, request)
-        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*reserved, *sloped, *alike])))
+        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*names, *alike])))
     rows = request_checks.rows_of(table, request, alike)
     used = np.arange(rows.num_rows)
     if request.leave_out_missing:
@@ -180,19 +179,17 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
-    num_groups = sum(len(column.levels) for column in planned.groups)
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
         **{
-            role: request.roles.get(role)
-            for role in COLUMN_ROLES
-            if role in request.roles or not ROLES[role].sparing
+            role: request.data.get(role) or None
+            for role, each in ROLES.items()
+            if role not in CHOSEN and (request.data.get(role) or not each.sparing)
         },
-        **({"groups": list(request.groups), "num_groups": num_groups} if request.groups else {}),
-        **({"slopes": list(request.slopes)} if request.slopes else {}),
+        **({"num_groups": sum(len(each.levels) for each in planned.groups)} if planned.groups else {}),
         "prior": planned.resolved_prior,
         "holdout": request.holdout,
     }

@@ -41,22 +41,20 @@ def check_model_name(name: str) -> str:
 
 
 def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
-    """Return the names of the columns with a role, the target first.
+    """Return the names of the columns that a plan reads.
 
     Raises UnusableDataError for names that are no columns of the dataset, or have two roles.
     """
-    reserved = [request.target, *request.roles.values(), *request.groups]
     known = {column["name"] for column in dataset.columns}
-    faults = [Fault(name, None, _absent(name, known)) for name in reserved if name not in known]
+    faults = [Fault(name, None, _absent(name, known)) for name in request.reserved if name not in known]
+    whose = {request.target: ""}
     for role, name in request.roles.items():
         message = COLUMN_ROLES[role].twice
-        before = list(request.roles)[: list(request.roles).index(role)]
-        others = [request.roles[each] for each in before if COLUMN_ROLES[each].twice != message]
-        if not faults and name in [request.target, *others]:
+        if not faults and whose.setdefault(name, message) != message:
             faults.append(Fault(name, None, message))
     if faults:
         raise UnusableDataError(errors=faults)
-    return reserved
+    return [*request.reserved, *(name for name in request.data.get("slopes") or () if name in known)]
 
 
 def _absent(name: str, known: Collection[str]) -> str:
@@ -118,11 +116,8 @@ def plan_fit(
                 settings,
                 guessed=request.settings.get("family") == "auto",
                 num_rows=dataset.num_rows,
-                features=request.features,
-                columns=request.columns,
-                groups=request.groups,
-                slopes=request.slopes,
                 prior=request.prior,
+                **{role: value for role, value in request.data.items() if role not in request.roles},
             )
 
     whole = planned(used)
@@ -174,11 +169,10 @@ def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:
     for column, profile in zip(dataset.columns, profiles, strict=True):
         counts = sorted(entry["count"] for entry in profile.get("top", ()))
         facts[column["name"]] = column["missing"], column["distinct"], counts, profile.get("mean")
-    reserved = {request.target, *request.roles.values(), *request.groups}
     repeated = [(facts[name], COLUMN_ROLES[role].cells == "boolean") for role, name in request.roles.items()]
     return [
         name
         for name, own in facts.items()
-        if name not in reserved
+        if name not in request.reserved
         and any(own[:3] == of[:3] and (any_scale or own[3] == of[3]) for of, any_scale in repeated)
     ]

@@ -1,6 +1,6 @@
 """Requests for fits, and the choices that they have."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,7 +11,7 @@ from app.services.fits import models
 from app.store.engine import session_scope
 from sampler.data.schema import KINDS
 from sampler.data.target import FEWEST_OF_CLASSES
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.settings import ALL_SETTINGS, SETTINGS, VALUES_OF_OLD_MODELS
@@ -44,17 +44,23 @@ class FitRequest:
     dataset_id: str
     target: str
     name: str | None = None
-    features: Sequence[str] | None = None
-    columns: Mapping[str, str] | None = None
-    roles: Mapping[str, str] = field(default_factory=dict)  # columns by role, such as weights
-    groups: Sequence[str] = ()  # columns of groups
-    slopes: Sequence[str] = ()  # features whose slope differs by group
+    data: Mapping[str, Any] = field(default_factory=dict)  # entries of `sampler.definitions.data.ROLES`
     settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the model and its chains
     prior: Mapping[str, Any] | None = None
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0
     calibrate: str = NOT_CALIBRATED
     leave_out_missing: bool = False  # rows without a target
+
+    @property
+    def roles(self) -> dict[str, str]:
+        """Columns by role, such as weights, but for the features and the columns of groups."""
+        return {role: self.data[role] for role in COLUMN_ROLES if self.data.get(role)}
+
+    @property
+    def reserved(self) -> list[str]:
+        """Columns that are no features, the target first."""
+        return [self.target, *self.roles.values(), *(self.data.get("groups") or ())]
 
 
 def like(
@@ -102,11 +108,7 @@ def like(
         dataset_id=model.dataset_id,
         target=model.target,
         name=model.name if name is None else name,
-        features=settings.get("features"),
-        columns=settings.get("columns"),
-        roles={role: settings[role] for role in COLUMN_ROLES if settings.get(role) is not None},
-        groups=settings.get("groups") or (),
-        slopes=settings.get("slopes") or (),
+        data={role: settings[role] for role in ROLES if settings.get(role) is not None},
         settings={name: value for name, value in (known | draws).items() if value is not None},
         prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},

@@ -132,7 +132,7 @@ def _reading_of_ignored(dataset: Dataset, request: FitRequest) -> Options | None
     report = dataset.read_as or {}
     if report.get("format") != "csv":
         return None
-    used = {request.target, *(request.features or ()), *request.groups, *request.roles.values()}
+    used = {*request.reserved, *(request.data.get("features") or ())}
     kinds = {each["name"]: each["kind"] for each in dataset.columns if each["name"] not in used}
     return Options(kinds=kinds, known=tuple(kinds)).for_rows_of(FileDialect.of_report(report))
 

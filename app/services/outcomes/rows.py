@@ -25,6 +25,7 @@ from app.store.models import ModelHead
 from sampler import Posterior
 from sampler.data.convert import to_floats, to_labels
 from sampler.data.table import RawColumn, read_column
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.errors import DataProblem
 
 MAX_KEY = 200  # characters
@@ -32,7 +33,6 @@ EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AHEAD = timedelta(days=1)  # how far clocks and zones may differ
 EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
 DAY = 86_400_000_000  # microseconds
-KINDS_OF_ROLES = {"weights": "number", "exposure": "number", "event": "boolean"}
 Repeated = Literal["refuse", "replace", "skip"]
 
 
@@ -146,9 +146,8 @@ def _columns_as_sent(
         sent = columns_of(request.rows, request.columns, max_rows)
         return dict(with_levels(posterior, sent, with_target=True)), [], None
     file, options = request.file
-    roles = {role: model.settings.get(role) for role in KINDS_OF_ROLES}
-    others = {name: KINDS_OF_ROLES[role] for role, name in roles.items() if name}
-    others |= {name: "number" for role in ("lower", "upper") if (name := model.settings.get(role))}
+    roles = COLUMN_ROLES.items()
+    others = {name: each.cells for role, each in roles if (name := model.settings.get(role))}
     # A column that the model uses keeps its kind; keys stay as they are spelled.
     others |= {name: RAW for name in (request.key, request.at) if name}
     inputs = {column.name for column in posterior.schema.inputs}

@@ -111,10 +111,10 @@ def row_form(
             typical = column.levels[0] if column.levels else low
         levels = list(column.levels)
         fields.append(FormColumn(column.name, column.kind, levels, low, high, column.missing, typical))
-    if posterior.exposure is not None:
-        quantiles = ((profiles or {}).get(posterior.exposure) or {}).get("quantiles") or {}
+    for name in posterior.beside.values():
+        quantiles = ((profiles or {}).get(name) or {}).get("quantiles") or {}
         low, high = (quantiles.get(q) for q in ("0", "1"))
-        fields.append(FormColumn(posterior.exposure, "number", [], low, high, 0, 1))
+        fields.append(FormColumn(name, "number", [], low, high, 0, 1))
     return RowForm(fields, RowReading.of(posterior))
 
 

@@ -26,6 +26,7 @@ from app.store.tables import Dataset
 from sampler import DataError, Posterior
 from sampler.data.scalars import as_text, days_to_text, shortened, text_to_days
 from sampler.data.schema import Column
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.errors import DataProblem
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
@@ -60,14 +61,15 @@ class RowReading:
         options
             Options given by the caller, which come before those of the model's file.
         others
-            Kinds of columns besides the features, such as weights; exposures are known.
+            Kinds of columns besides the features, such as weights; those that predictions read are known.
         with_target
             Whether the rows have the target too.
         """
         schema = posterior.schema
         columns = {each.name: each for each in (*schema.inputs, *([schema.target] if with_target else []))}
-        roles = {} if posterior.exposure is None else {posterior.exposure: "number"}
-        kinds = {name: _kind_of(column) for name, column in columns.items()} | roles | dict(others or {})
+        kinds = {name: _kind_of(column) for name, column in columns.items()}
+        kinds |= {name: COLUMN_ROLES[role].cells for role, name in posterior.beside.items()}
+        kinds |= others or {}
         given = (options or Options()).for_rows_of(posterior.header.dialect)
         known = (*columns, *schema.ignored)
         return cls(columns, replace(given, kinds=kinds, otherwise=RAW, known=known))

@@ -107,7 +107,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     as_text = RowReading.of_dataset(posterior, dataset).as_text(dataset)
     keep = kept_columns.names_of(request.keep, names)
     schema = posterior.schema
-    known = {column.name for column in schema.inputs} | {*schema.ignored, posterior.exposure}
+    known = {column.name for column in schema.inputs} | {*schema.ignored, *posterior.beside.values()}
     nothing = posterior.reference.part(slice(0))
     with understood():
         warnings = posterior.match([name for name in names if name in known or name not in keep])
