@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
@@ -401,3 +402,13 @@ ALL_SETTINGS: dict[str, Setting] = {  # by name; entries of prior, search and st
     "calibrate": CALIBRATE,
     "missing_target": MISSING_TARGET,
 }
+LABELS = {name: setting.form.label for name, setting in ALL_SETTINGS.items() if setting.form is not None}
+
+
+def labelled(text: str) -> str:
+    """Replace settings as programs write them, ``num_chains=8``, by the labels of their form fields."""
+    return re.sub(
+        r"\b([a-z_]+)=([\w-]+(?:\.\d+)?)",
+        lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0],
+        text,
+    )

@@ -6,7 +6,7 @@ the chart. Data are computed behind the gate to the cores; drawing takes turns i
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -160,11 +160,13 @@ def _importance(predictor: Predictor, owner: str, model_id: str) -> importance.I
     return importance.importance(predictor, owner, model_id, 0.9)
 
 
-def _permutation(predictor: Predictor, owner: str, model_id: str) -> importance.Permutation:
+def _permutation(
+    predictor: Predictor, owner: str, model_id: str
+) -> tuple[importance.Permutation, str | None]:
     ranked = importance.importance(predictor, owner, model_id, 0.9).permutation
     if ranked is None:
         raise NotFoundError("Only a model with held-out rows has an importance by permutation.")
-    return ranked
+    return ranked, diagnostics.unit_of(predictor, owner, model_id)
 
 
 def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[str, Any]]:
@@ -176,6 +178,11 @@ def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[st
 
 def _paint_topologies(topologies: list[dict[str, Any]], options: ChartOptions) -> bytes:
     return shapes.topologies(topologies, options.look(shapes.height(topologies)))
+
+
+def _held_out(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
+    rows = diagnostics.held_out_by(predictor, owner, model_id)
+    return replace(rows, target=diagnostics.target_of(predictor, owner, model_id))
 
 
 def _paint_held_out(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
@@ -236,13 +243,13 @@ def _paint_importance(shares: importance.Importance, options: ChartOptions) -> b
     return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
 
 
-def _paint_permutation(ranked: importance.Permutation, options: ChartOptions) -> bytes:
-    features = ranked.features[:MOST_FEATURES]
-    return effects.permutation(features, ranked.loss, options.look(0.75 + 0.27 * len(features)))
+def _paint_permutation(ranked: tuple[importance.Permutation, str | None], options: ChartOptions) -> bytes:
+    features = ranked[0].features[:MOST_FEATURES]
+    look = options.look(0.75 + 0.27 * len(features))
+    return effects.permutation(features, ranked[0].loss, look, ranked[1])
 
 
-def _unknown(predictor: Predictor, owner: str, model_id: str) -> None:
-    diagnostics.target_of(predictor, owner, model_id)  # 404 comes first for a model of another owner
+def _unknown(*_: Any) -> None:
     raise InvalidRequestError(f"Unknown chart: choose from {', '.join(CHARTS)}.")
 
 
@@ -255,7 +262,7 @@ CHARTS: dict[str, tuple[Find, PaintChart]] = {
         convergence.growth,
         lambda growth, options: chains.agreement(growth, options.look(3.1, narrow_height=5.6)),
     ),
-    "held-out": (diagnostics.held_out_by, _paint_held_out),
+    "held-out": (_held_out, _paint_held_out),
     "calibration": (diagnostics.held_out_by, _paint_calibration),
     "roc": (_roc, _paint_roc),
     "residuals": (_residuals, _paint_residuals),

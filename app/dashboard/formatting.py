@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from sampler.data import scalars
 from sampler.data.scalars import ABSENT, number_to_text, range_to_text
 
 STATES = {
@@ -13,6 +14,7 @@ STATES = {
     "gone": "not heard of",
 }
 NOTHING = ABSENT
+named_with = scalars.named_with
 MOST_ROWS = 5  # named of a fault that several rows have
 MINUTE, HOUR, DAY = 60, 3600, 86400
 
@@ -214,6 +216,8 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "grouped": grouped,
     "number": number,
     "to": range_to_text,
+    "in_unit": scalars.in_unit,
+    "with_unit": named_with,
     "plain": plain,
     "fixed": fixed,
     "percent": percent,

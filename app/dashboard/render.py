@@ -13,9 +13,10 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.dashboard import formatting
-from app.dashboard.forms.fit_fields import labelled
+from app.dashboard.forms.fit_fields import in_words
 from app.services.explanations.diagnostics import converged_rhat
-from app.services.studies.tuning import in_words
+from app.services.fits.requests import labelled
+from app.services.studies.tuning import in_words as tried_in_words
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -38,7 +39,11 @@ def environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    templates.filters |= formatting.FILTERS | {"settings": in_words, "labelled": labelled}
+    templates.filters |= formatting.FILTERS | {
+        "settings": tried_in_words,
+        "labelled": labelled,
+        "setting": in_words,
+    }
     templates.globals |= {
         "static": static,
         "version": version("bartserve"),

@@ -149,6 +149,16 @@ def range_to_text(low: float | None, high: float | None, digits: int = 4) -> str
     return " to ".join(numbers_to_text((low, high), digits))
 
 
+def in_unit(figure: str, unit: str | None) -> str:
+    """Add the unit, if there is one, to a figure in words; a dash has none."""
+    return f"{figure}{GAP}{unit}" if unit and figure != ABSENT else figure
+
+
+def named_with(name: str, unit: str | None) -> str:
+    """Add the unit, if there is one, to the name of a column, as axes and heads of tables have it."""
+    return f"{name} ({unit})" if unit else name
+
+
 def _places(size: float, digits: int) -> int:
     return max(0, digits - 1 - math.floor(math.log10(size)))
 

@@ -79,7 +79,12 @@ PRIOR: dict[str, Setting] = {
         "If given, k is drawn too: k_scale times a chi variable.",
         limits=(0, 1e6),
         ends="()",
-        form=FormField("Degrees of freedom of k", "Hyperpriors", "3 for numbers, 1 for classes, or fixed"),
+        form=FormField(
+            "Degrees of freedom of k",
+            "Hyperpriors",
+            "3 for numbers, 1 for classes, or fixed",
+            "If given, k is drawn too: its scale times a chi variable.",
+        ),
     ),
     "k_scale": Setting(
         "number",
@@ -87,7 +92,7 @@ PRIOR: dict[str, Setting] = {
         "Only with degrees of freedom of k.",
         limits=(0, math.inf),
         ends="()",
-        form=FormField("Scale of k", "Hyperpriors", "5 for numbers, 1 for classes, or k / root of k_df"),
+        form=FormField("Scale of k", "Hyperpriors", "5 for numbers, 1 for classes, or k / root of these"),
     ),
     "sparse": Setting(
         "yes",

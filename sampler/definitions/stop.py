@@ -23,6 +23,9 @@ STOP: dict[str, Setting] = {
             "Until the verdict is",
             "When to stop",
             "no such rule",
+            "This verdict or a better one. Chains of more trees agree sooner, so there are "
+            f"{MORE_TREES} then unless their number is given, for numbers with noise of one size and "
+            f"{MORE_TREES_ROWS[0]:,} to {MORE_TREES_ROWS[1]:,} training rows.",
             choices=(("converged", "converged"), ("approximate", "approximate")),
         ),
     ),

@@ -79,6 +79,11 @@ class DescribedPosterior:
         return self.header.schema
 
     @property
+    def unit(self) -> str | None:
+        """Unit that the file of the training rows had beside outcomes; None without one, and of classes."""
+        return None if self.classes is not None else self.header.units.get(self.schema.target.name)
+
+    @property
     def settings(self) -> dict[str, Any]:
         """All settings of the fit, resolved, as JSON values."""
         return self.header.settings

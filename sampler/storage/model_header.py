@@ -102,6 +102,11 @@ class Header:
     dialect: FileDialect | None = None
 
     @property
+    def units(self) -> dict[str, str]:
+        """Units that the file of the training rows had beside numbers ("EUR", "%"), by column."""
+        return {} if self.dialect is None else self.dialect.units
+
+    @property
     def role_columns(self) -> dict[str, str]:
         """Names of the columns besides outcomes and weights that rows with outcomes need, by role."""
         return self.beside | self.censoring

@@ -37,7 +37,7 @@ assert Settings.from_json(Settings.resolve(width=3).to_json()).width == 3
 from app.dashboard.forms import fit_fields
 (knob,) = (knob for knob in fit_fields.every() if knob.name == "width")
 assert (knob.label, knob.default, knob.hint) == ("Width", "2", "How wide."), knob
-assert fit_fields.facts({"width": 4}) == [("width", "Width", 4)]
+assert fit_fields.facts({"width": 4}) == [("width", "Width", "4")]
 assert fit_fields.facts({"width": 2}) == []
 try:
     Settings.resolve(width=10)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from app.dashboard.drawing.canvas import ChartStyle, draw
 from app.dashboard.drawing.held_out import short
-from app.dashboard.formatting import number
+from app.dashboard.formatting import named_with, number
 from app.services.explanations.accumulated_effects import Accumulation
 from app.services.explanations.densities import Density
 from app.services.explanations.importance import FeatureShare, LossGrowth
@@ -27,12 +27,14 @@ ISO = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d(:\d\d(\.\d+)?)?)?$")
 MOST_CLASSES = 8  # in one chart: those whose probability changes most
 
 
-def permutation(features: Sequence[LossGrowth], loss: str, look: ChartStyle) -> bytes:
+def permutation(
+    features: Sequence[LossGrowth], loss: str, look: ChartStyle, unit: str | None = None
+) -> bytes:
     """Draw the increase of the loss when a feature is shuffled, with intervals, largest on top."""
 
     def finish(axes: Any) -> None:
         axes.axvline(0, color=look.colours.soft, lw=0.9)
-        named = "typical error (RMSE)" if loss == "rmse" else "log loss"
+        named = f"typical error (RMSE{', ' + unit if unit else ''})" if loss == "rmse" else "log loss"
         axes.set_xlabel(f"increase of the {named} when the feature is shuffled")
 
     return _ranked(features, finish, look)
@@ -80,7 +82,7 @@ def dependence(result: Dependence, target: str, look: ChartStyle, rows: Sequence
     they are dates.
     """
     if len(result.features) == 2:
-        return _two(result, target, look)
+        return _two(result, target, look, rows)
     (grid,) = result.grid
     of_feature = rows[0] if rows else FeatureRows()
     if not is_ordered(grid):
@@ -134,13 +136,13 @@ def _line(
             )  # fmt: skip
         if _dates(grid):
             _date_axis(axes.xaxis)
-        axes.set_xlabel(short(name))
+        axes.set_xlabel(named_with(short(name), rows.unit))
         changed = "change of "
         if len(curves) == 1:
             axes.set_ylabel((changed if around_zero else "") + short(target))
         else:
             if not around_zero:
-                axes.set_ylim(0, 1)
+                axes.set_ylim(*within_probabilities(axes.get_ylim()))
             axes.set_ylabel((changed if around_zero else "") + "probability")
             name_lines(axes, [(curve.label, float(curve.mean[-1])) for curve in curves], look)
 
@@ -172,7 +174,7 @@ def _levels(result: Dependence, target: str, look: ChartStyle, rows: FeatureRows
         axes.set_ylabel(short(name))
         axes.set_xlabel(short(target) if len(curves) == 1 else "probability")
         if len(curves) > 1:
-            axes.set_xlim(0, 1)
+            axes.set_xlim(*within_probabilities(axes.get_xlim()))
             axes.legend(loc="best")
 
     return draw(paint, look)
@@ -253,7 +255,7 @@ def _date_axis(axis: Any) -> None:
     axis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
 
 
-def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
+def _two(result: Dependence, target: str, look: ChartStyle, rows: Sequence[FeatureRows]) -> bytes:
     first, second = result.grid
     mean, sd = np.array(result.mean), np.array(result.sd)
     label = short(target)
@@ -282,8 +284,10 @@ def _two(result: Dependence, target: str, look: ChartStyle) -> bytes:
                 elif not _numeric(grid):
                     _ticks(axis, grid, look)
             axes.set_title(title)
-            axes.set_xlabel(short(result.features[0]))
-            axes.set_ylabel(short(result.features[1]))
+            units = [each.unit for each in rows] or [None, None]
+            named = [named_with(short(each), unit) for each, unit in zip(result.features, units, strict=True)]
+            axes.set_xlabel(named[0])
+            axes.set_ylabel(named[1])
 
     return draw(paint, look)
 
@@ -340,6 +344,11 @@ def survival(result: Survival, target: str, look: ChartStyle) -> bytes:
         axes.set_ylabel("probability of more")
 
     return draw(paint, look)
+
+
+def within_probabilities(ends: tuple[float, float]) -> tuple[float, float]:
+    """Cut the range of an axis of probabilities at 0 and 1."""
+    return max(0.0, ends[0]), min(1.0, ends[1])
 
 
 def _numeric(grid: Sequence[Any]) -> bool:

@@ -1,12 +1,11 @@
 """Form fields for the settings of a fit: label, default and hint of each."""
 
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from app.dashboard.formatting import number
-from app.services.fits.requests import DEFINITIONS, TWO_CLASSES_FROM
+from app.dashboard.formatting import NOTHING, number, percent
+from app.services.fits.requests import DEFINITIONS, LABELS, TWO_CLASSES_FROM
 
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
@@ -21,7 +20,6 @@ SECTIONS = {
     "Search over topologies": "For dcc-tree: the length of the search for topologies, and draws for each.",
     "Prior in absolute figures": "In units of the target, instead of scaling by the data. For experts.",
 }
-SPELLED = re.compile(r"\b([a-z_]+)=([\w-]+(?:\.\d+)?)")
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,6 @@ def _section(title: str) -> tuple[Knob, ...]:
 
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
-LABELS = {name: setting.form.label for name, setting in DEFINITIONS.items() if setting.form is not None}
 
 
 def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
@@ -99,13 +96,6 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
     return f"{text} Choose “a count” as the kind of outcome if they are counts."
 
 
-def labelled(text: str) -> str:
-    """Replace settings as programs write them, ``num_chains=8``, by the labels of their form fields."""
-    return SPELLED.sub(
-        lambda found: f"{LABELS[found[1]]}: {found[2]}" if found[1] in LABELS else found[0], text
-    )
-
-
 def every() -> Iterator[Knob]:
     """Yield all fields."""
     yield from SHOWN
@@ -113,10 +103,29 @@ def every() -> Iterator[Knob]:
         yield from group.knobs
 
 
-def facts(settings: dict[str, object]) -> list[tuple[str, str, object]]:
+def in_words(value: Any, name: str) -> str:
+    """Write the value of a setting as its form does, entries of `prior` and `stop` with their labels."""
+    if value is None:
+        return NOTHING
+    if name == "holdout":
+        return percent(value)
+    if isinstance(value, list):
+        return ", ".join(map(str, value))
+    if isinstance(value, Mapping):
+        known = ((f"{name}.{each}", each, part) for each, part in value.items() if part is not None)
+        parts = (
+            f"{LABELS.get(key, each.replace('_', ' '))} {in_words(part, key)}" for key, each, part in known
+        )
+        return "as given" if "." in name else ", ".join(parts)
+    form = DEFINITIONS[name].form if name in DEFINITIONS else None
+    words = dict(form.choices).get(number(value)) if form and isinstance(value, bool | str) else None
+    return words or (("no", "yes")[value] if isinstance(value, bool) else number(value))
+
+
+def facts(settings: dict[str, object]) -> list[tuple[str, str, str]]:
     """Name, label and value of the settings of a fitted model that are numbers, words and columns."""
     return [
-        (name, LABELS[name], ", ".join(value) if isinstance(value := settings[name], list) else value)
+        (name, LABELS[name], in_words(settings[name], name))
         for name, setting in DEFINITIONS.items()
         if name in LABELS
         and setting.kind in {"word", "whole", "number", "column", "names"}

@@ -10,7 +10,7 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
-from app.services.fits.requests import FitRequest
+from app.services.fits.requests import LABELS, FitRequest
 from app.web.errors import faults_of
 from app.web.fit_request import ModelRequest
 
@@ -56,7 +56,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """Return the name of the form field that a fault concerns; empty when there is none."""
-    known = {*fit_fields.LABELS, "target", "features", "name"}
+    known = {*LABELS, "target", "features", "name"}
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 

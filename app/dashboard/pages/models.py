@@ -122,7 +122,7 @@ def compare(
         "model_compare.html",
         rows=[comparison.figures_of(each) for each in chosen],
         differing=[
-            (fit_fields.LABELS.get(name, name.replace("_", " ")), [_as_text(value) for value in values])
+            (requests.LABELS.get(name, name.replace("_", " ")), [_as_text(value, name) for value in values])
             for name, values in comparison.differing(chosen)
         ],
         differences=[_compared(session, owner, chosen[0], each) for each in chosen],
@@ -143,18 +143,9 @@ def _compared(
         return None
 
 
-def _as_text(value: Any) -> str:
+def _as_text(value: Any, name: str) -> str:
     """Return a setting as text, shortened."""
-    if value is None:
-        return formatting.NOTHING
-    if isinstance(value, list):
-        text = ", ".join(map(str, value))
-    elif isinstance(value, dict):
-        text = ", ".join(
-            f"{name} {formatting.number(each)}" for name, each in value.items() if each is not None
-        )
-    else:
-        text = formatting.number(value)
+    text = fit_fields.in_words(value, name)
     return text if len(text) <= MOST_LETTERS else f"{text[:MOST_LETTERS]}…"
 
 
@@ -219,8 +210,7 @@ def framed(session: Session, owner: str, model: models.FittedModel, tab: str) ->
     if model.dataset_id is not None:
         with suppress(NotFoundError):
             dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
-    read_as = (dataset and dataset.read_as) or {}
-    unit = (read_as.get("units") or {}).get(model.target)
+    unit = models.unit_of(session, model, None if dataset is None else dataset.read_as or {})
     return {"model": model, "tab": tab, "dataset": dataset, "unit": unit, "drawn": version_of(model)}
 
 

@@ -19,6 +19,7 @@ from app.services.predictions.predict_rows import Predictor
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
+from sampler.data.scalars import named_with
 from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.charts import check_plots
 from sampler.posterior.verdict.agreement import LIMITS
@@ -115,10 +116,16 @@ def topologies(predictor: Predictor, owner: str, model: str) -> list[Json] | Non
         return probabilities
 
 
+def unit_of(predictor: Predictor, owner: str, model: str, name: str | None = None) -> str | None:
+    """Return the unit of a column, without a name of the target; None for none, and for classes."""
+    _, posterior, _ = predictor.lookup(owner, model)
+    return posterior.unit if name is None else posterior.header.units.get(name)
+
+
 def target_of(predictor: Predictor, owner: str, model: str) -> str:
-    """Return the name of a model's target."""
-    with session_scope(predictor.engine, read_only=True) as session:
-        return find(session, owner, model, partly=True).target
+    """Return the name of a model's target with its unit: "rent (EUR)"."""
+    _, posterior, _ = predictor.lookup(owner, model)
+    return named_with(posterior.schema.target.name, posterior.unit)
 
 
 def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int | None) -> pa.Table:

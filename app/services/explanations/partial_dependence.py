@@ -129,23 +129,25 @@ class FeatureRows:
     """Values of a feature in the rows of a model's dataset; nothing for an imported model.
 
     `values` are up to 200 numbers, or dates in ISO 8601, at even quantiles; `counts` the rows of each level
-    of a category (None: missing).
+    of a category (None: missing), `unit` is that of the model's file.
     """
 
     values: list[Any] | None = None
     counts: dict[str | None, int] | None = None
+    unit: str | None = None
 
 
 def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:
     """Describe the values of a feature; raises as `Predictor.lookup`."""
+    unit = predictor.lookup(owner, model)[1].header.units.get(feature)
     with session_scope(predictor.engine, read_only=True) as session:
         stored = find(session, owner, model)
         if stored.dataset_id is None:
-            return FeatureRows()
+            return FeatureRows(unit=unit)
         try:
             column = dataset_store.read(session, stored.dataset_id, [feature]).column(0)
         except (KeyError, DatasetGoneError):
-            return FeatureRows()
+            return FeatureRows(unit=unit)
     kind = (stored.settings.get("columns") or {}).get(feature)
     if kind in {"category", "boolean"}:
         counted = zip(*column.value_counts().flatten(), strict=True)
@@ -157,9 +159,10 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
     )
     values = np.sort(present.to_numpy())
     if len(values) == 0:
-        return FeatureRows()
+        return FeatureRows(unit=unit)
     rug = values[np.linspace(0, len(values) - 1, min(len(values), RUG)).round().astype(int)].tolist()
-    return FeatureRows([days_to_text(value / MICROSECONDS_A_DAY) for value in rug] if dates else rug)
+    rug = [days_to_text(value / MICROSECONDS_A_DAY) for value in rug] if dates else rug
+    return FeatureRows(rug, unit=unit)
 
 
 def _check_finite(result: PartialDependence) -> None:

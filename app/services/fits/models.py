@@ -14,6 +14,8 @@ from app.services.errors import ConflictError, NotFoundError
 from app.store import models as store
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
+from sampler.families import FAMILIES
+from sampler.storage.model_header import Header
 
 COMPILING, FINISHING = "compiling", "finishing"
 PHASES = (COMPILING, "burn_in", "sampling")  # phases of a chain, in order
@@ -154,6 +156,19 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     store.delete(session, owner, model.id)
     audit.record(session, owner, "model.deleted", model.id)
     return model.id
+
+
+def unit_of(session: Session, model: FittedModel, read_as: Mapping[str, Any] | None) -> str | None:
+    """Return the unit of the outcomes: None for classes, and where the file has none.
+
+    `read_as` says how the file of the model's dataset was read; without it the header does.
+    """
+    if FAMILIES[str(model.settings.get("family", "gaussian"))].target in {"two", "classes"}:
+        return None
+    if read_as is not None:
+        return (read_as.get("units") or {}).get(model.target)
+    header = store.header(session, model.id)
+    return None if header is None else Header.from_bytes(header).units.get(model.target)
 
 
 def _label(model: Model, origin: store.ModelOrigin) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import counted, number_to_text, numbers_to_text, range_to_text
+from sampler.data.scalars import counted, in_unit, number_to_text, numbers_to_text, range_to_text
 from sampler.posterior.results.columns import by_class
 from sampler.posterior.results.prediction import prediction_columns
 
@@ -41,6 +41,7 @@ SCORES = {
     "base_log_loss": "Log loss of the classes' shares alone",
     "brier": "Brier score",
 }
+OF_UNIT = {"rmse", "linear_rmse", "crps"}  # scores in the unit of the outcome
 COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
 
 
@@ -73,7 +74,7 @@ def noise_in_words(posterior: Posterior) -> str | None:
         return None
     sd, transform = float(posterior.sigma.mean()), posterior.transform
     if transform is None:
-        return f"standard deviation {number_to_text(sd)}"
+        return f"standard deviation {in_unit(number_to_text(sd), posterior.unit)}"
     name = posterior.schema.target.name
     of = f"standard deviation {number_to_text(sd)} of {transform.of(name)}"
     if transform.kind != "log" or posterior.degrees() is not None:
@@ -155,15 +156,19 @@ def scores_card(scores: Mapping[str, Any]) -> str:
     return table_card(title, ["", "", "95% interval"], rows, notes)
 
 
-def score_rows(scores: Mapping[str, Any]) -> list[list[str]]:
-    """Name the known scores in words, each with its value and, where it has one, its 95% interval."""
+def score_rows(scores: Mapping[str, Any], unit: str | None = None) -> list[list[str]]:
+    """Name the known scores in words, each with its value and, where it has one, its 95% interval.
+
+    `unit` is that of the outcome, which some of them have too.
+    """
     rows = []
     for key, label in SCORES.items():
         if (score := scores.get(key)) is None:
             continue
         plain = isinstance(score, float | int)
         ends = "" if plain else range_to_text(score["lower"], score["upper"])
-        rows.append([label, number_to_text(score if plain else score["value"]), ends])
+        value = number_to_text(score if plain else score["value"])
+        rows.append([label, in_unit(value, unit) if key in OF_UNIT else value, ends])
     return rows
 
 

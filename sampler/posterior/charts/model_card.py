@@ -10,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import days_to_text, estimate_to_text, number_to_text, range_to_text
+from sampler.data.scalars import (
+    days_to_text,
+    estimate_to_text,
+    in_unit,
+    named_with,
+    number_to_text,
+    range_to_text,
+)
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
@@ -18,7 +25,7 @@ from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows
 from sampler.posterior.charts.figure import svg
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
-from sampler.settings import SETTINGS
+from sampler.settings import SETTINGS, labelled
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -76,7 +83,7 @@ def model_card(
         f"Model of {posterior.schema.target.name}",
         [
             _model(posterior, facts),
-            _held_out(scores, posterior.classes or ()),
+            _held_out(scores, posterior.classes or (), posterior.unit),
             _chains(posterior),
             _importance(posterior, importance),
             _effects(posterior, importance),
@@ -89,7 +96,8 @@ def model_card(
 
 def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:
     settings, target = posterior.settings, posterior.schema.target
-    outcome = f"{target.name}, a number" if posterior.classes is None else target.name
+    in_words = f"a number in {posterior.unit}" if posterior.unit else "a number"
+    outcome = f"{target.name}, {in_words}" if posterior.classes is None else target.name
     if posterior.classes is not None:
         outcome += f", one of {len(posterior.classes)} classes: {', '.join(posterior.classes)}"
     rows = [
@@ -158,7 +166,7 @@ def _chains(posterior: Posterior) -> Section:
     sentences = [f"Verdict: {summary.verdict.replace('_', ' ')}.", *(f"{each}." for each in summary.reasons)]
     if summary.precision is not None:
         sentences.append(summary.precision.sentence(summary.verdict))
-    sentences.append(summary.advice)
+    sentences.append(labelled(summary.advice))
     f, sigma = summary.f, summary.sigma["rhat"]
     if f["rhat_median"] is not None:
         of_sigma = "" if sigma is None else f"; of sigma {sigma:.3f}"
@@ -170,11 +178,11 @@ def _chains(posterior: Posterior) -> Section:
     return Section("Do the chains agree?", list(filter(None, sentences)))
 
 
-def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str]) -> Section:
+def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str], unit: str | None) -> Section:
     title = "Scores on held-out rows"
     if scores is None:
         return Section(title, ["No scores: no row was held out, so nothing here was measured on new rows."])
-    rows = score_rows(scores)
+    rows = score_rows(scores, unit)
     columns = 3 if any(row[2] for row in rows) else 2
     heads = ("Score", "Value", "95% interval")
     tables = [CardTable(heads[:columns], [tuple(row[:columns]) for row in rows])]
@@ -182,7 +190,7 @@ def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str]) -> Secti
     sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
-        sentences += [each for each in (verdict["text"], verdict.get("advice")) if each]
+        sentences += [labelled(each) for each in (verdict["text"], verdict.get("advice")) if each]
     if scores.get("coverage"):
         cells = [
             (
@@ -230,9 +238,11 @@ def _importance(posterior: Posterior, importance: Mapping[str, Any] | None) -> S
         table = CardTable(("Feature", "Share", "Interval"), [(name, *of_rules[name]) for name in order])
         sentence = "Share of the split rules that use each feature, with 90% intervals over draws."
         return Section("Importance", [sentence], [table])
-    of = "root mean square error" if importance["loss"] == "rmse" else "log loss"
+    rmse, baseline = importance["loss"] == "rmse", number_to_text(importance["baseline"])
+    of = "root mean square error" if rmse else "log loss"
+    baseline = in_unit(baseline, posterior.unit if rmse else None)
     sentence = (
-        f"By how much the {of} on held-out rows ({number_to_text(importance['baseline'])}) grows when a "
+        f"By how much the {of} on held-out rows ({baseline}) grows when a "
         "feature is shuffled, with 90% intervals over draws and permutations; and the share of the split "
         "rules that use the feature, with 90% intervals over draws."
     )
@@ -280,7 +290,7 @@ def _effect(posterior: Posterior, name: str) -> CardTable:
     if several and classes:
         heads = (name, *names)
     else:
-        heads = (name, "Mean" if classes is None else f"Mean of {classes[1]}")
+        heads = (name, named_with("Mean", posterior.unit) if classes is None else f"Mean of {classes[1]}")
     rows = []
     for i in places:
         cells = (
@@ -314,7 +324,7 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
         "Importance and effects describe the model: they are effects of causes only where nothing that moves "
         "both the feature and the target is missing among the features."
     )
-    return Section("Limits", sentences + [f"{warning}." for warning in posterior.warnings])
+    return Section("Limits", sentences + [f"{labelled(warning)}." for warning in posterior.warnings])
 
 
 def _present(*pictures: str | None) -> list[str]:
@@ -336,6 +346,8 @@ def _range(column: Column) -> str:
 def _value(value: Any) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{name} {_value(each)}" for name, each in value.items())
-    if isinstance(value, bool) or not isinstance(value, float):
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if not isinstance(value, float):
         return str(value)
     return number_to_text(value)

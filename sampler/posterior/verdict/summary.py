@@ -287,7 +287,7 @@ def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, ch
     usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
     return (
         f"{usable}To improve, pool more chains (num_chains={chains * 2}), or draw longer ones "
-        f"(num_draws={draws * times} or thin {times} times as large, and a longer num_burnin)."
+        f"(num_draws={draws * times} or thin {times} times as large, and a longer burn-in)."
     )
 
 

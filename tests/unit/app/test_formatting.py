@@ -8,15 +8,13 @@ from app.dashboard.formatting import ago, duration, percent
 from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
-from sampler.settings import PARTICLES, STARTS
+from sampler.settings import PARTICLES, STARTS, labelled
 
 
 def test_settings_are_named_as_on_the_form():
     """Advice for programs is shown with the labels of the form's fields; other text stays."""
     advice = "pool more chains (num_chains=8), or thin 14 times; noise=forest, zip=3"
-    assert (
-        fit_fields.labelled(advice) == "pool more chains (Chains: 8), or thin 14 times; Noise: forest, zip=3"
-    )
+    assert labelled(advice) == "pool more chains (Chains: 8), or thin 14 times; Noise: forest, zip=3"
 
 
 @pytest.mark.parametrize(
