@@ -1,10 +1,11 @@
 """Commands that fit a file and predict rows, through the HTTP API."""
 
 import csv
+import inspect
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
 from sampler.data.scalars import number_to_text
+from sampler.definitions.data import ROLES
 
 Url = Annotated[
     str | None,
@@ -44,6 +46,7 @@ Kinds = Annotated[
     ),
 ]
 SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}  # separators
+COMMAS = ("", " Separated by commas.")
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
@@ -94,25 +97,33 @@ def register(app: typer.Typer) -> None:
     app.command(help=PREDICT)(predict)
 
 
+def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command an option for each role of a column that a form has a field for."""
+    own = inspect.signature(command)
+    options = [
+        inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            default=None,
+            annotation=Annotated[
+                str | None, typer.Option(help=role.form.hint + COMMAS[role.kind == "names"])
+            ],
+        )
+        for name, role in ROLES.items()
+        if role.form is not None
+    ]
+    vars(command)["__signature__"] = own.replace(parameters=[*list(own.parameters.values())[:-1], *options])
+    command.__annotations__ |= {each.name: each.annotation for each in options}
+    return command
+
+
+@_with_roles
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A file, or the id of a dataset.")],
     target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
     name: Annotated[str | None, typer.Option(help="The name of the model; default: the file's name.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
-    ] = None,
-    groups: Annotated[
-        str | None,
-        typer.Option(help="Columns of subjects, schools, sites, each of whose levels has an intercept."),
-    ] = None,
-    slopes: Annotated[
-        str | None, typer.Option(help="Features whose slope differs by group too, separated by commas.")
-    ] = None,
-    event: Annotated[
-        str | None, typer.Option(help="A column of 1 where the target is the time of an event, else 0.")
-    ] = None,
-    exposure: Annotated[
-        str | None, typer.Option(help="A column with the time or size over which each row's was counted.")
     ] = None,
     holdout: Annotated[
         float, typer.Option(min=0, max=0.9, help="The share of rows held out and scored: 0.2 is a fifth.")
@@ -133,17 +144,18 @@ def fit(
     as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
+    **roles: str | None,
 ) -> None:
-    """Fit a model; the help is FIT."""
+    """Fit a model; the help is FIT, and `roles` are those of columns."""
     from app.cli.progress import follow_fit
 
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
-    settings |= {name: column for name, column in (("event", event), ("exposure", exposure)) if column}
-    for role, names in (("features", features), ("groups", groups), ("slopes", slopes)):
+    for role, names in {"features": features, **roles}.items():
         if names:
-            settings[role] = [one.strip() for one in names.split(",")]
+            several = ROLES[role].kind == "names"
+            settings[role] = [one.strip() for one in names.split(",")] if several else names
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:

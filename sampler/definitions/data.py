@@ -52,6 +52,13 @@ class Role(Setting):
         return not self.reader
 
 
+COLUMNS = "Weights, exposure, groups, events and limits"  # section of forms
+
+
+def _field(label: str, hint: str, kinds: tuple[str, ...] = ("number",)) -> FormField:
+    return FormField(label, COLUMNS, "None", hint, kinds=kinds)
+
+
 ROLES: dict[str, Setting] = {
     "features": Setting("names", "roles", "Columns to use as features; null: all usable ones."),
     "columns": Setting(
@@ -61,7 +68,10 @@ ROLES: dict[str, Setting] = {
         "column",
         "roles",
         "A column of positive precision weights.",
-        form=FormField("Weights"),
+        form=_field(
+            "Weights",
+            "A column with the precision of each row's outcome: twice the weight is half the variance.",
+        ),
         noun="weights",
         reader="sampler.data.target:read_weights",
         refusal="{family} takes no weights: leave them out",
@@ -73,7 +83,9 @@ ROLES: dict[str, Setting] = {
         "A column of positive exposures of counts: a row's expected count is in proportion to its own. New "
         "rows have theirs in the column of this name; without it, 1.",
         sparing=True,
-        form=FormField("Exposure"),
+        form=_field(
+            "Exposure", "For counts: a column with the time or size over which each row's were counted."
+        ),
         noun="exposures",
         reader="sampler.data.target:read_exposure",
         targets=("counts",),
@@ -90,7 +102,12 @@ ROLES: dict[str, Setting] = {
         "Each level has an intercept beside the trees (method bart, gaussian or probit). They are no "
         "features.",
         sparing=True,
-        form=FormField("Groups"),
+        form=_field(
+            "Groups",
+            "Columns of subjects, schools, sites: each of their levels has an intercept beside "
+            "the trees. They are no features.",
+            kinds=(),
+        ),
     ),
     "slopes": Setting(
         "names",
@@ -98,7 +115,11 @@ ROLES: dict[str, Setting] = {
         "Features, at most four (numbers, dates or booleans), whose slope differs by group too, in every "
         "column of `groups`: doses that act more on some subjects, time in which some change faster.",
         sparing=True,
-        form=FormField("Slopes by group"),
+        form=_field(
+            "Slopes by group",
+            "Features whose effect differs by group: days, doses. Needs groups; they stay features too.",
+            kinds=("number", "boolean", "date"),
+        ),
     ),
     "event": Role(
         "column",
@@ -106,7 +127,12 @@ ROLES: dict[str, Setting] = {
         "A column of 1 where the target is the time of an event, 0 where it is the time up to which there "
         "was none: the row is censored.",
         sparing=True,
-        form=FormField("Event"),
+        form=_field(
+            "Event",
+            "For times: 1 where the event was seen at the target's time, 0 where there was none "
+            "up to it (censored).",
+            kinds=("number", "boolean"),
+        ),
         noun="events",
         cells="boolean",
     ),
@@ -115,7 +141,7 @@ ROLES: dict[str, Setting] = {
         "roles",
         "A column of lower limits of the target, for rows where it is missing: it is known to be above.",
         sparing=True,
-        form=FormField("Lower limit"),
+        form=_field("Lower limit", "For rows without a target: it is known to be above this."),
         noun="lower limits",
     ),
     "upper": Role(
@@ -123,7 +149,10 @@ ROLES: dict[str, Setting] = {
         "roles",
         "A column of upper limits of the target, for rows where it is missing: it is known to be below.",
         sparing=True,
-        form=FormField("Upper limit"),
+        form=_field(
+            "Upper limit",
+            "For rows without a target: it is known to be below this, a detection limit for instance.",
+        ),
         noun="upper limits",
     ),
 }

@@ -32,6 +32,8 @@ class FormField:
         A sentence about it; empty for the setting's `about`.
     choices
         Values to choose from, with a text for each, except the default.
+    kinds
+        Kinds of the columns to choose from; empty for any.
 
     """
 
@@ -40,6 +42,7 @@ class FormField:
     default: str = ""
     hint: str = ""
     choices: tuple[tuple[str, str], ...] = ()
+    kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,11 @@ from app.services.fits.requests import DEFINITIONS, LABELS, TWO_CLASSES_FROM
 
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
+METHOD_SECTION, COLUMNS_SECTION = "Method, trees and chains", "Weights, exposure, groups, events and limits"
 SECTIONS = {
-    "Method, trees and chains": "How much is computed, and by which method. More draws and chains make every "
+    COLUMNS_SECTION: "Columns that say more about rows than features do: how "
+    "precise an outcome is, to which group it belongs, whether it is known only in part.",
+    METHOD_SECTION: "How much is computed, and by which method. More draws and chains make every "
     "figure more precise, and cost time.",
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
     "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
@@ -35,6 +38,7 @@ class Knob:
     default: str
     hint: str
     choices: tuple[tuple[str, str], ...]
+    column_kinds: tuple[str, ...] = ()  # of columns to choose from; empty for any
 
     @property
     def id(self) -> str:
@@ -53,7 +57,15 @@ class FieldGroup:
 
 def _section(title: str) -> tuple[Knob, ...]:
     return tuple(
-        Knob(name, setting.kind, form.label, form.default, form.hint or setting.about, form.choices)
+        Knob(
+            name,
+            setting.kind,
+            form.label,
+            form.default,
+            form.hint or setting.about,
+            form.choices,
+            form.kinds,
+        )
         for name, setting in DEFINITIONS.items()
         if (form := setting.form) is not None and form.section == title
     )
@@ -61,6 +73,7 @@ def _section(title: str) -> tuple[Knob, ...]:
 
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
+OF_COLUMNS = {knob.name: knob.kind for knob in _section(COLUMNS_SECTION)}  # "column" or "names"
 
 
 def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:

@@ -14,29 +14,29 @@ from app.services.fits.requests import LABELS, FitRequest
 from app.web.errors import faults_of
 from app.web.fit_request import ModelRequest
 
-ROLES = ("weights", "exposure", "event", "lower", "upper")  # chosen columns besides target and features
 KIND = "kind:"  # prefix of a field that overrides a column's kind
-PLAIN = ("name", *ROLES, "family", "method", "calibrate")  # fields of text or a choice
+PLAIN = ("name", "family", "method", "calibrate")  # fields of text or a choice
 LONGEST = 20  # longest whole number in characters
 
 
 def body_of(form: FormData) -> dict[str, Any]:
     """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
-    target = text(form, "target") or ""
-    groups = [name for name in form.getlist("groups") if isinstance(name, str) and name]
-    taken = {target, *groups, *(text(form, role) for role in ROLES)}
-    features = [name for name in form.getlist("features") if isinstance(name, str) and name not in taken]
-    faults = [] if features else [Fault("features", None, "choose at least one")]
+    target, faults = text(form, "target") or "", list[Fault]()
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
     texts = {name: text(form, name) for name in PLAIN}
-    body |= {name: value for name, value in texts.items() if value is not None} | {"features": features}
-    slopes = [name for name in form.getlist("slopes") if isinstance(name, str) and name]
-    body |= ({"groups": groups} if groups else {}) | ({"slopes": slopes} if slopes else {})
+    body |= {name: value for name, value in texts.items() if value is not None}
+    for knob in fit_fields.every():
+        if knob.kind == "names" and (names := _names(form, knob.name)):
+            body[knob.name] = names
+        elif knob.kind != "names" and (typed := text(form, knob.name)) is not None:
+            _put(body, knob, typed, faults)
+    others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
+    taken = {target, *body.get("groups", ()), *others}
+    body["features"] = [name for name in _names(form, "features") if name not in taken]
+    if not body["features"]:
+        faults.append(Fault("features", None, "choose at least one"))
     columns = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     body |= {"columns": chosen} if (chosen := {name: kind for name, kind in columns.items() if kind}) else {}
-    for knob in fit_fields.every():
-        if (typed := text(form, knob.name)) is not None:
-            _put(body, knob, typed, faults)
     if holdout := _percent(text(form, "holdout"), faults):
         body["holdout"] = holdout
     if text(form, "missing_target") == "leave_out":
@@ -44,6 +44,10 @@ def body_of(form: FormData) -> dict[str, Any]:
     if faults:
         raise InvalidRequestError(errors=faults)
     return body
+
+
+def _names(form: FormData, field: str) -> list[str]:
+    return [name for name in form.getlist(field) if isinstance(name, str) and name]
 
 
 def fit_request(body: dict[str, Any]) -> FitRequest:
@@ -73,6 +77,8 @@ def _put(body: dict[str, Any], knob: Knob, text: str, faults: list[Fault]) -> No
 
 def _read(knob: Knob, text: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
+    if knob.kind == "column":
+        return text
     if knob.choices:
         return {"true": True, "false": False}.get(text, text) if knob.kind == "yes" else text
     number = float(text)

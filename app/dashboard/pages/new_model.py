@@ -12,7 +12,7 @@ from starlette.responses import Response
 from app.dashboard import formatting, render, snippets
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
-from app.dashboard.forms.fit_form import KIND, ROLES, body_of, field_of, fit_request
+from app.dashboard.forms.fit_form import KIND, body_of, field_of, fit_request
 from app.services import datasets, health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
@@ -120,10 +120,8 @@ def _page(
         for group in fit_fields.FOLDED
         if any(_is_open(k.name, entries, wrong) for k in group.knobs)
     }
-    if any(_is_open(name, entries, wrong) for name in (*ROLES, "groups", "slopes")):
-        opened.add("roles")
     if _is_open("method", entries, wrong) and entries.get("method") != "bart":
-        opened.add(fit_fields.FOLDED[0].title)
+        opened.add(fit_fields.METHOD_SECTION)
     if any(name.startswith(KIND) and entries.get(name) for name in entries):
         opened.add("kinds")
     if body is None and dataset is not None:
@@ -142,8 +140,12 @@ def _page(
             if column["kind"] in USABLE
         },
         ticked=ticked,
-        grouped=set(entries.getlist("groups")) if isinstance(entries, FormData) else set(),
-        sloped=set(entries.getlist("slopes")) if isinstance(entries, FormData) else set(),
+        picked={
+            name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
+            for name in fit_fields.OF_COLUMNS
+        },
+        columns_section=fit_fields.COLUMNS_SECTION,
+        method_section=fit_fields.METHOD_SECTION,
         kinds=requests.CHOICES["kind"],
         kind_field=KIND,
         most_kinds=MOST_KINDS,
