@@ -18,11 +18,12 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from app.client import Client
     from sampler import Sampler, fit, holdout_rows, load, select_features, tune
-    from sampler.sklearn import BARTClassifier, BARTRegressor
+    from sampler.sklearn import BARTClassifier, BARTRegressor, BARTSurvival
 
 _HOMES = {
     "BARTClassifier": "sampler.sklearn",
     "BARTRegressor": "sampler.sklearn",
+    "BARTSurvival": "sampler.sklearn",
     "Client": "app.client",
     "Sampler": "sampler",
     "fit": "sampler",
@@ -35,6 +36,7 @@ _HOMES = {
 __all__ = [
     "BARTClassifier",
     "BARTRegressor",
+    "BARTSurvival",
     "Client",
     "Sampler",
     "fit",

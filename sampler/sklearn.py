@@ -31,19 +31,20 @@ except ImportError as error:  # pragma: no cover  # the development environment 
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
 from sampler.data.convert import to_labels
-from sampler.data.table import check_row_labels, read_column, row_labels
+from sampler.data.table import check_row_labels, read, read_column, row_labels
 from sampler.definitions.other_names import suggest_arguments
 from sampler.fitting import fit
 from sampler.methods import find_method
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.posterior.core.intervals import Interval
     from sampler.posterior.posterior import Posterior
     from sampler.posterior.results.prediction import Prediction
+    from sampler.posterior.results.survival import SurvivalCurves
 
 
 class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
@@ -56,6 +57,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self,
         *,
         method: str = "bart",
+        family: str | None = None,
         num_trees: int | None = None,
         num_chains: int | None = None,
         num_burnin: int | None = None,
@@ -66,12 +68,17 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         noise: str = "constant",
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
+        exposure: str | None = None,
+        groups: str | Sequence[str] | None = None,
+        slopes: str | Sequence[str] | None = None,
         calibrate: str = "none",
         holdout: float | None = None,
+        new_rows: str | Mapping[str, Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.method = method
+        self.family = family
         self.num_trees = num_trees
         self.num_chains = num_chains
         self.num_burnin = num_burnin
@@ -82,8 +89,12 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.noise = noise
         self.linear = linear
         self.outcome_transform = outcome_transform
+        self.exposure = exposure
+        self.groups = groups
+        self.slopes = slopes
         self.calibrate = calibrate
         self.holdout = holdout
+        self.new_rows = new_rows
         self.n_jobs = n_jobs
         self.random_state = random_state
 
@@ -118,17 +129,18 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         bounds: Interval = self._predict(X, level, interval).intervals[0]
         return np.stack([bounds.lower, bounds.upper], axis=-1)
 
-    def _fit(self, X: Any, y: Any, weights: Any, family: str, target_name: str) -> None:
+    def _fit(self, X: Any, y: Any, weights: Any, family: str, target_name: str, **roles: Any) -> None:
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         settings = self.get_params(deep=False)
         del settings["random_state"]
         n_jobs = settings.pop("n_jobs")
-        settings["transform"] = settings.pop("outcome_transform")
+        settings |= {"transform": settings.pop("outcome_transform"), "family": self.family or family} | roles
+        if self.exposure is not None:
+            settings["exposure"] = read(self._named(X)).column(self.exposure)
         self.posterior_ = fit(
             self._named(X),
             y,
             weights,
-            family=family,
             **settings,
             seed=seed,
             target_name=target_name,
@@ -175,13 +187,14 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 
 
 class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
-    """Sum of trees with Gaussian noise, or another `method`.
+    """Sum of trees with Gaussian noise, or another `method`; of counts with `family="negative-binomial"`.
 
-    The parameters are those of `sampler.fit`, where None is the method's default; `random_state` takes the
-    place of `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs`
-    is the number of threads for the chains: None takes one per core. With `calibrate` "holdout"
-    or "folds", `predict_interval(X, interval="calibrated")` has intervals with a coverage that is stated
-    however wrong the model.
+    The parameters are those of `sampler.fit`, where None is the method's default; `exposure`, as `groups`,
+    names a column of X, in which new rows have theirs too. `random_state` takes the place of `seed`,
+    `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs` is the number of
+    threads for the chains: None takes one per core. With `calibrate` "holdout" or "folds",
+    `predict_interval(X, interval="calibrated")` has intervals with a coverage that is stated however wrong
+    the model.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
@@ -204,6 +217,68 @@ class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
         """Compute predictive means, float64 [row], and with `return_std` the sd of a new outcome too."""
         prediction = self._predict(X)
         return (prediction.mean, prediction.sd) if return_std else prediction.mean
+
+
+class BARTSurvival(_BART):
+    """Times until an event, censored where it hasn't come: accelerated failure times on trees.
+
+    The parameters are those of `BARTRegressor`. Outcomes and methods are those of scikit-survival's
+    estimators: a structured array of an event (bool) and a time.
+    """
+
+    def fit(self, X: Any, y: Any) -> BARTSurvival:
+        """Draw from the posterior given X [n, p] and y [n], whose fields are the event and the time."""
+        table = self._table(X, reset=True)
+        event, time = _event_and_time(y)
+        self._fit(table, time, None, "gaussian", self._name_of(None), event=event)
+        return self
+
+    def predict(self, X: Any) -> NDArray[np.float64]:
+        """Compute risk scores, float64 [row]: the larger, the earlier the event (minus the median time)."""
+        return -self._curves(X, None).median.value
+
+    def predict_survival_function(self, X: Any, times: Any = None) -> NDArray[np.float64]:
+        """Compute the probability that the event is after each time, float64 [row, time].
+
+        Parameters
+        ----------
+        X
+            Rows.
+        times
+            The times; None takes 50 of the training rows' range, which `unique_times_` then has.
+
+        Returns
+        -------
+        ndarray
+            The probabilities.
+
+        """
+        curves = self._curves(X, times)
+        self.unique_times_ = np.asarray(curves.times)
+        return np.asarray(curves.survival)
+
+    def score(self, X: Any, y: Any) -> float:
+        """Compute the concordance of risks and times (Harrell's C)."""
+        check_is_fitted(self)
+        event, time = _event_and_time(y)
+        table = read(self._named(self._table(X, reset=False)))
+        names = self.posterior_.header.censoring
+        rows = table.with_columns({names["event"]: read_column(event, names["event"])})
+        return float(self.posterior_.score(rows, time)["concordance"])
+
+    def _curves(self, X: Any, times: Any) -> SurvivalCurves:
+        check_is_fitted(self)
+        return self.posterior_.survival(self._named(self._table(X, reset=False)), times)
+
+
+def _event_and_time(y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Take the event and the time from a structured array; raise ValueError for any other."""
+    names = getattr(getattr(y, "dtype", None), "names", None)
+    if not names or len(names) != 2 or y.dtype[0] != np.bool_:
+        raise ValueError(
+            "y must be a structured array of an event (bool) and a time, as scikit-survival's Surv makes it"
+        )
+    return y[names[0]], np.asarray(y[names[1]], np.float64)
 
 
 class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]

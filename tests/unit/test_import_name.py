@@ -18,6 +18,7 @@ ROOT = Path(__file__).parents[2]
 NAMES = [
     "BARTClassifier",
     "BARTRegressor",
+    "BARTSurvival",
     "Client",
     "Sampler",
     "fit",

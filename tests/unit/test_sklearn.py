@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from sampler import SettingsError, fit, holdout_rows
-from sampler.sklearn import BARTClassifier, BARTRegressor, expected_failed_checks
+from sampler.sklearn import BARTClassifier, BARTRegressor, BARTSurvival, expected_failed_checks
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -245,3 +245,44 @@ def test_copies_predict_the_same(data):
     model = BARTRegressor(**SHORT, random_state=0).fit(X, y)
     copy = pickle.loads(pickle.dumps(model))  # written by us
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))
+
+
+def test_counts_have_their_exposure_in_a_column():
+    """Rates are in proportion to the exposures of new rows, in a frame and after a clone."""
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"x": rng.uniform(size=300), "days": rng.choice([1.0, 10.0], 300)})
+    y = rng.poisson(X["days"] * np.exp(X["x"]))
+    model = clone(BARTRegressor(family="poisson", exposure="days", random_state=0, **SHORT)).fit(X, y)
+    assert "days" not in [column.name for column in model.posterior_.schema.columns]
+    new = pd.DataFrame({"x": [0.5, 0.5], "days": [1.0, 10.0]})
+    once, tenfold = model.predict(new)
+    assert tenfold == pytest.approx(10 * once)
+    assert once == pytest.approx(np.exp(0.5), rel=0.3)
+
+
+def test_groups_are_named_in_the_estimator():
+    rng = np.random.default_rng(2)
+    group = rng.integers(0, 12, 300)
+    X = pd.DataFrame({"x": rng.uniform(size=300), "site": [f"s{each}" for each in group]})
+    y = X["x"] + 2 * rng.standard_normal(12)[group] + 0.2 * rng.standard_normal(300)
+    model = BARTRegressor(groups="site", random_state=0, **SHORT).fit(X, y)
+    assert [each.name for each in model.posterior_.schema.groups] == ["site"]
+    assert model.score(X, y) > 0.8
+
+
+def test_times_until_events_come_as_in_scikit_survival():
+    """Risks rank times, curves fall from 1, and censored rows count as such."""
+    rng = np.random.default_rng(3)
+    X = rng.uniform(size=(300, 2))
+    time = np.exp(2 - 3 * X[:, 0] + 0.4 * rng.standard_normal(300))
+    end = rng.uniform(0.5, 15, 300)
+    y = np.array([*zip(time <= end, np.minimum(time, end), strict=True)], [("event", bool), ("time", float)])
+    model = BARTSurvival(random_state=0, **SHORT).fit(X[:200], y[:200])
+    assert model.score(X[200:], y[200:]) > 0.75
+    risk = model.predict(np.array([[0.1, 0.5], [0.9, 0.5]]))
+    assert risk[1] > risk[0]
+    curves = model.predict_survival_function(X[200:210])
+    assert curves.shape == (10, len(model.unique_times_))
+    assert np.all(np.diff(curves, axis=1) <= 1e-12)
+    with pytest.raises(ValueError, match="structured array"):
+        model.fit(X, time)
