@@ -122,7 +122,7 @@ class Predictions(Calls):
 
     def compare(self, model: str | Model, other: str | Model) -> Json:
         """Compare two models on the rows that both held out: `differences` of scores with standard errors."""
-        return self._get(f"{address('models', model)}/comparison", other=id_of(other))
+        return self._get(address("models", model, "comparison", id_of(other)))
 
     def growth(self, model: str | Model, **options: Any) -> Json:
         """Return R-hat and effective sample sizes by number of draws, also during the fit."""

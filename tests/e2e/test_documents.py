@@ -136,6 +136,13 @@ def test_the_page_about_groups_runs():
     assert np.mean((new.lower <= out) & (out <= new.upper)) == pytest.approx(0.88, abs=0.005)
 
 
+@pytest.mark.filterwarnings("ignore:subject is left out")
+def test_the_page_about_new_rows_runs():
+    """The page's blocks run, and the claim is of new subjects."""
+    answer = run_page(DOCS / "validity.md")["answer"]
+    assert "about 0.9 of the rows of a new value of subject" in answer.claims[0].text
+
+
 @pytest.mark.slow
 def test_the_page_about_classes_runs():
     """The page's table has the probabilities and scores that it says."""

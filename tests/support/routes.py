@@ -10,7 +10,7 @@ from app.settings import Settings
 from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
-ABSENT |= {"key_id": "x", "study_id": "std_1"}
+ABSENT |= {"key_id": "x", "study_id": "std_1", "other_id": "mdl_2"}
 
 
 def every_route() -> list[tuple[str, str]]:

@@ -1,8 +1,8 @@
 """Convergence by number of draws, and predictions of held-out rows, over HTTP."""
 
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Query, Response
+from fastapi import APIRouter, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from app.api.explanations.common import json_response
@@ -130,19 +130,19 @@ class ComparisonView(BaseModel):
     differences: list[ScoreDifferenceView]
 
 
-@router.get("/{model_id}/comparison", responses=responses(409))
+@router.get("/{model_id}/comparison/{other_id}", responses=responses(409))
 @needs(READ)
 def get_comparison(
     model_id: str,
     session: Reading,
     owner: Owner,
-    other: Annotated[str, Query(description="The id or name of the other model.")],
+    other_id: str,
 ) -> ComparisonView:
     """Compare two models of a dataset on the rows that both held out, with the errors of the differences.
 
     Fit both with the same `holdout` and `seed`: then they hold out the same rows.
     """
-    found = comparison.compare(session, owner, model_id, other)
+    found = comparison.compare(session, owner, model_id, other_id)
     differences = [ScoreDifferenceView.model_validate(each) for each in found.figures.differences]
     return ComparisonView(
         model_id=found.model_id, other_id=found.other_id, rows=found.figures.rows, differences=differences

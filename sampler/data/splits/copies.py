@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 LEAST_SHARE = 0.05  # of the rows that repeat another one
 LEAST_TIMES = 20.0  # as many pairs of copies as chance has
+FEWEST_VALUES = 50  # of the most varied column
+MOST_COPIES = 10  # of a row, on average
 SOME_ROWS = 20_000  # by which it is judged what chance has
 
 
@@ -109,6 +111,9 @@ def _is_chance(mixed: Sequence[Keys]) -> bool:
         agreeing = [_pairs(keys[once]) for keys in parts]
         varied = int(np.argmin(agreeing))
         rest: Keys = np.subtract(whole, parts[varied])
+    values = len(np.unique(parts[varied]))
+    if values < FEWEST_VALUES or len(step) > MOST_COPIES * len(once):  # columns of few values repeat
+        return True
     share = (agreeing[varied] + 1) / (len(once) * (len(once) - 1) / 2 + 1)
     return _pairs(whole) < LEAST_TIMES * _pairs(rest) * share
 

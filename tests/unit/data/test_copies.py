@@ -51,6 +51,8 @@ def test_rows_that_are_equal_by_chance_are_no_copies():
         y = X.sum(axis=1) + rng.integers(0, 4, n)
         equal.append(X.assign(y=y).duplicated().mean())
         suspected += copied_rows(Rows.read(X, y)) is not None
+    size = np.arange(120) % 17.0  # its label follows from it
+    suspected += copied_rows(Rows.read({"size": size}, size > 8)) is not None
     assert suspected == 0
     assert np.mean(equal) > 0.5
 

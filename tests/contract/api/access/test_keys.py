@@ -33,6 +33,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/survival"): ASK,
     ("POST", "/models/{model_id}/accumulated-effects"): ASK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
+    ("POST", "/ui/models/{model_id}/outcomes"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,
     ("POST", "/models/{model_id}/outcomes"): ASK,
     ("GET", "/models/{model_id}/outcomes"): LOOK | ASK,

@@ -51,7 +51,9 @@ def test_every_call_takes_a_name(client, settings):
     order.sort(key=lambda call: call[1].endswith("/extend"))  # operations that change the model come last
     for method, path in [*order, ("delete", "/models/{model_id}")]:
         body = bodies.get(path.rpartition("/")[2])
-        answer = client.request(method, path.replace("{model_id}", "mine"), json=body)
+        answer = client.request(
+            method, path.replace("{model_id}", "mine").replace("{other_id}", "mine"), json=body
+        )
         if path.endswith(("/cancel", "/retry")):
             problem(answer, 409)  # found, with nothing to do
             continue

@@ -287,7 +287,7 @@ def test_models_are_compared_on_the_rows_that_both_held_out(client, settings):
     """The figures are those of both models' held-out rows; other rows or targets are no comparison."""
     first = fitted(client, settings, holdout=0.4, name="first")
     second = fitted(client, settings, holdout=0.4, name="second", num_trees=1, dataset_id=first["dataset_id"])
-    found = client.get("/models/first/comparison", params={"other": "second"}).json()
+    found = client.get("/models/first/comparison/second").json()
     assert (found["model_id"], found["other_id"]) == (first["id"], second["id"])
     log_score, rmse = found["differences"]
     for each, score in ((log_score, "log_score"), (rmse, "rmse")):
@@ -298,7 +298,7 @@ def test_models_are_compared_on_the_rows_that_both_held_out(client, settings):
     page = client.get("/ui/models/compare", params={"model": [first["id"], second["id"]]}).text
     assert "Log score less that of the first" in page
     other = fitted(client, settings, name="third", holdout=0.4, seed=99, dataset_id=first["dataset_id"])
-    assert client.get("/models/first/comparison", params={"other": other["id"]}).status_code in (200, 409)
+    assert client.get(f"/models/first/comparison/{other['id']}").status_code in (200, 409)
     without = fitted(client, settings, name="none", dataset_id=first["dataset_id"])
-    problem(client.get("/models/first/comparison", params={"other": without["id"]}), 409)
-    problem(client.get("/models/first/comparison", params={"other": "absent"}), 404)
+    problem(client.get(f"/models/first/comparison/{without['id']}"), 409)
+    problem(client.get("/models/first/comparison/absent"), 404)
