@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Json = dict[str, Any]
 Floats = NDArray[np.float64]
+PRINTED_ROWS, PRINTED_COLUMNS = 5, 6  # of a prediction's text
 OPEN_STATES = frozenset({"queued", "running"})
 
 
@@ -19,7 +20,7 @@ class Dataset:
     id: str
     name: str
     num_rows: int
-    columns: list[Json]  # name, kind, missing, distinct, min, max, levels, note
+    columns: list[Json] = field(repr=False)  # name, kind, missing, distinct, min, max, levels, note
     warnings: list[str]
     document: Json = field(repr=False)
 
@@ -55,10 +56,10 @@ class Model:
     fraction: float  # share of iterations done
     iterations_per_second: float | None
     eta_seconds: float | None
-    chains: list[Chain]
-    settings: Json
-    diagnostics: Json | None
-    holdout: Json | None
+    chains: list[Chain] = field(repr=False)
+    settings: Json = field(repr=False)
+    diagnostics: Json | None = field(repr=False)
+    holdout: Json | None = field(repr=False)
     error: str | None
     warnings: list[str]
     document: Json = field(repr=False)
@@ -118,7 +119,7 @@ class Interval:
     upper: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Prediction:
     """Predictions, one value per row (for more than two classes, one value per row and class).
 
@@ -141,8 +142,8 @@ class Prediction:
     warnings: list[str]
     claims: list[Json]
     sets: dict[float, list[list[str]]]
-    document: Json = field(repr=False)
-    labels: Any = field(default=None, repr=False, compare=False)
+    document: Json
+    labels: Any = field(default=None, compare=False)
 
     @classmethod
     def of(cls, document: Json, labels: Any = None) -> Self:
@@ -180,6 +181,14 @@ class Prediction:
 
     def __len__(self) -> int:
         return len(self.mean)
+
+    def __repr__(self) -> str:
+        named = dict(list(self.to_dict().items())[:PRINTED_COLUMNS])
+        columns = [[name, *(f"{each:.5g}" for each in part[:PRINTED_ROWS])] for name, part in named.items()]
+        lines = [f"<Prediction of {len(self)} rows by {self.model_id}, {self.interval} intervals>"]
+        lines += ["".join(f"{cell:>14}" for cell in row) for row in zip(*columns, strict=True)]
+        lines += [f"... and {len(self) - PRINTED_ROWS} more"] * (len(self) > PRINTED_ROWS)
+        return "\n".join([*lines, *([f"{len(self.warnings)} in .warnings"] * bool(self.warnings))])
 
     def to_dict(self) -> dict[str, NDArray[Any]]:
         """Return columns by name: mean, sd, lower_90, upper_90, set_90_setosa, ..., as in its tables."""

@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from sampler.posterior.posterior import Posterior
+    from sampler.posterior.results.answer import Answer
     from sampler.posterior.results.comparison import ModelComparison
     from sampler.posterior.results.contrasts import Contrast
     from sampler.posterior.results.interactions import Interactions
     from sampler.posterior.results.prediction import Prediction
     from sampler.posterior.results.rankings import Inclusion, PermutationImportance
+    from sampler.posterior.results.scores import Convergence
 
 SHOWN_ROWS = 20  # rows in a prediction's card
-PRINTED_ROWS, PRINTED_COLUMNS = 5, 6  # of a prediction's text
+PRINTED_ROWS, PRINTED_COLUMNS, PRINTED_LINES = 5, 6, 10  # of texts
 SHOWN_FEATURES = 30  # features in other cards
 ACCENT = "#0b6b72"
 SCORES = {
@@ -89,8 +91,9 @@ def prediction_card(prediction: Prediction) -> str:
     flagged = any(prediction.flags)
     heads = ["row", *named, *(["flags"] if flagged else [])]
     rows = []
-    for i in range(min(count, SHOWN_ROWS)):
-        cells = [str(i), *(_cell(values[i]) for values in named.values())]
+    columns = [_cells(values[:SHOWN_ROWS]) for values in named.values()]
+    for i, figures in enumerate(zip(*columns, strict=True)):
+        cells = [str(i), *figures]
         marks = "; ".join(f"{flag.column}: {flag.flag.replace('_', ' ')}" for flag in prediction.flags[i])
         rows.append([*cells, *([marks] if flagged else [])])
     hidden = f"<p>... and {number_to_text(count - SHOWN_ROWS)} more rows</p>" if count > SHOWN_ROWS else ""
@@ -103,17 +106,77 @@ def prediction_card(prediction: Prediction) -> str:
 def prediction_text(prediction: Prediction) -> str:
     """Show the first rows of a prediction as text of about ten lines, with the number of its warnings."""
     named = by_class(prediction_columns(prediction), prediction.classes)
-    shown, count = list(named)[:PRINTED_COLUMNS], len(prediction)
-    more = f", {len(named) - len(shown)} more columns in to_pandas()" if len(named) > len(shown) else ""
-    cells = [[_cell(named[name][i]) for name in shown] for i in range(min(count, PRINTED_ROWS))]
-    widths = [max(map(len, column)) for column in zip(shown, *cells, strict=True)]
-    lines = [f"<Prediction of {number_to_text(count)} rows, {prediction.interval} intervals{more}>"]
-    for label, row in zip(["", *map(str, range(len(cells)))], [shown, *cells], strict=True):
-        figures = (f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
-        lines.append("  ".join([f"{label:>3}", *figures]))
-    lines += [f"... and {number_to_text(count - len(cells))} more rows"] if count > len(cells) else []
-    lines += [f"{len(prediction.warnings)} warnings in .warnings"] if prediction.warnings else []
+    lines = _printed(
+        f"Prediction of {counted(len(prediction), 'row')}, {prediction.interval} intervals", named
+    )
+    lines += [f"{counted(len(prediction.warnings), 'warning')} in .warnings"] if prediction.warnings else []
     return "\n".join(lines)
+
+
+def answer_text(answer: Answer | Convergence) -> str:
+    """Show the first lines of an answer: of its own text, or of its columns."""
+    if type(answer).__str__ is object.__str__:
+        named = answer.columns()
+        return "\n".join(_printed(f"{type(answer).__name__}, {counted(_length(named), 'row')}", named))
+    return first_lines(str(answer))
+
+
+def first_lines(text: str) -> str:
+    """Return the first lines of a text, and how many more it has."""
+    lines = text.splitlines()
+    more = len(lines) - PRINTED_LINES
+    return "\n".join(
+        [*lines[:PRINTED_LINES], *([f"... {counted(more, 'more line')} in print()"] * (more > 0))]
+    )
+
+
+def answer_card(answer: Answer) -> str:
+    """Show the first rows of an answer's columns in HTML."""
+    named = answer.columns()
+    rows = zip(*(_cells(values[:SHOWN_ROWS]) for values in named.values()), strict=True)
+    more = _length(named) - SHOWN_ROWS
+    notes = [f"... and {counted(more, 'more row')}"] if more > 0 else []
+    return table_card(type(answer).__name__, [*named], rows, notes)
+
+
+def _printed(title: str, named: Mapping[str, Any]) -> list[str]:
+    """Write a title and the first rows of columns as lines."""
+    shown, count = list(named)[:PRINTED_COLUMNS], _length(named)
+    more = (
+        f", {counted(len(named) - len(shown), 'more column')} in to_pandas()"
+        if len(named) > len(shown)
+        else ""
+    )
+    columns = [["", *map(str, range(min(count, PRINTED_ROWS)))]]
+    columns += [[name, *_cells(named[name][:PRINTED_ROWS])] for name in shown]
+    widths = [max(map(len, column)) for column in columns]
+    lines = [f"<{title}{more}>"]
+    lines += [
+        "  ".join(f"{cell:>{width}}" for cell, width in zip(row, widths, strict=True))
+        for row in zip(*columns, strict=True)
+    ]
+    left = count - PRINTED_ROWS
+    return lines + ([f"... and {counted(left, 'more row')}"] if left > 0 else [])
+
+
+def _length(named: Mapping[str, Any]) -> int:
+    return len(next(iter(named.values()), ()))
+
+
+def _cells(values: Any) -> list[str]:
+    """Write values of one column: figures with equal decimal places, words as they are."""
+    if isinstance(values, np.ndarray) and values.dtype == np.float64:
+        return numbers_to_text(values, 5)
+    return [
+        number_to_text(each, 5)
+        if isinstance(each, float | int) and not isinstance(each, bool)
+        else _word(each)
+        for each in (values.tolist() if isinstance(values, np.ndarray) else values)
+    ]
+
+
+def _word(value: Any) -> str:
+    return "missing" if value is None else ("no", "yes")[value] if isinstance(value, bool) else str(value)
 
 
 def contrast_card(contrast: Contrast) -> str:
@@ -132,10 +195,15 @@ def contrast_card(contrast: Contrast) -> str:
 def pairs_card(interactions: Interactions) -> str:
     """Show the strongest interactions in HTML."""
     rows = [
-        [f"{a} and {b}", *(number_to_text(float(part[i]), 3) for part in (
-            interactions.strength, interactions.strength_lower, interactions.strength_upper,
-            interactions.h, interactions.inclusion, interactions.expected,
-        ))]
+        [
+            f"{a} and {b}",
+            *numbers_to_text((part[i] for part in (
+                interactions.strength, interactions.strength_lower, interactions.strength_upper,
+            )), 3),
+            *(number_to_text(float(part[i]), 3) for part in (
+                interactions.h, interactions.inclusion, interactions.expected,
+            )),
+        ]
         for i, (a, b) in enumerate(interactions.pairs[:SHOWN_ROWS])
     ]  # fmt: skip
     ends = [f"{end} {interactions.level:.0%}" for end in ("lower", "upper")]
@@ -170,6 +238,12 @@ def score_rows(scores: Mapping[str, Any], unit: str | None = None) -> list[list[
         value = number_to_text(score if plain else score["value"])
         rows.append([label, in_unit(value, unit) if key in OF_UNIT else value, ends])
     return rows
+
+
+def scores_text(scores: Mapping[str, Any]) -> str:
+    """Show the first scores in words, as text."""
+    rows = [f"{label:56}{value}{f' ({ends})' if ends else ''}" for label, value, ends in score_rows(scores)]
+    return first_lines("\n".join([f"<Scores on {counted(scores['rows'], 'row')}>", *rows]))
 
 
 def _share_ends(share: Mapping[str, float]) -> str:
@@ -211,13 +285,9 @@ def table_card(
     return f"<div><b>{escape(title)}</b><table><tr>{head}</tr>{''.join(lines)}</table>{below}</div>"
 
 
-def _cell(value: Any) -> str:
-    return ("yes" if value else "no") if isinstance(value, bool | np.bool_) else number_to_text(value, 5)
-
-
-def ranking_card(ranked: PermutationImportance | Inclusion, order: Sequence[int], title: str) -> str:
+def ranking_card(ranked: PermutationImportance | Inclusion) -> str:
     """Show importances in HTML, the largest first, with bars."""
-    most = max(float(np.max(ranked.mean, initial=0.0)), 1e-300)
+    most, order, title = max(float(np.max(ranked.mean, initial=0.0)), 1e-300), ranked.order, ranked.headline
     rows = []
     for j in order[:SHOWN_FEATURES]:
         share = max(0.0, float(ranked.mean[j])) / most

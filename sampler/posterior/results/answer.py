@@ -30,13 +30,23 @@ class Answer:
 
     Attributes
     ----------
-    chart, card
-        Functions that draw it, as `draw` takes them; "" for none.
+    chart, card, text
+        Functions that draw it ("" for none), show it in HTML and print it in about ten lines, as `draw`
+        takes them.
 
     """
 
     chart: ClassVar[str] = ""
-    card: ClassVar[str] = ""
+    card: ClassVar[str] = "cards:answer_card"
+    text: ClassVar[str] = "cards:answer_text"
+
+    def __repr__(self) -> str:
+        text: str = draw(self.text, self)
+        return text
+
+    def _repr_html_(self) -> str:
+        html: str = draw(self.card, self)
+        return html
 
     def columns(self) -> dict[str, Any]:
         """Arrange the answer as columns by name."""

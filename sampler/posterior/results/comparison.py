@@ -54,7 +54,7 @@ class ScoreDifference:
         return "first" if (self.difference > 0) == (self.score in HIGHER_IS_BETTER) else "second"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ModelComparison(Answer):
     """Differences of the scores of two models on `rows` rows that neither was fitted to."""
 

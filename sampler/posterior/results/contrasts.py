@@ -30,7 +30,7 @@ class ContrastEstimate(NamedTuple):
     rows: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Contrast(RowAnswer):
     """Differences of the regression function between two settings of columns.
 
@@ -110,7 +110,3 @@ class Contrast(RowAnswer):
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, and those of groups, with matplotlib; return the axes."""
         return draw(self.chart, self, ax)
-
-    def _repr_html_(self) -> str:
-        html: str = draw(self.card, self)
-        return html

@@ -30,7 +30,7 @@ class Ice:
     intervals: list[Interval]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PartialDependence(Answer):
     """Mean and intervals over draws of f averaged over rows, with the features set to each point of a grid.
 
@@ -90,7 +90,7 @@ class PartialDependence(Answer):
         return self.intervals[0].upper
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class AccumulatedEffects(Answer):
     """Accumulated local effects of a column, with mean 0 over the rows.
 

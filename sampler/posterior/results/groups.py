@@ -45,7 +45,7 @@ class GroupSlopes:
     correlation: dict[str, float]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class GroupEffects(Answer):
     """Intercepts of the groups of one column, with those of their standard deviation.
 
@@ -145,8 +145,6 @@ class GroupEffects(Answer):
             for name, *figures in zip(self.groups, each.mean, each.lower, each.upper, strict=True):
                 lines.append(f"{name:{width + 8}}" + cells_to_text(figures, 10))
         return "\n".join(lines)
-
-    __repr__ = __str__
 
 
 def _with_interval(figures: Mapping[str, float | None]) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Interactions(Answer):
     """Pairs of columns, the strongest first.
 
@@ -82,10 +82,6 @@ class Interactions(Answer):
     def plot(self, ax: Any = None) -> Any:
         """Draw the strengths with matplotlib, the strongest pairs on top, and return the axes."""
         return draw(self.chart, self, ax)
-
-    def _repr_html_(self) -> str:
-        html: str = draw(self.card, self)
-        return html
 
     def __str__(self) -> str:
         names = [f"{a} : {b}" for a, b in self.pairs]

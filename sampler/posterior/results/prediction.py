@@ -65,6 +65,7 @@ class Prediction(RowAnswer):
 
     chart = "plots:draw_prediction"
     card = "cards:prediction_card"
+    text = "cards:prediction_text"
 
     mean: Floats
     sd: Floats
@@ -96,14 +97,6 @@ class Prediction(RowAnswer):
     def plot(self, ax: Any = None) -> Any:
         """Draw the first intervals by rank with matplotlib, on `ax` or a new figure; return the axes."""
         return draw(self.chart, self, ax)
-
-    def __repr__(self) -> str:
-        text: str = draw("cards:prediction_text", self)
-        return text
-
-    def _repr_html_(self) -> str:
-        html: str = draw(self.card, self)
-        return html
 
     @property
     def lower(self) -> Floats:

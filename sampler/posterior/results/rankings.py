@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Inclusion(Answer):
     """Share of split rules that use each feature: mean and interval over draws, float64 [feature]."""
 
@@ -34,6 +34,8 @@ class Inclusion(Answer):
     level: float
     draws_without_rules: int
 
+    headline: ClassVar[str] = "Share of the split rules"
+
     @property
     def order(self) -> list[int]:
         """Positions of the features, the largest share first."""
@@ -42,10 +44,6 @@ class Inclusion(Answer):
     def columns(self) -> dict[str, Any]:
         """Arrange it by name, the largest first: feature, mean, lower, upper."""
         return ranked_columns(self, self.order)
-
-    def _repr_html_(self) -> str:
-        html: str = draw(self.card, self, self.order, "Share of the split rules")
-        return html
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.names) + 2
@@ -56,7 +54,7 @@ class Inclusion(Answer):
         return "\n".join([f"{'':{width}}{'mean':>8}{'lower':>8}{'upper':>8}", *rows])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PermutationImportance(Answer):
     """Increase of the loss on rows with known outcomes when one feature at a time is shuffled.
 
@@ -120,7 +118,8 @@ class PermutationImportance(Answer):
     @property
     def headline(self) -> str:
         """Description of the figures, in a phrase."""
-        return f"increase of {self.loss} (from {number_to_text(self.baseline)}) when the feature is shuffled"
+        loss = "root mean square error" if self.loss == "rmse" else "log loss"
+        return f"increase of {loss} (from {number_to_text(self.baseline)}) when the feature is shuffled"
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name, the most important first: feature, mean, lower, upper."""
@@ -129,10 +128,6 @@ class PermutationImportance(Answer):
     def plot(self, ax: Any = None) -> Any:
         """Draw the importances with matplotlib, on `ax` or a new figure, and return the axes."""
         return draw(self.chart, self, ax)
-
-    def _repr_html_(self) -> str:
-        html: str = draw(self.card, self, self.order, self.headline)
-        return html
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.names) + 2

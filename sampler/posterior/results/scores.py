@@ -12,11 +12,15 @@ from sampler.posterior.results.columns import percent
 
 
 class Scores(dict[str, Any]):
-    """Scores by name; `to_pandas` arranges them as a table, and notebooks show one."""
+    """Scores by name; `to_pandas` arranges them as a table, notebooks show one, and `repr` is in words."""
 
     def _repr_html_(self) -> str:
         html: str = draw("cards:scores_card", self)
         return html
+
+    def __repr__(self) -> str:
+        text: str = draw("cards:scores_text", self)
+        return text
 
     def to_pandas(self) -> Any:
         """Return a data frame with the columns score, value, lower and upper (the ends for coverages)."""
@@ -42,8 +46,16 @@ class Scores(dict[str, Any]):
 class Convergence(dict[str, Any]):
     """R-hat and effective sample sizes by number of draws; `to_pandas` arranges them as a table."""
 
+    def __repr__(self) -> str:
+        text: str = draw("cards:answer_text", self)
+        return text
+
     def to_pandas(self) -> Any:
         """Return a data frame with one row per number of draws: ``f_rhat``, ``sigma_ess_bulk`` and so on."""
+        return to_pandas(self.columns())
+
+    def columns(self) -> dict[str, Any]:
+        """Arrange it by name with one row per number of draws."""
         named: dict[str, Any] = {"draws": self["draws"]}
         for whose in ("f", "sigma"):
             figures = self[whose] or {}
@@ -52,4 +64,4 @@ class Convergence(dict[str, Any]):
                 for name, values in figures.items()
                 if isinstance(values, list)
             }
-        return to_pandas(named)
+        return named

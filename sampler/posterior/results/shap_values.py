@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ShapValues(RowAnswer):
     """SHAP values of rows: means and intervals over draws; a row's values and the base add up to f.
 
@@ -116,4 +116,4 @@ class ShapValues(RowAnswer):
         rows = (
             f"{self.names[j]:{width}}{number_to_text(size[j]):>12}" for j in np.argsort(-size, kind="stable")
         )
-        return "\n".join([f"{'':{width}}{'mean |SHAP|':>12}", *rows])
+        return "\n".join([f"of {self.scale}", f"{'':{width}}{'mean |SHAP|':>12}", *rows])

@@ -24,7 +24,7 @@ class Band:
     upper: Floats
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SurvivalCurves(Answer):
     """Survival curves of rows, at the same times.
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TreeTable(Answer):
     """The trees of one state, node by node: each tree in pre-order, the left child right after its parent.
 

@@ -1,5 +1,6 @@
 """Charts, cards and tables of a notebook show the posterior's own figures."""
 
+import re
 import sys
 from dataclasses import replace
 from html import escape
@@ -10,7 +11,7 @@ import pytest
 from matplotlib.patches import StepPatch
 
 from sampler import SettingsError, fit
-from sampler.data.scalars import number_to_text
+from sampler.data.scalars import counted, number_to_text, numbers_to_text
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.charts.figure import ACCENT, FAIR
 from sampler.studies.selection import Selection
@@ -207,11 +208,37 @@ def test_a_prediction_prints_its_first_rows(rows):
     part = {name: values[:rows] for name, values in X.items()}
     prediction = replace(POSTERIOR.predict(part, [0.5, 0.8, 0.9]), warnings=[])
     head, names, first, *rest = repr(prediction).splitlines()
-    assert head == f"<Prediction of {rows} rows, predictive intervals, 2 more columns in to_pandas()>"
+    more = "predictive intervals, 2 more columns in to_pandas()"
+    assert head == f"<Prediction of {counted(rows, 'row')}, {more}>"
     assert names.split() == ["mean", "sd", "lower_50", "upper_50", "lower_80", "upper_80"]
-    assert first.split()[:2] == ["0", number_to_text(prediction.mean[0], 5)]
+    assert first.split()[1] == numbers_to_text(prediction.mean[:5], 5)[0]
     assert len(rest) == (0 if rows == 1 else 5)
     assert len(repr(replace(prediction, warnings=["beyond"])).splitlines()) <= 10
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: POSTERIOR.contrast(X, {"x1": 0.75}, {"x1": 0.25}, by="c"),
+        POSTERIOR.interactions,
+        POSTERIOR.inclusion,
+        lambda: POSTERIOR.importance(X, Y),
+        lambda: POSTERIOR.shap(X),
+        lambda: POSTERIOR.partial_dependence(["x1", "c"]),
+        lambda: POSTERIOR.accumulated_effects("x2"),
+        lambda: POSTERIOR.score(X, Y),
+        POSTERIOR.convergence,
+    ],
+)
+def test_every_answer_prints_in_about_ten_lines(ask):
+    """No answer floods a session: its repr is short and has no exponents, and a notebook shows a table."""
+    answer = ask()
+    text = repr(answer)
+    assert 2 < len(text.splitlines()) <= 12
+    assert not re.search(r"\d[eE][-+]\d|array\(", text), text
+    if not isinstance(answer, dict):
+        assert "<table>" in answer._repr_html_()
+    answer.to_pandas()
 
 
 def test_a_prediction_card_shows_flags_and_warnings():
