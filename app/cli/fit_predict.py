@@ -132,6 +132,18 @@ def fit(
         Literal["none", "holdout", "folds"] | None,
         typer.Option(help="Calibrate intervals: by the rows held out, or by five more fits."),
     ] = None,
+    new_groups: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="New rows have other values of this column.")
+    ] = None,
+    later: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="New rows are later by this column.")
+    ] = None,
+    horizon: Annotated[
+        float | None, typer.Option(help="How much later at most, in days or units of the column.")
+    ] = None,
+    gap: Annotated[
+        float | None, typer.Option(help="Time before a prediction of which nothing is known yet.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed give the same model.")
     ] = None,
@@ -152,6 +164,9 @@ def fit(
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
     settings.setdefault("family", "auto")
+    declared = {"groups": new_groups, "later": later, "horizon": horizon, "gap": gap}
+    if new_rows := {field: value for field, value in declared.items() if value is not None}:
+        settings["new_rows"] = new_rows
     for role, names in {"features": features, **roles}.items():
         if names:
             several = ROLES[role].kind == "names"

@@ -40,6 +40,7 @@ class Models(Calls):
         missing_target: Literal["refuse", "leave_out"] | None = None,
         holdout: float | None = None,
         calibrate: Literal["none", "holdout", "folds"] | None = None,
+        new_rows: str | Mapping[str, Any] | None = None,
         family: str | None = None,
         method: str | None = None,
         noise: str | None = None,
@@ -76,6 +77,8 @@ class Models(Calls):
             "leave_out" leaves out rows without a target, which are refused otherwise.
         holdout, calibrate
             Share of the rows held out for scores, and whether intervals are calibrated ("holdout", "folds").
+        new_rows
+            How the rows to predict will differ: ``{"groups": "subject"}``, ``{"later": "date"}`` or both.
         family, method, noise, transform, linear
             Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop

@@ -9,6 +9,7 @@ from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
+from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting
 from sampler.definitions.stop import STOP
@@ -113,6 +114,9 @@ class _OtherRequest(BaseModel):
         "give k = k_scale x chi(k_df); sparse: true gives a Dirichlet prior on the columns' shares (DART).",
     )
     stop: StopRequest | None = Field(None, description="Sample until these rules hold.")
+    new_rows: str | Annotated[dict[str, Any], BeforeValidator(_check_few)] | None = Field(
+        None, description=ABOUT_NEW_ROWS
+    )
 
 
 if TYPE_CHECKING:
@@ -162,6 +166,7 @@ LAST = (
     "stop",
     "holdout",
     "calibrate",
+    "new_rows",
     "missing_target",
     "seed",
     "name",
@@ -194,5 +199,6 @@ class ModelRequest(_SettingsRequest):
             stop=None if self.stop is None else self.stop.model_dump(),
             holdout=self.holdout or 0.0,
             calibrate=self.calibrate or NOT_CALIBRATED,
+            new_rows=self.new_rows,
             leave_out_missing=self.missing_target == "leave_out",
         )

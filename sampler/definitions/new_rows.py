@@ -13,6 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 LIKE_THESE = "like_these"
+ABOUT = (
+    'How the rows to predict will differ from these: "like_these" (the default); {"groups": "subject"}, of '
+    'other values of a column, which is no feature then; {"later": "date", "horizon": 28, "gap": 7}, later '
+    "by a column, in days or its unit; or both. Rows are held out, and folds made, in the same way, and "
+    "claims of calibrated intervals say what that shows."
+)
 CountedBy = Literal["groups", "rows"]
 _FIELDS = ("groups", "later", "horizon", "gap", "count")
 

@@ -30,7 +30,7 @@ def fitted_header(service, model_id):
     """Return the header that a fit of the model's present settings writes."""
     with session_scope(service.engine, read_only=True) as session:
         spec = read_spec(session, model_id)
-        training, _, _ = split(spec, read_rows(session, spec))
+        training = split(spec, read_rows(session, spec)).training
     return prepare_problem(spec, training).header()
 
 

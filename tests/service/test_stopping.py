@@ -87,7 +87,7 @@ def with_all_draws(service, model_id):
     """Fit again what a model consists of, with the draws that were discarded."""
     with session_scope(service.engine, read_only=True) as session:
         spec = read_spec(session, model_id)
-        training, _, _ = split(spec, read_rows(session, spec))
+        training = split(spec, read_rows(session, spec)).training
     made = spec.settings["num_draws"] + spec.settings.pop("discarded", 0)
     spec.settings["num_draws"] = made
     return run(prepare_problem(spec, training), progress=False)

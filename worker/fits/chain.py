@@ -81,7 +81,7 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
     began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
         rows = read_rows(session, spec)
-    training, _, _ = split(spec, rows)
+    training = split(spec, rows).training
     problem = prepare_problem(spec, training)
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
     header, seconds = problem.header(), time.monotonic() - began

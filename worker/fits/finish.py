@@ -23,7 +23,7 @@ from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
-from worker.fits.fit_spec import read_rows, read_spec, split
+from worker.fits.fit_spec import plan_of, read_rows, read_spec, split
 from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
@@ -133,7 +133,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         if not spec.settings.get("holdout"):
             return _HeldOut()
         rows = read_rows(session, spec)
-    training, held, scored = split(spec, rows)
+    training, held, scored, plan = split(spec, rows)
     if len(scored) == 0:
         return _HeldOut()
 
@@ -142,7 +142,9 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
 
     scores = score(posterior, training, held, beat)
     by_row = look_at(posterior, held, scored, beat)
-    table = calibrate(posterior, held, beat) if spec.settings.get("calibrate") == "holdout" else None
+    table = None
+    if plan is not None and spec.settings.get("calibrate") == "holdout":
+        table = calibrate(posterior, held, plan, beat)
     return _HeldOut(scores, by_row | {"importance": importance_of(posterior, held, beat)}, table)
 
 
@@ -151,7 +153,12 @@ def _calibrate_by_folds(session: Session, model_id: str) -> None:
     model = session.get_one(Model, model_id, populate_existing=True)
     if model.state != SUCCEEDED:
         return
-    fits = [int(model.settings["num_chains"])] * FOLDS
+    folds = FOLDS
+    if model.settings.get("new_rows"):  # as many as it has groups or periods
+        spec = read_spec(session, model_id)
+        training = split(spec, read_rows(session, spec)).training
+        folds = len(plan_of(spec, training).folds(FOLDS))
+    fits = [int(model.settings["num_chains"])] * folds
     request = {"draws": int(model.settings["num_draws"])}
     studies.create(
         session, owner=model.owner, model_id=model_id, kind="calibration", request=request, fits=fits

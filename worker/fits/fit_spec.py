@@ -1,7 +1,7 @@
 """Specification of a fit: the model's row and the columns it names, as arguments of the sampler."""
 
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan
 from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES, ROLES
-from sampler.definitions.new_rows import LIKE_TRAINING
+from sampler.definitions.new_rows import NewRows
 from sampler.preparation import prepare_rows
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.storage.file_dialect import FileDialect
@@ -57,6 +57,11 @@ class Spec:
         return groups
 
     @property
+    def new_rows(self) -> NewRows:
+        """Declared differences between new rows and these."""
+        return NewRows.read(self.settings.get("new_rows"))
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *self.roles.values(), *self.groups}
@@ -85,7 +90,7 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 def read_rows(session: Session, spec: Spec) -> Rows:
     """Read all rows of the columns that the model uses, which were checked when it was created."""
-    names = [*spec.learnt, *spec.groups]
+    names = list(dict.fromkeys([*spec.learnt, *spec.groups, *spec.new_rows.columns]))
     table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
@@ -94,21 +99,30 @@ def read_rows(session: Session, spec: Spec) -> Rows:
 def plan_of(spec: Spec, rows: Rows) -> SplitPlan:
     """Plan which rows are held out, and which judge which fits."""
     copies = copied_rows(rows, spec.learnt)
-    return SplitPlan.of(LIKE_TRAINING, rows.table.column, rows.num_rows, spec.settings.get("seed", 0), copies)
+    seed = spec.settings.get("seed", 0)
+    return SplitPlan.of(spec.new_rows, rows.table.column, rows.num_rows, seed, copies)
 
 
-def split(spec: Spec, rows: Rows) -> tuple[Rows, Rows, NDArray[np.int64]]:
-    """Split the rows into training and held-out rows, without those that have no target.
+class SplitRows(NamedTuple):
+    """Training and held-out rows; the positions of these in the dataset, and the groups that count once."""
 
-    The positions of the held-out rows come last.
-    """
+    training: Rows
+    held: Rows
+    places: NDArray[np.int64]
+    plan: SplitPlan | None  # of the held-out rows
+
+
+def split(spec: Spec, rows: Rows) -> SplitRows:
+    """Split the rows into training and held-out rows, without those that have no target."""
     used = _used(spec, rows)
     if not spec.settings.get("holdout"):
         none = np.zeros(0, np.int64)
-        return rows if used.all() else rows.take(np.flatnonzero(used)), rows.take(none), none
-    train, test = plan_of(spec, rows).holdout(spec.settings["holdout"])
+        training = rows if used.all() else rows.take(np.flatnonzero(used))
+        return SplitRows(training, rows.take(none), none, None)
+    plan = plan_of(spec, rows)
+    train, test = plan.holdout(spec.settings["holdout"])
     held = test[used[test]]
-    return rows.take(train[used[train]]), rows.take(held), held
+    return SplitRows(rows.take(train[used[train]]), rows.take(held), held, plan.take(held))
 
 
 def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:

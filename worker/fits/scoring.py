@@ -9,6 +9,7 @@ from app.store.tables import Json
 from sampler import Posterior
 from sampler.data.censoring.outcomes import censoring_roles, read_censored
 from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import Split, SplitPlan
 from sampler.data.target import finite_numbers, read_outcomes, read_weights
 from sampler.errors import DataError
 from sampler.posterior.assessment import calibration, censored_scores, scoring
@@ -17,7 +18,7 @@ from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.row_scores import row_scores
 from sampler.posterior.explanations.permutation import permutation_importance
-from sampler.storage.conformal_table import ConformalTable, kept_rows
+from sampler.storage.conformal_table import ConformalTable, kept_rows, kept_rows_of
 
 UNSEEN = "The served model was fitted without these rows."
 
@@ -61,11 +62,16 @@ def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: 
     return figures | {"pit": conformity(posterior.law, part, beat).tolist(), "predicted": mean.tolist()}
 
 
-def calibrate(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> ConformalTable | None:
-    """Calibrate the posterior by the held-out rows, at most 10,000 of them, evenly spaced."""
+def calibrate(
+    posterior: Posterior, held: Rows, plan: SplitPlan, beat: Callable[[], None]
+) -> ConformalTable | None:
+    """Calibrate the posterior by the held-out rows, at most 10,000 of them, as many of each group."""
     rows = LabelledRows.of(posterior.law, held)
-    scores = conformity(posterior.law, rows.part(kept_rows(len(rows.y))), beat)
-    return posterior.calibrated_by("holdout", scores).conformal_table
+    by_group = plan.new_rows.groups is not None
+    kept = kept_rows_of(plan.unit) if by_group else kept_rows(len(rows.y))
+    scores = conformity(posterior.law, rows.part(kept), beat)
+    split = Split(np.zeros(0, np.int64), kept)
+    return posterior.calibrated_by("holdout", scores, plan, [split]).conformal_table
 
 
 def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> list[Json] | None:

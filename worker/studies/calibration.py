@@ -8,9 +8,10 @@ from sqlalchemy.orm import Session
 
 from app.store import models
 from app.store.outcomes import watches
-from app.store.tables import Json, Study
+from app.store.tables import Json, Model, Study
 from sampler.data.rows import Rows
 from sampler.data.splits.split_plan import FOLDS
+from sampler.definitions.new_rows import NewRows
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.running import run as run_fit
@@ -29,11 +30,15 @@ def settings_of(_request: Json, spec: Spec, _number: int = 0) -> Json:
 
 def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit to all rows but those of a fold, and score these; `tell` is as in `selection.run`."""
-    train, held = plan_of(spec, rows).folds(FOLDS)[number]
+    plan = plan_of(spec, rows)
+    train, held = plan.folds(FOLDS)[number]
     problem = prepare_problem(replace(spec, settings=_as_burnin(spec.settings)), rows.take(train))
     posterior = run_fit(problem, num_threads=1, report=lambda chain, _: tell(chain))
     chosen = held[kept_rows(len(held), MOST_OF_A_FOLD)]
-    return {"scores": conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(chosen))).tolist()}
+    scores = conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(chosen))).tolist()
+    if plan.new_rows.groups is not None:
+        return {"scores": scores, "unit": plan.unit[chosen].tolist()}
+    return {"scores": scores, "unit": [number] * len(scores)} if plan.time is not None else {"scores": scores}
 
 
 def _as_burnin(settings: Json) -> Json:
@@ -51,7 +56,16 @@ def conclude(session: Session, study: Study, statistics: list[Json]) -> None:
     scores = np.array([score for part in statistics for score in part["scores"]])
     of_classes = bool(Header.from_bytes(header).schema.target.levels)
     draws = int(study.request["draws"])
-    table = ConformalTable.of("folds", draws, scores, of_classes=of_classes)
+    units = [unit for part in statistics for unit in part.get("unit", ())]
+    model = session.get_one(Model, study.model_id)
+    table = ConformalTable.of(
+        "folds",
+        draws,
+        scores,
+        of_classes=of_classes,
+        new_rows=NewRows.read(model.settings.get("new_rows")),
+        unit=np.array(units, np.int32) if units else None,
+    )
     calibrated = with_calibration(header, table)
     if models.calibrate(session, study.model_id, draws, calibrated, table.summary()):
         watches.begin_era(session, study.model_id)

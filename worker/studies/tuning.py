@@ -29,7 +29,8 @@ def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int]
     The scores, or why the candidate can't be fitted to these rows. `tell` is as in `selection.run`.
     """
     plan = replace(plan_of(spec, rows), seed=request["seed"])
-    split = plan.folds(request["folds"])[number % request["folds"]]
+    splits = plan.folds(request["folds"])  # of few groups or periods fewer, which then count again
+    split = splits[number % request["folds"] % len(splits)]
     try:
         settings = _settings(request, number) | spec.features
         scores = score_fold(rows, split, request["seed"], settings, lambda chain, _: tell(chain))

@@ -27,6 +27,7 @@ from sampler.costs.memory import Cost, coded_columns, estimate
 from sampler.data.scalars import counted
 from sampler.data.schema import Choice
 from sampler.definitions.data import CHOSEN, ROLES
+from sampler.definitions.new_rows import NewRows
 from sampler.methods import METHODS
 
 
@@ -195,6 +196,8 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
     }
     if request.calibrate != NOT_CALIBRATED:
         spec["calibrate"] = request.calibrate
+    if not (new_rows := NewRows.read(request.new_rows)).are_like_these:
+        spec["new_rows"] = new_rows.to_json()
     if missing:
         spec["missing_target"] = "leave_out"
         warning = (

@@ -14,14 +14,15 @@ from app.services.errors import Fault, InvalidRequestError, UnusableDataError
 from app.services.fits import stop_rules
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
-from sampler import DataError, Settings, SettingsError, holdout_rows
+from sampler import DataError, Settings, SettingsError
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.columns import is_beyond
 from sampler.data.repeated_columns import find_copies
 from sampler.data.rows import Rows
+from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, without_new_groups
 from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES
-from sampler.definitions.new_rows import LIKE_TRAINING
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import suggestion
 from sampler.preparation import FitPlan, plan, resolve_settings
 from sampler.storage.conformal_table import check_calibration_size
@@ -54,7 +55,10 @@ def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
             faults.append(Fault(name, None, message))
     if faults:
         raise UnusableDataError(errors=faults)
-    return [*request.reserved, *(name for name in request.data.get("slopes") or () if name in known)]
+    with refusing(request):
+        new_rows = NewRows.read(request.new_rows, known)
+    sloped = (name for name in request.data.get("slopes") or () if name in known)
+    return [*request.reserved, *sloped, *new_rows.columns]
 
 
 def _absent(name: str, known: Collection[str]) -> str:
@@ -106,7 +110,9 @@ def plan_fit(
     Raises UnusableDataError or InvalidRequestError for everything that the fit would refuse.
     """
     summaries = datasets.summaries_of(dataset)
-    held = holdout_rows(dataset.num_rows, request.holdout, settings.seed)
+    with refusing(request):
+        rows = without_new_groups(rows, NewRows.read(request.new_rows), request.data)
+    train, held = split_of(request, settings, rows)
 
     def planned(places: NDArray[np.int64]) -> FitPlan:
         with refusing(request, places):
@@ -122,12 +128,24 @@ def plan_fit(
 
     whole = planned(used)
     if len(held):
-        planned(np.setdiff1d(used, held))
+        planned(np.intersect1d(used, train))
     kinds = whole.choice.kinds
     rounded = [each.name for each in summaries if kinds.get(each.name) == "category" and is_beyond(each)]
     if rounded:
         raise UnusableDataError(errors=[Fault(name, None, EXACT.format(name)) for name in rounded])
     return whole
+
+
+def rows_plan_of(request: FitRequest, settings: Settings, rows: Rows) -> SplitPlan:
+    """Plan which rows are held out; raises what `SplitPlan.of` does."""
+    new_rows = NewRows.read(request.new_rows)
+    return SplitPlan.of(new_rows, rows.table.column, rows.num_rows, settings.seed)
+
+
+def split_of(request: FitRequest, settings: Settings, rows: Rows) -> Split:
+    """Return the rows to learn from and those held out; raises UnusableDataError or InvalidRequestError."""
+    with refusing(request):
+        return rows_plan_of(request, settings, rows).holdout(request.holdout)
 
 
 def check_rows(dataset: Dataset, holdout: float, missing: int) -> None:
@@ -155,9 +173,14 @@ def check_calibration(request: FitRequest, settings: Settings, rows: Rows) -> No
     with refusing(request):
         refuse_censoring(request.roles, "calibrate")
         if request.calibrate == "holdout":
-            held = holdout_rows(rows.num_rows, request.holdout, settings.seed)
-            used = int(np.count_nonzero(~rows.outcome.is_missing[held]))
-            check_calibration_size(used, LIKE_TRAINING, "holdout")
+            plan = rows_plan_of(request, settings, rows)
+            held = plan.holdout(request.holdout).test
+            used = held[~rows.outcome.is_missing[held]]
+            check_calibration_size(len(np.unique(plan.unit[used])), plan.new_rows, "holdout")
+        elif request.new_rows is not None:
+            plan = rows_plan_of(request, settings, rows)
+            plan.folds(FOLDS)  # refuses too few periods
+            check_calibration_size(plan.num_units, plan.new_rows, "folds")
 
 
 def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:

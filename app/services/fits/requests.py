@@ -52,6 +52,7 @@ class FitRequest:
     stop: Mapping[str, Any] | None = None
     holdout: float = 0.0
     calibrate: str = NOT_CALIBRATED
+    new_rows: Any = None  # how new rows will differ, as `NewRows.read` reads it
     leave_out_missing: bool = False  # rows without a target
 
     @property
@@ -116,6 +117,7 @@ def like(
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
         holdout=holdout,
         calibrate=_calibration_of(settings, holdout),
+        new_rows=settings.get("new_rows"),
         leave_out_missing=settings.get("missing_target") == "leave_out",
     )
 

@@ -28,7 +28,7 @@ def _take(engine, kept: int) -> Claim:
     assert claim is not None
     with session_scope(engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
-        training, _, _ = split(spec, read_rows(session, spec))
+        training = split(spec, read_rows(session, spec)).training
         checkpoint = units.checkpoint(session, claim)
         last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     problem = prepare_problem(spec, training)

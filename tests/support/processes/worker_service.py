@@ -161,7 +161,7 @@ class Service:
         """Return the digest of the model's chains run by the sampler alone in this process, once."""
         with session_scope(self.engine, read_only=True) as session:
             spec = read_spec(session, model_id)
-            training, _, _ = split(spec, read_rows(session, spec))
+            training = split(spec, read_rows(session, spec)).training
         problem = prepare_problem(spec, training)
         known = problem.header() + problem.training.grid_y.tobytes()
         if known not in UNDISTURBED:

@@ -1,0 +1,106 @@
+"""Declared differences of new rows over HTTP: what is held out, claimed and refused."""
+
+import numpy as np
+import pytest
+
+from tests.support.api_calls import of_file, post_csv, problem
+from tests.support.databases import only
+from tests.support.models.fitted_models import SMALL, run_units
+
+pytestmark = only("sqlite")
+RNG = np.random.default_rng(7)
+SUBJECTS, EACH = 40, 5
+SUBJECT = np.repeat(np.arange(SUBJECTS), EACH)
+DOSE = RNG.uniform(size=SUBJECTS * EACH).round(3)
+OUTCOME = (2 * DOSE + RNG.standard_normal(SUBJECTS)[SUBJECT] + 0.3 * RNG.standard_normal(len(DOSE))).round(3)
+
+
+@pytest.fixture
+def dataset(client):
+    lines = [
+        f"s{s},{d},2024-{1 + k // 28 % 12:02}-{1 + k % 28:02},{y}"
+        for k, (s, d, y) in enumerate(zip(SUBJECT, DOSE, OUTCOME, strict=True))
+    ]
+    return post_csv(client, "\n".join(["subject,dose,day,y", *lines])).json()["id"]
+
+
+def fitted(client, settings, dataset, **more):
+    answer = client.post("/models", json={"dataset_id": dataset, "target": "y"} | SMALL | more)
+    assert answer.status_code == 202, answer.text
+    run_units(settings)
+    model = client.get(answer.headers["location"]).json()
+    assert model["state"] == "succeeded", model["error"]
+    return model
+
+
+def test_whole_subjects_are_held_out_and_claimed_for(client, settings, dataset):
+    """The model has the rows, the claim and the bounds of the library's fit with the same declaration."""
+    declared = {"groups": "subject"}
+    asked = {"holdout": 0.3, "calibrate": "holdout", "new_rows": declared, "columns": {"day": "date"}}
+    model = fitted(client, settings, dataset, **asked)
+    assert model["settings"]["new_rows"] == declared
+    assert "subject" not in model["settings"]["features"]
+    rows = client.get(f"/models/{model['id']}/holdout").json()["rows"]["row"]
+    assert len(rows) == 12 * EACH
+    assert len({SUBJECT[row - 1] for row in rows}) == 12
+    body = {"rows": [{"dose": 0.5, "day": "2024-02-03", "subject": "s99"}], "interval": "calibrated"}
+    answer = client.post(f"/models/{model['id']}/predict", json=body).json()
+    assert "rows of a new value of subject" in answer["claims"][0]["text"]
+    assert answer["claims"][0]["at_least"] == 0.9
+    table = of_file(client, model).conformal_table
+    assert (table.count, table.new_rows.groups) == (12, "subject")
+    again = client.post(f"/models/{model['id']}/refit", json={"holdout": 0.3})
+    run_units(settings)
+    assert client.get(again.headers["location"]).json()["settings"]["new_rows"] == declared
+
+
+def test_folds_are_of_whole_subjects(client, settings, dataset):
+    model = fitted(client, settings, dataset, calibrate="folds", new_rows={"groups": "subject"})
+    run_units(settings)
+    table = of_file(client, model).conformal_table
+    assert (table.kind, table.count, table.rows) == ("folds", SUBJECTS, SUBJECTS * EACH)
+    assert "Estimated" in table.at(0.9).text
+
+
+def test_later_rows_are_rehearsed(client, settings, dataset):
+    """Six rehearsals judge fits to the rows before them; their range is claimed."""
+    asked = {"calibrate": "folds", "new_rows": {"later": "day", "horizon": 10, "gap": 1}}
+    model = fitted(client, settings, dataset, **asked, columns={"day": "date"})
+    run_units(settings)
+    text = of_file(client, model).conformal_table.at(0.9).text
+    assert "rehearsals" in text
+    assert "No guarantee" in text
+
+
+@pytest.mark.parametrize(
+    ("new_rows", "field"),
+    [
+        ("later", "new_rows"),
+        ({"group": "subject"}, "new_rows"),
+        ({"groups": "subjct"}, "new_rows.groups"),
+        ({"later": "subject"}, "subject"),
+        ({"groups": "subject", "gap": 3}, "new_rows.gap"),
+    ],
+)
+def test_other_declarations_are_refused_before_the_fit(client, dataset, new_rows, field):
+    body = {"dataset_id": dataset, "target": "y", "holdout": 0.2, "new_rows": new_rows} | SMALL
+    refusal = problem(client.post("/models", json=body), 422)
+    assert field in str(refusal["errors"])
+
+
+def test_too_few_groups_are_refused_with_the_way_out(client, dataset):
+    body = {"dataset_id": dataset, "target": "y", "holdout": 0.1, "calibrate": "holdout"} | SMALL
+    refusal = problem(client.post("/models", json=body | {"new_rows": {"groups": "subject"}}), 422)
+    assert "at least 9 values of subject" in str(refusal["errors"])
+    assert "calibrate by folds" in str(refusal["errors"])
+    named = body | {"new_rows": {"groups": "subject"}, "features": ["subject", "dose"], "holdout": 0.3}
+    assert "features" in str(problem(client.post("/models", json=named), 422)["errors"])
+
+
+def test_a_tuning_has_the_plan_of_its_model(client, settings, dataset):
+    model = fitted(client, settings, dataset, new_rows={"groups": "subject"}, holdout=0.2)
+    asked = {"kind": "tuning", "candidates": [{}, {"num_trees": 5}], "folds": 3}
+    study = client.post(f"/models/{model['id']}/studies", json=asked)
+    assert study.status_code == 202, study.text
+    run_units(settings)
+    assert client.get(study.headers["location"]).json()["state"] == "succeeded"
