@@ -207,13 +207,29 @@ def _in_rows(rows: list[int]) -> str:
     return f" (row{'s' * (len(rows) > 1)} {named}{', …' if len(rows) > MOST_ROWS else ''})"
 
 
+def severe_first(warnings: Iterable[str]) -> list[str]:
+    """Order warnings: what makes predictions doubtful first, how the file was read last."""
+
+    def rank(text: str) -> int:
+        places = (k for k, phrases in enumerate(SEVERITY) if any(phrase in text for phrase in phrases))
+        return next(places, 1)
+
+    return sorted(warnings, key=rank)
+
+
 def event(kind: str) -> str:
     """Return the display name of an event's kind."""
     return kind.replace("_", " ")
 
 
+SEVERITY = (  # phrases of warnings, the gravest first; without one a warning is in the middle
+    ("is a guess", "outside the training range", "never seen", "extrapolation", "no longer hold", "disagree"),
+    (),
+    ("is read as", "are read as", "left out", "leave it out"),
+)
 FILTERS: dict[str, Callable[..., Any]] = {
     "grouped": grouped,
+    "severe_first": severe_first,
     "number": number,
     "to": range_to_text,
     "in_unit": scalars.in_unit,

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.dashboard.formatting import NOTHING, number, percent
-from app.services.fits.requests import DEFINITIONS, LABELS, TWO_CLASSES_FROM
+from app.services.fits.requests import DEFINITIONS, FAMILY_LABELS, LABELS, TWO_CLASSES_FROM
 
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
@@ -131,7 +131,11 @@ def in_words(value: Any, name: str) -> str:
         )
         return "as given" if "." in name else ", ".join(parts)
     form = DEFINITIONS[name].form if name in DEFINITIONS else None
+    if name == "family":
+        return FAMILY_LABELS.get(value, str(value))
     words = dict(form.choices).get(number(value)) if form and isinstance(value, bool | str) else None
+    if value is False and form and form.choices:
+        words = words or form.default
     return words or (("no", "yes")[value] if isinstance(value, bool) else number(value))
 
 

@@ -21,7 +21,7 @@ from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.typing_text import Typing, doubt_of_typed
 from app.store.column_codec import exact_numbers
-from sampler.data.scalars import as_text
+from sampler.data.scalars import as_text, counted
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 # Options, with their names in requests, that other formats than text don't have.
@@ -235,7 +235,8 @@ def _opened(file: BinaryIO, options: Options, limits: ReaderLimits, scratch: Scr
             "insert one, or pass ?header=false"
         )
     if empty:
-        table.warnings.append(f"{empty} rows without values at the end of the file are left out")
+        end = f"{counted(empty, 'row')} without values at the end of the file"
+        table.warnings.append(f"{end} {'is' if empty == 1 else 'are'} left out")
     return table
 
 

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.dashboard.formatting import ago, duration, percent
+from app.dashboard.formatting import ago, duration, percent, severe_first
 from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
@@ -68,3 +68,15 @@ def test_fields_show_the_defaults_of_the_sampler():
         assert knobs[f"prior.{name}"].default.split(";")[0] == f"{value}".removesuffix(".0"), name
     assert (knobs["start"].default, *(name for name, _ in knobs["start"].choices)) == STARTS
     assert int(knobs["particles"].default) == PARTICLES
+
+
+def test_grave_warnings_come_first():
+    """A folded list begins with what makes predictions doubtful, and ends with how a file was read."""
+    read, plain, grave = (
+        "x: '1 €' is read as 1 EUR",
+        "x: missing in 2 rows",
+        "z: levels never seen in training: q",
+    )
+
+    assert severe_first([read, plain, grave]) == [grave, plain, read]
+    assert severe_first([plain, read, "other"]) == [plain, "other", read]
