@@ -5,18 +5,16 @@ the chart. Data are computed behind the gate to the cores; drawing takes turns i
 """
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Annotated, Any, Literal
 
+import numpy as np
 from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
-from app.dashboard.drawing import chains, effects, held_out, outcomes, reasons, shapes
-from app.dashboard.drawing.canvas import ChartStyle, Shape, Theme
-from app.dashboard.drawing.canvas import draw as draw_figure
 from app.dashboard.effects import Effects
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
@@ -29,8 +27,8 @@ from app.services.explanations import (
     survival,
 )
 from app.services.explanations.accumulated_effects import Accumulation
-from app.services.explanations.partial_dependence import Dependence, FeatureRows
-from app.services.explanations.shap_values import ExplainedRows
+from app.services.explanations.partial_dependence import CurveBounds, Dependence
+from app.services.explanations.shap_values import ExplainedRows, reasons_of
 from app.services.explanations.survival import SurvivalRequest
 from app.services.fits import models
 from app.services.outcomes import summary
@@ -40,10 +38,22 @@ from app.services.predictions.row_form import row_form
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
+from sampler.posterior.charts import (
+    chains,
+    checks,
+    effects,
+    one_row,
+    rankings,
+    reasons,
+    residuals,
+    topologies,
+)
+from sampler.posterior.charts.style import ChartStyle, prepare, to_svg
+from sampler.posterior.core.intervals import Interval
+from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, PartialDependence
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 KEPT_BYTES = 16 * 1024 * 1024
-MOST_FEATURES = 30  # in the importance chart; the table has all
 # A chart has inline styles; it can't run scripts or load anything.
 HEADERS = {
     "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'",
@@ -75,8 +85,7 @@ class Studio:
         """Import the drawing library in the background, which takes seconds, before the first chart."""
         if not self._prepared.is_set():
             self._prepared.set()
-            paint = (lambda figure, _: figure.subplots(), ChartStyle())
-            threading.Thread(target=draw_figure, args=paint, name="draw first", daemon=True).start()
+            threading.Thread(target=prepare, name="draw first", daemon=True).start()
 
     async def answer(
         self, key: str, gate: GateOf, find: Callable[[], Any], paint: Callable[[Any], bytes]
@@ -129,13 +138,17 @@ class ChartOptions:
     """Query parameters common to all charts."""
 
     version: str
-    theme: Theme
-    shape: Shape
+    theme: Literal["light", "dark"]
+    shape: Literal["wide", "narrow"]
 
-    def look(self, height: float, *, half: bool = False, narrow_height: float | None = None) -> ChartStyle:
-        """Return the style for the available room."""
-        tall = narrow_height if self.shape == "narrow" and narrow_height else height
-        return ChartStyle(self.theme, self.shape, half, tall)
+    def svg(self, draw: Callable[..., Any], *results: Any, half: bool = False) -> bytes:
+        """Draw a chart of these results, as wide as the page or, beside another chart, half of it.
+
+        The width makes the text of the chart small on the page.
+        """
+        narrow = self.shape == "narrow"
+        width = 4.3 if narrow else 5.9 if half else 11.2
+        return to_svg(ChartStyle(self.theme, width, narrow=narrow), draw, *results)
 
 
 async def _options(
@@ -176,27 +189,24 @@ def _topologies(predictor: Predictor, owner: str, model_id: str) -> list[dict[st
     return topologies
 
 
-def _paint_topologies(topologies: list[dict[str, Any]], options: ChartOptions) -> bytes:
-    return shapes.topologies(topologies, options.look(shapes.height(topologies)))
-
-
 def _held_out(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
     rows = diagnostics.held_out_by(predictor, owner, model_id)
     return replace(rows, target=diagnostics.target_of(predictor, owner, model_id))
 
 
-def _paint_held_out(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
-    look = options.look(4.2, half=True, narrow_height=3.8)
-    if rows.classes is None:
-        return held_out.predicted(rows.rows, rows.target, look)
-    if len(rows.classes) > 2:
-        return held_out.several(rows.rows, rows.classes, look)
-    return held_out.probabilities(rows.rows, rows.classes, look)
+def _paint_held_out(held: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    rows, classes = held.rows, held.classes
+    if classes is None:
+        figures = (rows[name] for name in ("actual", "mean", "lower", "upper"))
+        return options.svg(checks.predicted, *figures, held.target, half=True)
+    if len(classes) > 2:
+        figures = (rows[name] for name in ("actual", "predicted", "mean"))
+        return options.svg(checks.own_class, *figures, classes, half=True)
+    return options.svg(checks.probabilities, rows["actual"], rows["mean"], classes, half=True)
 
 
-def _paint_calibration(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
-    look = options.look(4.2, half=True, narrow_height=3.8)
-    return held_out.calibration(rows.calibration, classes=len(rows.classes or ()), look=look)
+def _paint_calibration(held: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    return options.svg(checks.calibration, held.calibration, held.classes, half=True)
 
 
 def _roc(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
@@ -206,10 +216,10 @@ def _roc(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut
     return rows
 
 
-def _paint_roc(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
-    assert rows.classes is not None
-    look = options.look(4.2, half=True, narrow_height=3.8)
-    return held_out.roc(rows.scores["confusion_by_threshold"], rows.scores["auc"], rows.classes[1], look)
+def _paint_roc(held: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    assert held.classes is not None
+    counts, area = held.scores["confusion_by_threshold"], held.scores["auc"]
+    return options.svg(checks.roc, counts, area, held.classes[1], half=True)
 
 
 def _residuals(predictor: Predictor, owner: str, model_id: str) -> diagnostics.HeldOut:
@@ -219,12 +229,14 @@ def _residuals(predictor: Predictor, owner: str, model_id: str) -> diagnostics.H
     return rows
 
 
-def _paint_pit(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
-    return held_out.pit(rows, options.look(3.4, half=True, narrow_height=3.4))
+def _paint_residuals(held: diagnostics.HeldOut, options: ChartOptions) -> bytes:
+    mean, u = np.array(held.predicted), np.array(held.pit)
+    return options.svg(residuals.quantile_residuals, mean, u, held.target, half=True)
 
 
-def _paint_residuals(rows: diagnostics.HeldOut, options: ChartOptions) -> bytes:
-    return held_out.residuals(rows, options.look(3.4, half=True, narrow_height=3.4))
+def _paint_permutation(by: tuple[importance.Permutation, str | None], options: ChartOptions) -> bytes:
+    ranked, unit = by
+    return options.svg(rankings.importance, _ranked(ranked.features), ranked.loss, unit)
 
 
 def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.OutcomeSummary:
@@ -234,19 +246,13 @@ def _outcomes(predictor: Predictor, owner: str, model_id: str) -> summary.Outcom
     return outcome_summary
 
 
-def _paint_outcomes(outcome_summary: summary.OutcomeSummary, options: ChartOptions) -> bytes:
-    return outcomes.coverage(outcome_summary, options.look(3.8, narrow_height=4.6))
+def _paint_outcomes(outcomes: summary.OutcomeSummary, options: ChartOptions) -> bytes:
+    weeks = [(each.week, each.figures.coverage) for each in outcomes.weeks]
+    return options.svg(checks.coverage_by_week, weeks, outcomes.since)
 
 
-def _paint_importance(shares: importance.Importance, options: ChartOptions) -> bytes:
-    features = shares.features[:MOST_FEATURES]
-    return effects.importance(features, options.look(0.75 + 0.27 * len(features)))
-
-
-def _paint_permutation(ranked: tuple[importance.Permutation, str | None], options: ChartOptions) -> bytes:
-    features = ranked[0].features[:MOST_FEATURES]
-    look = options.look(0.75 + 0.27 * len(features))
-    return effects.permutation(features, ranked[0].loss, look, ranked[1])
+def _ranked(features: Sequence[importance.FeatureShare | importance.LossGrowth]) -> rankings.Ranked:
+    return [(each.name, each.mean, each.lower, each.upper) for each in features]
 
 
 def _unknown(*_: Any) -> None:
@@ -256,21 +262,21 @@ def _unknown(*_: Any) -> None:
 Find = Callable[[Predictor, str, str], Any]
 PaintChart = Callable[[Any, ChartOptions], bytes]
 CHARTS: dict[str, tuple[Find, PaintChart]] = {
-    "trace": (_sigma, lambda sigma, options: chains.trace(sigma.trace, sigma.shown, options.look(2.9))),
-    "ranks": (_sigma, lambda sigma, options: chains.ranks(sigma.ranked, sigma.every, options.look(2.9))),
-    "agreement": (
-        convergence.growth,
-        lambda growth, options: chains.agreement(growth, options.look(3.1, narrow_height=5.6)),
-    ),
+    "trace": (_sigma, lambda of, options: options.svg(chains.traces, of.trace, of.shown, "sigma")),
+    "ranks": (_sigma, lambda of, options: options.svg(chains.ranks, of.ranked, of.every, "sigma")),
+    "agreement": (convergence.growth, lambda growth, options: options.svg(chains.growth, vars(growth))),
     "held-out": (_held_out, _paint_held_out),
     "calibration": (diagnostics.held_out_by, _paint_calibration),
     "roc": (_roc, _paint_roc),
     "residuals": (_residuals, _paint_residuals),
-    "pit": (_residuals, _paint_pit),
+    "pit": (_residuals, lambda held, options: options.svg(residuals.pit, np.array(held.pit), half=True)),
     "outcomes": (_outcomes, _paint_outcomes),
     "permutation": (_permutation, _paint_permutation),
-    "importance": (_importance, _paint_importance),
-    "topologies": (_topologies, _paint_topologies),
+    "importance": (
+        _importance,
+        lambda shares, options: options.svg(rankings.inclusion, _ranked(shares.features)),
+    ),
+    "topologies": (_topologies, lambda entries, options: options.svg(topologies.topologies, entries)),
 }
 
 
@@ -318,10 +324,12 @@ async def dependence(
         return result, target, rows
 
     def paint(data: tuple[Dependence, str, list[FeatureRows]]) -> bytes:
-        result, target, rows = data
-        height = effects.height(result.grid, len(result.classes or ()))
-        look = options.look(height, narrow_height=6.6 if len(result.grid) == 2 else height)
-        return effects.dependence(result, target, look, rows)
+        of, target, rows = data
+        effect = PartialDependence(
+            of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None,
+            _names(of.classes),
+        )  # fmt: skip
+        return options.svg(effects.dependence, effect, target, rows)
 
     return await studio.answer(_key(request, owner), gate, find, paint)
 
@@ -347,7 +355,12 @@ async def accumulated(
         return result, target, partial_dependence.feature_rows(predictor, owner, model_id, feature)
 
     def paint(data: tuple[Accumulation, str, FeatureRows]) -> bytes:
-        return effects.accumulated(*data[:2], options.look(effects.height([data[0].grid])), data[2])
+        of, target, rows = data
+        effect = AccumulatedEffects(
+            of.feature, of.grid, np.array(of.mean), _arrays(of.intervals), np.array(of.rows),
+            _names(of.classes),
+        )  # fmt: skip
+        return options.svg(effects.accumulated, effect, target, rows)
 
     return await studio.answer(_key(request, owner), gate, find, paint)
 
@@ -367,7 +380,10 @@ async def reasons_of_rows(
     """Return the chart of SHAP values of training rows."""
 
     def paint(explained: ExplainedRows) -> bytes:
-        return reasons.beeswarm(explained, options.look(reasons.height(len(explained.features))))
+        ranked = reasons_of(explained)
+        values = (ranked.values, ranked.lower, ranked.upper)
+        cells = list(zip(*(explained.data or []), strict=True))
+        return options.svg(reasons.beeswarm, explained.features, values, cells, ranked.scale)
 
     find = partial(known.reasons, predictor, owner, model_id, options.version)
     return await studio.answer(_key(request, owner), gate, find, paint)
@@ -392,9 +408,10 @@ async def density(
         target = diagnostics.target_of(predictor, owner, model_id)
         return densities.density(predictor, owner, model_id, row), target
 
-    look = options.look(2.7)
-    key = _key(request, owner)
-    return await studio.answer(key, gate, find, lambda data: effects.density(data[0], data[1], look))
+    def paint(data: tuple[densities.Density, str]) -> bytes:
+        return options.svg(one_row.density, vars(data[0]), data[1])
+
+    return await studio.answer(_key(request, owner), gate, find, paint)
 
 
 @router.get("/{model_id}/survival.svg", dependencies=[Depends(_check_model)])
@@ -416,14 +433,25 @@ async def survival_curve(
         target = diagnostics.target_of(predictor, owner, model_id)
         return survival.survival(predictor, owner, model_id, SurvivalRequest([row])), target
 
-    look = options.look(2.9)
-    key = _key(request, owner)
-    return await studio.answer(key, gate, find, lambda data: effects.survival(data[0], data[1], look))
+    def paint(data: tuple[survival.Survival, str]) -> bytes:
+        of, target = data
+        curve = [each[0] for each in (of.survival, of.lower, of.upper)]
+        return options.svg(one_row.survival, of.times, curve, of.median.value[0], target)
+
+    return await studio.answer(_key(request, owner), gate, find, paint)
 
 
 def row_values(request: Request, count: int) -> list[str | None]:
     """Return the values of a row in the query, in the order of the model's features."""
     return [request.query_params.get(f"f{i}") for i in range(count)]
+
+
+def _arrays(intervals: Sequence[CurveBounds]) -> list[Interval]:
+    return [Interval(each.level, np.array(each.lower), np.array(each.upper)) for each in intervals]
+
+
+def _names(classes: list[str] | None) -> tuple[str, ...] | None:
+    return None if classes is None else tuple(classes)
 
 
 def _key(request: Request, owner: str) -> str:

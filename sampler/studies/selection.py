@@ -22,7 +22,7 @@ from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.charts.cards import table_card
-from sampler.posterior.charts.figure import ACCENT, SOFT, chart, height_of, new_axes, short
+from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
 from sampler.running import run
 
@@ -41,7 +41,6 @@ SelectionRule = Literal["max", "se", "local"]
 RULES: tuple[SelectionRule, ...] = get_args(SelectionRule)
 NUM_PERMUTATIONS, NUM_CHAINS, NUM_TREES = 100, 10, 20  # the defaults of the paper's software
 NUM_BURNIN, NUM_DRAWS = 250, 500
-MOST_LINES = 20  # features in the chart
 PERMUTATIONS = Setting(
     "whole",
     "model",
@@ -117,26 +116,9 @@ class Selection:
         above = self.share > self.threshold(rule)
         return [self.names[j] for j in np.argsort(-self.share, kind="stable") if above[j]]
 
-    @chart
     def plot(self, rule: SelectionRule = "max", ax: Any = None) -> Any:
         """Draw the shares beside those by chance, and bars up to the thresholds; return matplotlib's axes."""
-        order = np.argsort(-self.share, kind="stable")[:MOST_LINES]
-        threshold = self.threshold(rule)
-        ax = new_axes(ax, height_of(len(order)))
-        at = np.arange(len(order))[::-1]
-        ax.hlines(at, 0, threshold[order], color=SOFT, lw=5, alpha=0.28)
-        for row in self.null[:, order]:
-            ax.plot(row, at, ls="none", marker="|", ms=6, mew=0.5, color=SOFT, alpha=0.4)
-        selected = self.share[order] > threshold[order]
-        for chosen, colour, label in ((selected, ACCENT, "selected"), (~selected, SOFT, "not selected")):
-            if chosen.any():
-                share = self.share[order][chosen]
-                ax.plot(share, at[chosen], ls="none", marker="o", ms=6, mew=0, color=colour, label=label)
-        ax.set_yticks(at, [short(self.names[j]) for j in order], parse_math=False)
-        ax.set_xlim(left=0)
-        ax.set_xlabel("share of the split rules")
-        ax.legend(frameon=False, fontsize="small", loc="lower right")
-        return ax
+        return plot("rankings:selection", ax, self.names, self.share, self.null, self.threshold(rule))
 
     def _ranked(self) -> list[tuple[str, list[float], str]]:
         """Return each feature, its share and thresholds, and the rules that select it, by share."""

@@ -13,9 +13,6 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.charts import TheEffects, prepare_to_draw
-from app.dashboard.drawing.effects import height as chart_height
-from app.dashboard.drawing.effects import is_ordered
-from app.dashboard.drawing.reasons import height as swarm_height
 from app.dashboard.effects import if_any
 from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.pages.studies import newest_of
@@ -28,6 +25,9 @@ from app.services.explanations.shap_values import ReasonsOfRows
 from app.services.studies.stored import ModelStudy
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
+from sampler.posterior.charts.effects import height_of as chart_height
+from sampler.posterior.charts.effects import is_ordered
+from sampler.posterior.charts.reasons import swarm_height
 
 router = APIRouter(
     prefix="/ui/models",

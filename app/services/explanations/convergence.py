@@ -11,7 +11,6 @@ from sampler.posterior.assessment import convergence
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 
 MAX_TRACE = 500
-rank_curves = convergence.rank_curves  # that charts draw
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,6 @@ from app.store.engine import session_scope
 from app.store.tables import Json
 from sampler.data.scalars import named_with
 from sampler.posterior.assessment.diagnostics import diagnose
-from sampler.posterior.charts import check_plots
 from sampler.posterior.verdict.agreement import LIMITS
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
@@ -68,9 +67,6 @@ class HeldOut:
     calibration: list[Json]
     pit: list[float] | None = None  # of up to 2,000 rows of numbers, and their predictions
     predicted: list[float] | None = None
-
-
-draw_pit, draw_residuals = check_plots.draw_pit, check_plots.draw_residuals
 
 
 def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> Diagnostics:

@@ -5,10 +5,7 @@ from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, understood
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.posterior.charts.figure import DRAWING
 from sampler.posterior.results.card_document import ModelCard
-
-__all__ = ["DRAWING", "describe"]  # the dashboard's charts take turns with those of cards
 
 
 def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCard]:

@@ -26,7 +26,7 @@ from app.store.errors import DatasetGoneError
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.explanations.work import MOST
-from sampler.posterior.results.effects import PartialDependence
+from sampler.posterior.results.effects import FeatureRows, PartialDependence
 
 RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response
@@ -122,19 +122,6 @@ def dependence(predictor: Predictor, owner: str, model: str, request: Dependence
         _intervals(result.intervals),
         None if ice is None else RowCurves(ice.rows.tolist(), ice.mean.tolist(), _intervals(ice.intervals)),
     )
-
-
-@dataclass(frozen=True)
-class FeatureRows:
-    """Values of a feature in the rows of a model's dataset; nothing for an imported model.
-
-    `values` are up to 200 numbers, or dates in ISO 8601, at even quantiles; `counts` the rows of each level
-    of a category (None: missing), `unit` is that of the model's file.
-    """
-
-    values: list[Any] | None = None
-    counts: dict[str | None, int] | None = None
-    unit: str | None = None
 
 
 def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:

@@ -13,14 +13,13 @@ from app.services.explanations.work import FEWEST_DRAWS, affordable, check_rows
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_if_any
-from sampler.posterior.charts import shap_plots
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.work import SHAP_CELLS, num_figures, shap_work
 from sampler.posterior.protocol import GameKind
+from sampler.posterior.results.shap_values import moving_most
 
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
 REFERENCE_ROWS = 200  # explained where the request has no rows
-swarm, ranks_of = shap_plots.swarm, shap_plots.ranks_of  # that charts draw
 MAX_DRAWN = SHAP_CELLS  # draws times features of one row, which are in memory at once
 
 
@@ -153,7 +152,7 @@ def reasons_of(explained: ExplainedRows) -> ReasonsOfRows:
     )
     label = None
     if values.ndim == 3:
-        k = int(np.argmax(np.abs(values).sum(axis=(0, 1))))
+        k = moving_most(values)
         values, lower, upper = values[..., k], lower[..., k], upper[..., k]
         label = (explained.classes or [])[k]
     size = np.abs(values).mean(axis=0)

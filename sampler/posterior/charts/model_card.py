@@ -5,7 +5,6 @@ After Mitchell et al. (2019), "Model cards for model reporting".
 
 from __future__ import annotations
 
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,8 +22,10 @@ from sampler.definitions.prior import PRIOR
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.class_scores import THRESHOLDS
 from sampler.posterior.charts.cards import noise_in_words, score_rows
-from sampler.posterior.charts.figure import svg
+from sampler.posterior.charts.effects import dependence
+from sampler.posterior.charts.style import ChartStyle, svg_element
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
+from sampler.posterior.results.effects import FeatureRows
 from sampler.settings import SETTINGS, labelled
 
 if TYPE_CHECKING:
@@ -32,12 +33,14 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Column
     from sampler.posterior.posterior import Posterior
+    from sampler.posterior.results.effects import PartialDependence
 
 MOST_ROWS = 20  # rows of a table
 MOST_CLASSES = 10  # in a confusion matrix
 MOST_EFFECTS = 4  # features whose effects are shown
 POINTS = 5  # points in an effect's table
 LEVEL = 0.9  # level of all intervals
+PICTURE = ChartStyle(width=3.6, height=2.2, narrow=True)
 MAX_WORK = 2e9  # tree evaluations for one effect: a fifth of a second of a core
 NOISE = {
     "constant": "The noise is taken as normal, with one standard deviation for all rows.",
@@ -267,30 +270,33 @@ def _effects(posterior: Posterior, importance: Mapping[str, Any] | None) -> Sect
         shares = posterior.inclusion(LEVEL)
         order = np.argsort(-shares.mean, kind="stable")[:MOST_EFFECTS]
         chosen = [shares.names[j] for j in order if shares.mean[j] > 0]
-    tables = [_effect(posterior, name) for name in chosen]
-    pictures = _present(*(svg(partial(posterior.plot.effects, name), 2.2, 3.6) for name in chosen))
-    if not tables:
+    if not chosen:
         return Section("Effects", ["No feature matters."])
+    target, units = named_with(posterior.schema.target.name, posterior.unit), posterior.header.units
+    effects = [posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK) for name in chosen]
+    tables = [_effect(effect, posterior.unit) for effect in effects]
+    pictures = [
+        svg_element(PICTURE, dependence, effect, target, [FeatureRows(unit=units.get(name))])
+        for name, effect in zip(chosen, effects, strict=True)
+    ]
     figure = "prediction" if posterior.classes is None else "probability"
     sentence = (
         f"Mean {figure} over training rows when the feature takes a value and the others stay as they are, "
         "with 90% intervals: of the features that matter most. Effects on predictions, not causes."
     )
-    return Section("Effects", [sentence], pictured=tables, pictures=pictures)
+    return Section("Effects", [sentence], pictured=tables, pictures=list(filter(None, pictures)))
 
 
-def _effect(posterior: Posterior, name: str) -> CardTable:
-    effect = posterior.partial_dependence([name], level=LEVEL, max_work=MAX_WORK)
-    points = effect.grid[0]
+def _effect(effect: PartialDependence, unit: str | None) -> CardTable:
+    (name,), (points,), classes = effect.features, effect.grid, effect.classes
     places = np.unique(np.rint(np.linspace(0, len(points) - 1, min(len(points), POINTS))).astype(int))
     ((_, lower, upper),) = effect.intervals
-    classes = posterior.classes
     several = effect.mean.ndim == 2
     names = list(classes[:MOST_EFFECTS]) if several and classes else [""]
     if several and classes:
         heads = (name, *names)
     else:
-        heads = (name, named_with("Mean", posterior.unit) if classes is None else f"Mean of {classes[1]}")
+        heads = (name, named_with("Mean", unit) if classes is None else f"Mean of {classes[1]}")
     rows = []
     for i in places:
         cells = (
@@ -325,10 +331,6 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
         "both the feature and the target is missing among the features."
     )
     return Section("Limits", sentences + [f"{labelled(warning)}." for warning in posterior.warnings])
-
-
-def _present(*pictures: str | None) -> list[str]:
-    return [picture for picture in pictures if picture is not None]
 
 
 def _range(column: Column) -> str:

@@ -25,18 +25,21 @@ def draw(place: str, *arguments: Any, **options: Any) -> Any:
     return resolve_name(f"sampler.posterior.charts.{place}")(*arguments, **options)
 
 
+def plot(place: str, ax: Any, *results: Any) -> Any:
+    """Draw a chart, named as `draw` takes it, of these results on `ax`, or on a new figure for None."""
+    return draw(place, draw("style:ChartStyle", ax=ax), *results)
+
+
 class Answer:
     """An answer of a posterior that is a table, a chart and a card in a notebook as well.
 
     Attributes
     ----------
-    chart, card, text
-        Functions that draw it ("" for none), show it in HTML and print it in about ten lines, as `draw`
-        takes them.
+    card, text
+        Functions that show it in HTML and print it in about ten lines, as `draw` takes them.
 
     """
 
-    chart: ClassVar[str] = ""
     card: ClassVar[str] = "cards:answer_card"
     text: ClassVar[str] = "cards:answer_text"
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from sampler.data.scalars import cells_to_text
 from sampler.posterior.core.intervals import Interval
-from sampler.posterior.results.answer import RowAnswer, draw
+from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class, ends_of
 
 if TYPE_CHECKING:
@@ -66,7 +66,6 @@ class Contrast(RowAnswer):
 
     """
 
-    chart = "comparison_plots:draw_contrast"
     card = "cards:contrast_card"
 
     mean: Floats
@@ -109,4 +108,4 @@ class Contrast(RowAnswer):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, and those of groups, with matplotlib; return the axes."""
-        return draw(self.chart, self, ax)
+        return plot("rankings:contrast", ax, self)

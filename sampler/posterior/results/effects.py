@@ -19,6 +19,19 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
+class FeatureRows:
+    """Values of a feature in the rows of the data; nothing where they are unknown.
+
+    `values` are up to 200 numbers, or dates in ISO 8601, at even quantiles; `counts` the rows of each level
+    of a category (None: missing), `unit` is that of the model's file.
+    """
+
+    values: list[Any] | None = None
+    counts: dict[str | None, int] | None = None
+    unit: str | None = None
+
+
+@dataclass(frozen=True)
 class Ice:
     """f at single rows with the feature set to each point: mean and ends, float64 [row, point(, class)].
 

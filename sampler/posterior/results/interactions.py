@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import cells_to_text
-from sampler.posterior.results.answer import Answer, draw
+from sampler.posterior.results.answer import Answer, plot
 from sampler.posterior.results.columns import percent
 
 if TYPE_CHECKING:
@@ -46,7 +46,6 @@ class Interactions(Answer):
 
     """
 
-    chart = "comparison_plots:draw_interactions"
     card = "cards:pairs_card"
 
     pairs: list[tuple[str, str]]
@@ -81,7 +80,7 @@ class Interactions(Answer):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the strengths with matplotlib, the strongest pairs on top, and return the axes."""
-        return draw(self.chart, self, ax)
+        return plot("rankings:interactions", ax, self)
 
     def __str__(self) -> str:
         names = [f"{a} : {b}" for a, b in self.pairs]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.row_flags import as_text
-from sampler.posterior.results.answer import RowAnswer, draw
+from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class, percent
 
 if TYPE_CHECKING:
@@ -63,7 +63,6 @@ class Prediction(RowAnswer):
 
     """
 
-    chart = "plots:draw_prediction"
     card = "cards:prediction_card"
     text = "cards:prediction_text"
 
@@ -96,7 +95,7 @@ class Prediction(RowAnswer):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the first intervals by rank with matplotlib, on `ax` or a new figure; return the axes."""
-        return draw(self.chart, self, ax)
+        return plot("plots:by_rank", ax, self)
 
     @property
     def lower(self) -> Floats:

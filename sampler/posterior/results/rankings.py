@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from sampler.data.scalars import cells_to_text, number_to_text
-from sampler.posterior.results.answer import Answer, draw
+from sampler.posterior.results.answer import Answer, plot
 from sampler.posterior.results.columns import percent
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ class PermutationImportance(Answer):
 
     """
 
-    chart = "plots:draw_importance"
     card = "cards:ranking_card"
 
     names: list[str]
@@ -127,7 +126,8 @@ class PermutationImportance(Answer):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the importances with matplotlib, on `ax` or a new figure, and return the axes."""
-        return draw(self.chart, self, ax)
+        figures = zip(*self.columns().values(), strict=True)
+        return plot("rankings:importance", ax, figures, self.loss, None, self.baseline)
 
     def __str__(self) -> str:
         width = max(len(name) for name in self.names) + 2

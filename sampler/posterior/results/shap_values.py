@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import number_to_text
-from sampler.posterior.results.answer import RowAnswer, draw
+from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import by_class
 
 if TYPE_CHECKING:
@@ -18,6 +18,11 @@ if TYPE_CHECKING:
     from sampler.posterior.protocol import GameKind
 
     Floats = NDArray[np.float64]
+
+
+def moving_most(values: Floats) -> int:
+    """Return the class whose values [row, column, class] are the largest."""
+    return int(np.argmax(np.abs(values).sum(axis=(0, 1))))
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,11 +88,15 @@ class ShapValues(RowAnswer):
 
     def waterfall(self, row: int = 0, ax: Any = None) -> Any:
         """Draw with matplotlib how the columns of a row lead from the base to f, and return the axes."""
-        return draw("shap_plots:draw_waterfall", self, row, ax)
+        return plot("reasons:waterfall", ax, self, row)
 
     def beeswarm(self, ax: Any = None) -> Any:
-        """Draw all rows' values by feature with matplotlib, and return the axes."""
-        return draw("shap_plots:draw_beeswarm", self, ax)
+        """Draw all rows' values by feature (of the class that moves most), and return the axes."""
+        parts = [self.values, self.lower, self.upper]
+        if self.values.ndim == 3:
+            most = moving_most(self.values)
+            parts = [part[..., most] for part in parts]
+        return plot("reasons:beeswarm", ax, self.names, parts, self.data, self.scale)
 
     def explanation(self) -> Any:
         """Convert to the `shap.Explanation` that shap's plots take; needs the package shap.

@@ -7,7 +7,8 @@ import numpy as np
 
 from sampler import Posterior
 from sampler.data.scalars import number_to_text
-from sampler.posterior.charts.figure import svg
+from sampler.posterior.charts.effects import dependence
+from sampler.posterior.charts.style import ChartStyle, svg_element
 from sampler.posterior.results.card_document import ModelCard
 from tests.support.models.random_posteriors import make_posterior
 
@@ -119,4 +120,5 @@ def test_pictures_are_drawn_of_names_as_they_are():
     assert effects.pictured[0].rows[0][1] not in card.to_html()
     bare = ModelCard(card.title, [replace(effects, pictures=[])])
     assert effects.pictured[0].rows[0][1] in bare.to_html(), "without matplotlib the page has the figures"
-    assert svg(lambda ax: ax.set_title("$x_{1$")) is not None
+    effect = replace(posterior.partial_dependence(["x1"]), features=["$x_{1$"])
+    assert "$x_{1$" in svg_element(ChartStyle(), dependence, effect, "y")

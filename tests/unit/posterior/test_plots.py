@@ -13,12 +13,13 @@ from matplotlib.patches import StepPatch
 from sampler import SettingsError, fit
 from sampler.data.scalars import counted, number_to_text, numbers_to_text
 from sampler.posterior.assessment.diagnostics import evenly_spaced
-from sampler.posterior.charts.figure import ACCENT, FAIR
+from sampler.posterior.charts.style import COLOURS
 from sampler.studies.selection import Selection
 from tests.support.models.random_posteriors import make_posterior
 
 POSTERIOR, X, _ = make_posterior(num_draws=(40, 50))
 Y = np.random.default_rng(0).normal(10, 1, 80)
+ACCENT, FAIR = COLOURS["light"].accent, COLOURS["light"].fair
 HOSTILE = "$x_{<script>alert(1)</script>"
 FAST = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
 
@@ -30,6 +31,11 @@ def pyplot():
 
     yield plt
     plt.close("all")
+
+
+def from_top(axes):
+    """Names of the lines of a chart, from top to bottom."""
+    return [label.get_text() for label in axes.get_yticklabels()][::-1]
 
 
 def test_traces_and_ranks_have_a_line_for_each_chain():
@@ -95,8 +101,8 @@ def test_importance_and_inclusion_are_drawn_and_tabled_largest_first():
         (POSTERIOR.inclusion(), POSTERIOR.plot.inclusion()),
     ):
         names = [result.names[j] for j in result.order]
-        assert [label.get_text() for label in axes.get_yticklabels()] == names
-        np.testing.assert_array_equal(axes.lines[0].get_xdata(), result.mean[result.order])
+        assert from_top(axes) == names
+        np.testing.assert_array_equal(axes.lines[0].get_xdata()[::-1], result.mean[result.order])
         table = result.to_pandas()
         assert list(table["feature"]) == names
         assert list(table["mean"]) == sorted(table["mean"], reverse=True)
@@ -139,18 +145,18 @@ def test_figures_side_by_side():
     """Pairs, averages with groups, and selected features have a line each, the largest on top."""
     pairs = POSTERIOR.interactions(["x1", "x2", "c"])
     axes = pairs.plot()
-    assert [label.get_text() for label in axes.get_yticklabels()] == [f"{a} : {b}" for a, b in pairs.pairs]
+    assert from_top(axes) == [f"{a} : {b}" for a, b in pairs.pairs]
     contrast = POSTERIOR.contrast(X, {"x1": 1}, {"x1": 0}, by="c")
     (dots,) = (line for line in contrast.plot().get_lines() if line.get_marker() == "o")
     means = [contrast.average, contrast.population, contrast.treated, *contrast.groups.values()]
-    assert dots.get_xdata().tolist() == [each.mean for each in means]
+    assert dots.get_xdata().tolist()[::-1] == [each.mean for each in means]
     rng = np.random.default_rng(0)
     null = rng.dirichlet(np.ones(3), 20)
     selection = Selection(["a", "b", "c"], np.array([0.9, 0.04, 0.06]), null, 0.05)
     axes = selection.plot("local")
     lines = {line.get_label(): line.get_xdata().tolist() for line in axes.get_lines()}
-    assert (lines["selected"], lines["not selected"]) == ([0.9], [0.06, 0.04])
-    assert [label.get_text() for label in axes.get_yticklabels()] == ["a", "c", "b"]
+    assert (lines["selected"], lines["not selected"]) == ([0.9], [0.04, 0.06])
+    assert from_top(axes) == ["a", "c", "b"]
 
 
 def test_classes_are_drawn_and_tabled():
@@ -266,7 +272,7 @@ def test_shap_values_are_drawn_as_waterfall_and_beeswarm():
     axes = shap.waterfall(3)
     bars = [patch for patch in axes.patches if patch.get_width()]
     assert sum(bar.get_width() for bar in bars) == pytest.approx(shap.f[3] - shap.base_values)
-    assert bars[0].get_x() + bars[0].get_width() == pytest.approx(shap.f[3])
+    assert bars[-1].get_x() + bars[-1].get_width() == pytest.approx(shap.f[3])
     assert len(axes.get_yticklabels()) == 4
     axes = shap.beeswarm()
     points = [each for each in axes.collections if len(each.get_offsets()) == 80]

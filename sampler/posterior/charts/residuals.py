@@ -1,4 +1,4 @@
-"""Charts that compare predictions with known outcomes, with matplotlib (optional)."""
+"""Charts of residuals: outcomes in their predictive distributions, and among outcomes drawn from them."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import bdtrik, ndtri
 
-from sampler.posterior.charts.figure import ACCENT, SOFT, label_axes, short
+from sampler.posterior.charts.style import DASHED, ChartStyle, chart, label_axes, short
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from numpy.typing import NDArray
 
@@ -19,97 +19,81 @@ if TYPE_CHECKING:
 PARTS = (0.05, 0.5, 0.95)  # points of the residuals that are drawn
 MOST_VALUES = 30  # of outcomes that are shown one by one
 SEEN, DRAWN = "outcomes", "drawn by the model"
-DASHED: Any = (0, (4, 3))
 
 
-def draw_roc(
-    counts: Sequence[Mapping[str, float]], auc: Mapping[str, float] | None, name: str, ax: Any
-) -> Any:
-    """Draw the ROC curve of two classes, of which `name` is the second.
-
-    `counts` are ``confusion_by_threshold`` of `class_scores`, `auc` is the area under the curve with its
-    interval, for the legend.
-    """
-    hit, false_alarm, missed, passed = (
-        np.array([entry[kind] for entry in counts], np.float64)
-        for kind in ("true_positives", "false_positives", "false_negatives", "true_negatives")
-    )
-    with np.errstate(invalid="ignore"):  # without rows of one of the classes
-        others, found = false_alarm / (false_alarm + passed), hit / (hit + missed)
-    label = "" if auc is None else f"area {auc['value']:.3f} ({auc['lower']:.3f} to {auc['upper']:.3f})"
-    ax.plot([0, 1], [0, 1], color=SOFT, lw=0.9, ls=DASHED)
-    ax.plot([1, *others, 0], [1, *found, 0], color=ACCENT, lw=1.6, label=label)
-    label_axes(ax, f"share of the others taken for {short(name)}", f"share of {short(name)} found")
-    if label:
-        ax.legend(frameon=False, loc="lower right")
-    return ax
-
-
-def draw_pit(u: Floats, ax: Any, *, accent: str = ACCENT, soft: str = SOFT) -> Any:
+@chart
+def pit(style: ChartStyle, u: Floats) -> Any:
     """Draw a histogram of probability integral transforms, float64 [row], with the range of 95% of bars.
 
     If predictive distributions are right, it is flat: high ends tell of intervals that are too narrow, a hill
     of ones that are too wide, a slope of a bias (Gneiting, Balabdaoui and Raftery 2007).
     """
+    ax, colours = style.axes(3.4, width=4.6), style.colours
     bins = max(5, min(20, len(u) // 10))
     counts, edges = np.histogram(u, bins, (0.0, 1.0))
     low, high = (bdtrik(tail, len(u), 1 / bins) for tail in (0.025, 0.975))
-    ax.axhspan(low / len(u) * bins, high / len(u) * bins, color=soft, alpha=0.18, lw=0)
-    ax.axhline(1.0, color=soft, lw=0.9, ls=DASHED)
-    ax.stairs(counts / len(u) * bins, edges, color=accent, fill=True, alpha=0.55)
+    ax.axhspan(low / len(u) * bins, high / len(u) * bins, color=colours.soft, alpha=0.18, lw=0)
+    ax.axhline(1.0, color=colours.soft, lw=0.9, ls=DASHED)
+    ax.stairs(counts / len(u) * bins, edges, color=colours.accent, fill=True, alpha=0.55)
     ax.set_xlim(0, 1)
     ax.set_ylim(bottom=0)
     label_axes(ax, "predictive probability below the outcome", "density of rows")
     return ax
 
 
-def draw_residuals(
-    mean: Floats, u: Floats, name: str, ax: Any, *, accent: str = ACCENT, soft: str = SOFT
-) -> Any:
+@chart
+def quantile_residuals(style: ChartStyle, mean: Floats, u: Floats, name: str) -> Any:
     """Draw quantile residuals against predictions, with their 5%, 50% and 95% points by part of the rows.
 
     The residual of a row is the normal score of its probability integral transform `u` (Dunn and Smyth 1996):
     standard normal wherever predictive distributions are right, also of counts. Dashed lines are where the
     points should be.
     """
+    ax, colours = style.axes(3.4), style.colours
     z = ndtri(np.clip(u, 1e-6, 1 - 1e-6))
-    ax.plot(mean, z, ls="none", marker="o", ms=3, mew=0, color=accent, alpha=0.5)
+    ax.plot(mean, z, ls="none", marker="o", ms=3, mew=0, color=colours.accent, alpha=0.5)
     for level in PARTS:
-        ax.axhline(ndtri(level), color=soft, lw=0.9, ls=DASHED)
+        ax.axhline(ndtri(level), color=colours.soft, lw=0.9, ls=DASHED)
     parts = [part for part in np.array_split(np.argsort(mean, kind="stable"), 8) if len(part) >= 10]
     if len(parts) > 1:
         middle = [float(np.median(mean[part])) for part in parts]
         for level in PARTS:
-            ax.plot(middle, [float(np.quantile(z[part], level)) for part in parts], color=accent, lw=1.4)
-    label_axes(ax, f"predicted {name}", "quantile residual")
+            ax.plot(
+                middle, [float(np.quantile(z[part], level)) for part in parts], color=colours.accent, lw=1.4
+            )
+    label_axes(ax, f"predicted {short(name)}", "quantile residual")
     return ax
 
 
-def draw_predictive_check(y: Floats, draws: Floats, names: Sequence[str] | None, name: str, ax: Any) -> Any:
+@chart
+def predictive_check(
+    style: ChartStyle, y: Floats, draws: Floats, names: Sequence[str] | None, name: str
+) -> Any:
     """Draw outcomes, float64 [row], over outcomes drawn from the posterior predictive, float64 [draw, row].
 
     Of few values (classes, counts) the share of each with a 90% range of the draws; of others densities as
     histograms (Gelman and others 2013, chapter 6).
     """
+    ax, colours = style.axes(3.2), style.colours
     values = np.unique(np.concatenate([y, draws.ravel()]))
     if names is not None or (len(values) <= MOST_VALUES and np.all(values == np.round(values))):
         shares = np.array([(draws == value).mean(axis=1) for value in values])
         ends = np.quantile(shares, [0.05, 0.95], axis=1)
-        ax.vlines(values, *ends, color=SOFT, lw=4, alpha=0.5, label=DRAWN)
+        ax.vlines(values, *ends, color=colours.soft, lw=4, alpha=0.5, label=DRAWN)
         seen = [(y == value).mean() for value in values]
-        ax.plot(values, seen, ls="none", marker="o", color=ACCENT, label=SEEN)
+        ax.plot(values, seen, ls="none", marker="o", color=colours.accent, label=SEEN)
         if names is not None:
-            ax.set_xticks(values, [short(names[int(value)]) for value in values])
-        label_axes(ax, name, "share of rows")
+            ax.set_xticks(values, [short(names[int(value)]) for value in values], parse_math=False)
+        label_axes(ax, short(name), "share of rows")
     else:
         low, high = np.quantile(np.concatenate([y, draws.ravel()]), [0.001, 0.999])
         edges = np.linspace(low, high, 31)
         for each in draws:
             label = DRAWN if each is draws[0] else None
-            ax.stairs(_density(each, edges), edges, color=SOFT, alpha=0.25, lw=0.8, label=label)
-        ax.stairs(_density(y, edges), edges, color=ACCENT, lw=1.6, label=SEEN)
-        label_axes(ax, name, "density")
-    ax.legend(frameon=False)
+            ax.stairs(_density(each, edges), edges, color=colours.soft, alpha=0.25, lw=0.8, label=label)
+        ax.stairs(_density(y, edges), edges, color=colours.accent, lw=1.6, label=SEEN)
+        label_axes(ax, short(name), "density")
+    ax.legend()
     return ax
 
 

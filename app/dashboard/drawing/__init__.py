@@ -1,1 +1,0 @@
-"""Charts as SVG, drawn with matplotlib, and with ArviZ for traces and ranks."""

@@ -1,0 +1,124 @@
+"""Charts of figures with their intervals, one a line: importance, interactions, contrasts, selection."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.scalars import number_to_text
+from sampler.errors import SettingsError
+from sampler.posterior.charts.style import (
+    DOTTED,
+    MOST_FEATURES,
+    ChartStyle,
+    chart,
+    in_percent,
+    label_axes,
+    name_lines,
+    short,
+)
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.posterior.results.contrasts import Contrast
+    from sampler.posterior.results.interactions import Interactions
+
+Ranked = Iterable[tuple[str, float, float, float]]  # a name, a figure and its ends, the largest first
+
+
+def height_of(lines: int) -> float:
+    """Return the height in inches of a chart with that number of lines."""
+    return 0.75 + 0.27 * min(lines, MOST_FEATURES)
+
+
+@chart
+def importance(
+    style: ChartStyle, features: Ranked, loss: str, unit: str | None = None, baseline: float | None = None
+) -> Any:
+    """Draw the increase of the loss, in `unit` and from `baseline`, when a feature is shuffled."""
+    ax = _dots(features, style)
+    ax.axvline(0, color=style.colours.soft, lw=0.9)
+    named = f"typical error (RMSE{', ' + unit if unit else ''})" if loss == "rmse" else "log loss"
+    beginning = "" if baseline is None else f", from {number_to_text(baseline, 3)},"
+    label_axes(ax, f"increase of the {named}{beginning} when the feature is shuffled")
+    return ax
+
+
+@chart
+def inclusion(style: ChartStyle, features: Ranked) -> Any:
+    """Draw the share of split rules that use each feature, with its interval, beside an equal share."""
+    features = list(features)
+    ax = _dots(features, style)
+    ax.axvline(1 / max(len(features), 1), color=style.colours.soft, lw=0.9, ls=DOTTED)
+    ax.set_xlim(left=0)
+    in_percent(ax.xaxis)
+    label_axes(ax, "share of the split rules")
+    return ax
+
+
+@chart
+def interactions(style: ChartStyle, pairs: Interactions) -> Any:
+    """Draw the strength of each pair with its interval, the strongest on top."""
+    names = (f"{a} : {b}" for a, b in pairs.pairs)
+    figures = zip(names, pairs.strength, pairs.strength_lower, pairs.strength_upper, strict=True)
+    ax = _dots(figures, style)
+    ax.set_xlim(left=0)
+    label_axes(ax, f"strength: sd over rows, of {pairs.scale}")
+    return ax
+
+
+@chart
+def contrast(style: ChartStyle, result: Contrast) -> Any:
+    """Draw the averages of a contrast and those of its groups, with their intervals."""
+    if np.ndim(result.average.mean):
+        raise SettingsError(
+            "charts of contrasts are for numbers and two classes: see `to_pandas()` for each class",
+            field=None,
+            code="not_applicable",
+        )
+    figures = [(name, *map(float, each[:3])) for name, each in result.named_estimates().items()]
+    ax = _dots(figures, style)  # type: ignore[arg-type]
+    ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    label_axes(ax, f"{result.difference}; {100 * result.level:g}% intervals")
+    return ax
+
+
+@chart
+def selection(
+    style: ChartStyle,
+    names: list[str],
+    share: NDArray[np.float64],
+    null: NDArray[np.float64],
+    threshold: NDArray[np.float64],
+) -> Any:
+    """Draw the shares of features beside those by chance, and bars up to the thresholds."""
+    order = np.argsort(-share, kind="stable")[:MOST_FEATURES][::-1]  # from below
+    ax, soft, at = style.axes(height_of(len(order))), style.colours.soft, np.arange(len(order))
+    ax.hlines(at, 0, threshold[order], color=soft, lw=5, alpha=0.28)
+    for row in null[:, order]:
+        ax.plot(row, at, ls="none", marker="|", ms=6, mew=0.5, color=soft, alpha=0.4)
+    chosen = share[order] > threshold[order]
+    for which, colour, label in ((chosen, style.colours.accent, "selected"), (~chosen, soft, "not selected")):
+        if which.any():
+            dots = share[order][which]
+            ax.plot(dots, at[which], ls="none", marker="o", ms=6, mew=0, color=colour, label=label)
+    name_lines(ax, [short(names[j]) for j in order], style)
+    ax.set_xlim(left=0)
+    label_axes(ax, "share of the split rules")
+    ax.legend(loc="lower right")
+    return ax
+
+
+def _dots(figures: Ranked, style: ChartStyle) -> Any:
+    """Draw the first figures as dots on their intervals, from top to bottom."""
+    shown = list(figures)[:MOST_FEATURES][::-1]
+    ax = style.axes(height_of(len(shown)))
+    names, mean, lower, upper = zip(*shown, strict=True) if shown else ((), (), (), ())
+    at = np.arange(len(shown))
+    ax.hlines(at, lower, upper, color=style.colours.accent, lw=5, alpha=0.28)
+    ax.plot(mean, at, ls="none", marker="o", ms=5, mew=0, color=style.colours.accent)
+    name_lines(ax, [short(name, 22 if style.narrow else 34) for name in names], style)
+    return ax
