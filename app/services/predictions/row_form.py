@@ -26,6 +26,7 @@ class FormColumn:
     max: float | str | None
     missing: int
     typical: Any
+    unit: str | None = None
 
 
 @dataclass(frozen=True)
@@ -87,7 +88,8 @@ class RowForm:
             return f"{cell} is not a date: write 2026-01-31{of_file}"
         of_file = " as in the model's file" if options.model and options.model.decimal else ""
         sign = "comma" if self.sign == "," else "point"
-        return f"{cell} is not a number: write a decimal {sign}{of_file}, such as 1{self.sign}5"
+        unit = f", in {column.unit} or without a unit" if column.unit else ", without a unit"
+        return f"{cell} is not a number: write a decimal {sign}{of_file}, such as 1{self.sign}5{unit}"
 
 
 def row_form(
@@ -110,7 +112,9 @@ def row_form(
         if typical is None:
             typical = column.levels[0] if column.levels else low
         levels = list(column.levels)
-        fields.append(FormColumn(column.name, column.kind, levels, low, high, column.missing, typical))
+        unit = posterior.header.units.get(column.name)
+        field = FormColumn(column.name, column.kind, levels, low, high, column.missing, typical, unit)
+        fields.append(field)
     for name in posterior.beside.values():
         quantiles = ((profiles or {}).get(name) or {}).get("quantiles") or {}
         low, high = (quantiles.get(q) for q in ("0", "1"))
