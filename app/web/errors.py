@@ -92,7 +92,7 @@ PLAIN = {
     500: (
         "internal-error",
         "Internal server error",
-        "The error was logged under this request_id; a retry may succeed later.",
+        "The error was logged under this request's id; a retry may succeed later.",
     ),
     503: ("busy", "Service busy", "There are too many connections; try again."),
 }

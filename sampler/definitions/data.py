@@ -180,7 +180,9 @@ MISSING_TARGET = Setting(
     choices=("refuse", "leave_out"),
     sparing=True,
     rare=True,
-    form=FormField("Rows without a target"),
+    form=FormField(
+        "Rows without a target", choices=(("refuse", "refused"), ("leave_out", "left out of the fit"))
+    ),
 )
 
 CALIBRATE = Setting(

@@ -69,7 +69,7 @@ def interactions(
     Raises
     ------
     SettingsError
-        For unknown columns, and for fewer than two.
+        For unknown columns, for fewer than two, and for a model of a single one.
 
     """
     names = [column.name for column in header.schema.columns]
@@ -155,6 +155,10 @@ def _parents(draws: Draws) -> NDArray[np.int64]:
 
 
 def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.int64]) -> list[int]:
+    if len(names) < 2:
+        raise SettingsError(
+            "interactions: the model has a single feature", field="features", code="not_accepted"
+        )
     if features is None:
         return sorted(np.argsort(-use, kind="stable")[:COLUMNS].tolist())
     unknown = [name for name in features if name not in names]

@@ -258,3 +258,17 @@ def test_the_list_follows_its_models_in_one_stream(browser, client):
     assert {entry["state"] for kind, entry in events if kind == "progress"} == {"queued"}
     assert events[-1] == ("end", {"model": models[1]})
     problem(client.get("/ui/events", params={"models": "mdl_none"}), 404)
+
+
+def test_the_pages_of_a_model_of_one_feature(browser, client, settings):
+    """Nothing to compare is said in words: pairs of features, and rows left out for want of an outcome."""
+    text = "y,x\n" + "".join(f"{'' if row % 9 == 4 else row / 7},{row}\n" for row in range(50))
+    model = fitted(client, settings, text=text, missing_target="leave_out")
+
+    overview = page_of(browser.get(f"/ui/models/{model['id']}")).words
+    pairs = page_of(browser.get(f"/ui/models/{model['id']}/features?pairs=true")).words
+
+    assert "left out of the fit" in overview
+    assert "leave_out" not in overview
+    assert "the model has a single feature" in pairs
+    problem(client.get(f"/models/{model['id']}/interactions"), 422)

@@ -102,7 +102,7 @@ def test_every_figure_is_in_the_outcome_s_unit_or_said_to_be_of_its_logarithm(br
 
 
 def test_one_row_is_typed_with_its_units_and_refused_in_others(browser, model):
-    """The form names units, takes numbers with and without theirs, and says which it is where others stand."""
+    """The form names units, takes numbers with theirs or none, and says which it is where others stand."""
     at = f"/ui/models/{model['id']}/predict?f0=400,5&f1=1976&f3=us"
     plain, own = (page_of(browser.get(f"{at}&f2={share}")) for share in ("40", "40 %25"))
     assert "share (%)" in plain.words

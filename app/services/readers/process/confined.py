@@ -74,14 +74,14 @@ TABLES = ReaderKind(
     UnusableDataError,
     "The file takes too much memory or time to read: send fewer rows or columns, or the same table as CSV or "
     "Parquet with smaller row groups.",
-    "The file can't be read; the reason was logged under this request_id. Write it again as plain CSV, and "
+    "The file can't be read; the reason was logged under this request's id. Write it again as plain CSV, and "
     "tell the operator of the service.",
 )
 MODELS = ReaderKind(
     ("prediction", "heavy-tails", "count-quantiles", "soft-prediction"),
     errors.UnusableModelError,
     "The model takes too much memory or time to read: send one of fewer draws, trees or columns.",
-    "The model file can't be read; the reason was logged under this request_id. Tell the operator of the "
+    "The model file can't be read; the reason was logged under this request's id. Tell the operator of the "
     "service.",
 )
 
