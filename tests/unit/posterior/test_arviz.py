@@ -92,11 +92,9 @@ def test_arviz_summarises_and_draws():
     matplotlib = pytest.importorskip("matplotlib")
     matplotlib.use("Agg")
     arviz = pytest.importorskip("arviz")
-    plots = pytest.importorskip("arviz_plots")
     posterior, X, _ = make_posterior()
     exported = posterior.to_arviz(X, posterior.sample_predictive(X)[0, 0])
 
     assert list(arviz.summary(exported, var_names=["sigma"]).index) == ["sigma"]
     arviz.plot_trace(exported, var_names=["sigma"])
-    plots.plot_trace_dist(exported, var_names=["sigma"])
     arviz.plot_ppc(exported)
