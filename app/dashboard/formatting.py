@@ -31,6 +31,11 @@ def number(value: Any, digits: int = 4) -> str:
     return value if isinstance(value, str) else number_to_text(value, digits)
 
 
+def cell(value: Any) -> str:
+    """Format a cell of somebody's table: its digits stay together, since it may be an id or a code."""
+    return number(value, 7).replace(scalars.GAP, "") if isinstance(value, int | float) else str(value)
+
+
 def plain(value: Any) -> str:
     """Format a value of a table as text that reads back as the same value."""
     return f"{value:.17g}" if isinstance(value, float) else str(value)
@@ -235,6 +240,7 @@ FILTERS: dict[str, Callable[..., Any]] = {
     "in_unit": scalars.in_unit,
     "with_unit": named_with,
     "plain": plain,
+    "cell": cell,
     "fixed": fixed,
     "percent": percent,
     "bytes": bytes_,

@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from app.dashboard.formatting import ago, duration, percent, severe_first
+from app.dashboard.formatting import ago, cell, duration, percent, severe_first
 from app.dashboard.forms import fit_fields
 from sampler.bart import prior
 from sampler.methods import METHODS
@@ -80,3 +80,19 @@ def test_grave_warnings_come_first():
 
     assert severe_first([read, plain, grave]) == [grave, plain, read]
     assert severe_first([plain, read, "other"]) == [plain, "other", read]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (10117, "10117"),
+        (10117.0, "10117"),
+        (-2.5, "-2.5"),
+        (True, "true"),
+        ("10 117", "10 117"),
+        (1e-5, "0.00001"),
+    ],
+)
+def test_cells_keep_their_digits_together(value, shown):
+    """A postcode is no amount: no space between thousands, and words as they are."""
+    assert cell(value) == shown
