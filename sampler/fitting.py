@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 from sampler.definitions.new_rows import LIKE_THESE
 from sampler.definitions.other_names import suggest_arguments
 from sampler.errors import DataWarning, SettingsError
-from sampler.settings import SETTINGS
 
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
 
     from sampler.posterior.posterior import Posterior
+
+_OF_STUDIES = ("calibrate", "holdout", "new_rows", "num_threads", "progress")  # not of the preparation
 
 
 @suggest_arguments
@@ -239,23 +240,7 @@ def fit(
     from sampler.preparation import prepare  # noqa: PLC0415
     from sampler.running import run  # noqa: PLC0415
 
-    problem = prepare(
-        X,
-        y,
-        weights=weights,
-        exposure=exposure,
-        groups=groups,
-        slopes=slopes,
-        event=event,
-        lower=lower,
-        upper=upper,
-        features=features,
-        columns=columns,
-        target_name=target_name,
-        missing_target=missing_target,
-        prior=prior,
-        **{name: arguments[name] for name in SETTINGS},
-    )
+    problem = prepare(**{name: value for name, value in arguments.items() if name not in _OF_STUDIES})
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=3)
     return run(problem, progress=progress, num_threads=num_threads)

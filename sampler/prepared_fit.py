@@ -32,9 +32,8 @@ class PreparedFit:
     default_grid: list[list[float]] = field(default_factory=list)
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None  # transform T of the outcome; the training data has T(y)
-    beside: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
     groupings: Groupings | None = None
-    censoring: dict[str, str] = field(default_factory=dict)
     dialect: FileDialect | None = None
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
@@ -60,9 +59,8 @@ class PreparedFit:
             linear=linear.terms if linear else None,
             reference_values=self.reference_values,
             transform=self.transform,
-            beside=self.beside,
+            roles=self.roles,
             groupings=self.groupings,
-            censoring=self.censoring,
             dialect=self.dialect,
         )
         return header.to_bytes()

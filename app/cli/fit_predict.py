@@ -19,7 +19,7 @@ from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
 from sampler.data.scalars import number_to_text
-from sampler.definitions.data import ROLES
+from sampler.definitions.data import COLUMN_ROLES, ROLES
 
 Url = Annotated[
     str | None,
@@ -47,11 +47,12 @@ Kinds = Annotated[
 ]
 SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}  # separators
 COMMAS = ("", " Separated by commas.")
+OF_ROLES = "\n".join(f"  bartserve fit {role.example}" for role in COLUMN_ROLES.values() if role.example)
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
 # Help texts; tests run their examples.
-FIT = """Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
+FIT = f"""Train a model on a file (CSV, Parquet, Arrow) and say whether its chains agree.
 
 The file is uploaded, eight chains are sampled with a progress bar each, and the verdict says whether they
 agree. With --holdout some rows are held out, and the score on them estimates the score on new rows.
@@ -67,8 +68,7 @@ Examples
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
-  bartserve fit lung.csv --target time --event died
-  bartserve fit visits.csv --target visits --set family=negative-binomial --exposure months
+{OF_ROLES}
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
   bartserve fit cars.csv --target horsepower --set missing_target=leave_out
 """

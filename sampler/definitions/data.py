@@ -33,6 +33,10 @@ class Role(Setting):
         Note for new rows without the column, of its `name`; "" where predictions don't read it.
     sentence
         Sentence about a model that has it, of the column's `name`.
+    example
+        Arguments of a command line that uses it.
+    other_names
+        Its names in other packages.
 
     """
 
@@ -45,6 +49,8 @@ class Role(Setting):
     twice: str = "a column of events or limits can't have another role as well"
     absent: str = ""
     sentence: str = ""
+    example: str = ""
+    other_names: tuple[str, ...] = ()
 
     @property
     def of_outcome(self) -> bool:
@@ -94,6 +100,8 @@ ROLES: dict[str, Setting] = {
         twice="the column of exposures can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for an exposure of 1",
         sentence="Counts are of the exposure in the column {name}.",
+        example="visits.csv --target visits --set family=negative-binomial --exposure months",
+        other_names=("offset",),
     ),
     "groups": Setting(
         "names",
@@ -134,6 +142,7 @@ ROLES: dict[str, Setting] = {
             kinds=("number", "boolean"),
         ),
         noun="events",
+        example="lung.csv --target time --event died",
         cells="boolean",
     ),
     "lower": Role(

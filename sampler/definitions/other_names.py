@@ -1,4 +1,4 @@
-"""Names of other packages for settings and their words, which a refusal answers with the names here."""
+"""Names of other packages for settings, which a refusal answers with the names here."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import inspect
 from functools import wraps
 from typing import TYPE_CHECKING, ParamSpec, TypeVar
 
+from sampler.definitions.data import COLUMN_ROLES
 from sampler.errors import suggestion
 
 if TYPE_CHECKING:
@@ -53,35 +54,11 @@ SETTINGS = {
     "seed": "random_state",  # of the estimators
     "verbose": "progress",
     "sample_weight": "weights",
-    "offset": "exposure",
     "missing_outcome": "missing_target",
     "objective": "family",
     "likelihood": "family",
     "loss": "family",
-}
-WORDS = {
-    "binomial": "probit",
-    "bernoulli": "probit",
-    "binary": "probit",
-    "logit": "probit",
-    "logistic": "probit",
-    "multinomial": "categorical",
-    "multiclass": "categorical",
-    "softmax": "categorical",
-    "normal": "gaussian",
-    "continuous": "gaussian",
-    "regression": "gaussian",
-    "count": "poisson",
-    "nb": "negative-binomial",
-    "negbin": "negative-binomial",
-    "zip": "zero-inflated-poisson",
-    "homoscedastic": "constant",
-    "homoskedastic": "constant",
-    "heteroscedastic": "forest",
-    "heteroskedastic": "forest",
-    "student": "t",
-    "student_t": "t",
-    "ln": "log",
+    **{other: name for name, role in COLUMN_ROLES.items() for other in role.other_names},
 }
 
 
@@ -95,12 +72,6 @@ def meant_setting(name: str, known: Collection[str]) -> str:
     if not meant or not {outer, inner} & {*known}:
         return suggestion(name, known)
     return f"; did you mean {meant if outer in known else inner}?"
-
-
-def meant_word(value: object, known: Collection[str]) -> str:
-    """Return "; did you mean k?" for a word of another package, or a misspelt one; else ""."""
-    meant = WORDS.get(value.casefold()) if isinstance(value, str) else None
-    return f"; did you mean {meant}?" if meant in known else suggestion(value, known)
 
 
 def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:

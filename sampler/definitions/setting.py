@@ -5,15 +5,43 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from sampler.definitions.other_names import meant_word
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 SettingKind = Literal[
     "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
 ]
 SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
+
+# Words of other packages (`sampler.definitions.other_names`), which a refusal answers with those here.
+WORDS = {
+    "binomial": "probit",
+    "bernoulli": "probit",
+    "binary": "probit",
+    "logit": "probit",
+    "logistic": "probit",
+    "multinomial": "categorical",
+    "multiclass": "categorical",
+    "softmax": "categorical",
+    "normal": "gaussian",
+    "continuous": "gaussian",
+    "regression": "gaussian",
+    "count": "poisson",
+    "nb": "negative-binomial",
+    "negbin": "negative-binomial",
+    "zip": "zero-inflated-poisson",
+    "homoscedastic": "constant",
+    "homoskedastic": "constant",
+    "heteroscedastic": "forest",
+    "heteroskedastic": "forest",
+    "student": "t",
+    "student_t": "t",
+    "ln": "log",
+}
 
 
 @dataclass(frozen=True)
@@ -146,3 +174,9 @@ class Setting:
 def is_number(value: Any) -> bool:
     """Tell whether a value is a real number, and not a bool."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool)
+
+
+def meant_word(value: object, known: Collection[str]) -> str:
+    """Return "; did you mean k?" for a word of another package, or a misspelt one; else ""."""
+    meant = WORDS.get(value.casefold()) if isinstance(value, str) else None
+    return f"; did you mean {meant}?" if meant in known else suggestion(value, known)

@@ -136,8 +136,7 @@ def _check_header(header: Header) -> None:
             header.constants,
             schema.to_json(),
             header.warnings,
-            header.beside,
-            header.censoring,
+            header.roles,
             header.dialect.to_json() if header.dialect else None,
         ]
     )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import censoring_warnings
+from sampler.data.censoring.outcomes import censoring_roles, censoring_warnings
 from sampler.data.censoring.regression import fit_censored
 from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
@@ -169,7 +169,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     resolved, transform = choose_by_outcomes(
         planned.settings,
         (outcome, design, weight, codes),
-        (target.name, outcome, planned.censoring) if censored else None,
+        (target.name, outcome, censoring_roles(rows.roles)) if censored else None,
         has_units=bool(planned.prior.keys() & {*ABSOLUTE}),
         grouped=bool(grouped),
     )
@@ -219,9 +219,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         default_grid,
         raw_values,
         transform,
-        {role: rows.roles[role].name for role in by_role},
+        {role: column.name for role, column in rows.roles.items() if role != "weights"},
         groupings,
-        {role: column.name for role, column in planned.censoring.items()},
     )
 
 

@@ -49,7 +49,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     coded = encode(
         table, header.schema, header.grid, keep_values=header.needs_values, beside=header.beside.values()
     )
-    roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
+    roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
     _, outcome, censored = read_outcomes(
         y, header.schema.target.name, coded.num_rows, settings.family, censoring_roles(roles)
     )
@@ -80,9 +80,8 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         header.default_grid,
         header.reference_values,
         header.transform,
-        header.beside,
+        header.roles,
         header.groupings,
-        header.censoring,
         header.dialect,
     )
 

@@ -60,8 +60,6 @@ class FitPlan:
         The features and their kinds.
     target, outcome, censored
         The target's column; the outcomes, float64 [n]; limits of these, where columns tell of any.
-    censoring
-        Columns that tell of censored outcomes, by role.
     by_role
         What the other columns with a role say of the rows, float64 [n], by role.
     groups, group_index
@@ -81,7 +79,6 @@ class FitPlan:
     target: Column
     outcome: Floats
     censored: CensoredOutcomes | None
-    censoring: dict[str, RawColumn]
     by_role: dict[str, Floats]
     groups: tuple[Column, ...]
     group_index: NDArray[np.int32]
@@ -185,7 +182,6 @@ def plan(
         target=target,
         outcome=outcome,
         censored=censored,
-        censoring=censoring,
         by_role=rows.numbers(),
         groups=group_columns,
         group_index=group_index,

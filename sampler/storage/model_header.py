@@ -56,10 +56,8 @@ class Header:
         Whether the training rows had weights.
     warnings
         Warnings given while the data were prepared.
-    beside
-        Names of the columns beside the features that new rows may have, by role; empty where there are none.
-    censoring
-        Names of the columns that tell of censored outcomes, by role; empty where there are none.
+    roles
+        Names of the columns besides outcomes and weights that rows with outcomes need, by role.
     default_grid
         Up to 19 training values of each numeric or date column that divide the rows evenly, at which effects
         are shown by default; empty in models made before it was kept.
@@ -95,10 +93,9 @@ class Header:
     linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
     transform: Transform | None = None
-    beside: dict[str, str] = field(default_factory=dict)
+    roles: dict[str, str] = field(default_factory=dict)
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
-    censoring: dict[str, str] = field(default_factory=dict)
     dialect: FileDialect | None = None
 
     @property
@@ -107,9 +104,14 @@ class Header:
         return {} if self.dialect is None else self.dialect.units
 
     @property
-    def role_columns(self) -> dict[str, str]:
-        """Names of the columns besides outcomes and weights that rows with outcomes need, by role."""
-        return self.beside | self.censoring
+    def beside(self) -> dict[str, str]:
+        """Names of the columns beside the features that new rows may have, by role."""
+        return {role: name for role, name in self.roles.items() if role in PREDICTED}
+
+    @property
+    def censoring(self) -> dict[str, str]:
+        """Names of the columns that tell of censored outcomes, by role."""
+        return {role: name for role, name in self.roles.items() if role in CENSORING}
 
     @property
     def needs_values(self) -> bool:
@@ -203,14 +205,14 @@ class Header:
                 linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
-                beside={role: str(fields[role]) for role in PREDICTED if fields.get(role) is not None},
+                roles={role: str(fields[role]) for role in PREDICTED if fields.get(role) is not None}
+                | _censoring(fields.get("censoring", {})),
                 calibration=None
                 if calibration is None
                 else ConformalTable.from_json(
                     calibration, scores, unit, of_classes=bool(schema.target.levels)
                 ),
                 groupings=groupings,
-                censoring=_censoring(fields.get("censoring", {})),
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

@@ -5,11 +5,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.dashboard.formatting import NOTHING, number, percent
-from app.services.fits.requests import DEFINITIONS, FAMILY_LABELS, LABELS, TWO_CLASSES_FROM
+from app.services.fits.requests import COLUMNS_SECTION, DEFINITIONS, FAMILY_LABELS, LABELS, TWO_CLASSES_FROM
 
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
-METHOD_SECTION, COLUMNS_SECTION = "Method, trees and chains", "Weights, exposure, groups, events and limits"
+METHOD_SECTION = "Method, trees and chains"
 SECTIONS = {
     COLUMNS_SECTION: "Columns that say more about rows than features do: how "
     "precise an outcome is, to which group it belongs, whether it is known only in part.",

@@ -144,7 +144,7 @@ def _page(
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
             for name in fit_fields.OF_COLUMNS
         },
-        columns_section=fit_fields.COLUMNS_SECTION,
+        columns_section=requests.COLUMNS_SECTION,
         method_section=fit_fields.METHOD_SECTION,
         kinds=requests.CHOICES["kind"],
         kind_field=KIND,

@@ -12,7 +12,7 @@ from app.store.engine import session_scope
 from sampler import settings as sampler_settings
 from sampler.data.schema import KINDS
 from sampler.data.target import FEWEST_OF_CLASSES
-from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.definitions.data import COLUMN_ROLES, COLUMNS, ROLES
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.settings import ALL_SETTINGS, SETTINGS, VALUES_OF_OLD_MODELS
@@ -27,6 +27,7 @@ FAMILY_LABELS = {
     **{name: family.label for name, family in FAMILIES.items()},
 }
 DEFINITIONS = ALL_SETTINGS  # definitions of all settings, by name
+COLUMNS_SECTION = COLUMNS  # of forms
 LABELS, labelled = sampler_settings.LABELS, sampler_settings.labelled
 TWO_CLASSES_FROM = FEWEST_OF_CLASSES  # rows from which two whole numbers other than 0 and 1 are two classes
 NOT_CALIBRATED = "none"

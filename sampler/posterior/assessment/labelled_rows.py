@@ -84,13 +84,13 @@ class LabelledRows:
         table = read_rows(X)
         if coded is None:
             coded = law.draws.encode(table)
-        roles = read_roles_again(table, y, weights, header.role_columns, weighted=header.weighted)
+        roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
         return cls._with_outcomes(law, coded, y, roles)
 
     @classmethod
     def of(cls, law: Law, rows: Rows) -> LabelledRows:
         """Encode rows of the data that the model was fitted to; they may have classes that it didn't see."""
-        coded = law.draws.encode(rows.table_of(law.draws.header.role_columns))
+        coded = law.draws.encode(rows.table_of(law.draws.header.roles))
         return cls._with_outcomes(law, coded, rows.outcome, rows.roles, new_classes=True)
 
     @classmethod

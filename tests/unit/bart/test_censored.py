@@ -364,13 +364,13 @@ def test_studies_know_no_censored_outcomes():
 
 @pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
 def test_curves_need_censored_outcomes():
-    """Refused where the model has none; a header that names other roles can't be read."""
+    """Refused where the model has none; a header whose columns have no names can't be read."""
     few = FAST | {"num_trees": 2, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
     plain = fit(X, Y**2, **few)
     with pytest.raises(SettingsError, match="no survival curves"):
         plain.survival(X)
     posterior = fit(X, Y**2, event=SOME, **few)
-    strange = replace(posterior.header, censoring={"weights": "w"}).to_bytes()
+    strange = replace(posterior.header, roles={"event": 1}).to_bytes()
     with pytest.raises(PackedError, match="censored outcomes"):
         type(posterior.header).from_bytes(strange)
 
