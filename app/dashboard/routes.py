@@ -23,6 +23,7 @@ from app.dashboard.pages import (
     studies,
     what_if,
 )
+from app.dashboard.studio import Studio
 
 ROUTERS: tuple[APIRouter, ...] = (
     home.router,
@@ -55,7 +56,7 @@ class _Static(StaticFiles):
 def install(app: FastAPI) -> None:
     """Add the pages to the application."""
     app.mount(render.STATIC, _Static(directory=render.FOLDER / "static"), name="static")
-    app.state.studio = charts.Studio()
+    app.state.studio = Studio()
     app.state.effects = Effects()
     for router in ROUTERS:
         app.include_router(router)

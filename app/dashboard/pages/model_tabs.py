@@ -12,10 +12,10 @@ from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import TheEffects, prepare_to_draw
 from app.dashboard.effects import if_any
 from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.pages.studies import newest_of
+from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFinishedError
 from app.services.explanations import convergence, groups, importance, shap_values

@@ -9,10 +9,10 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import comparison, formatting, render, snippets
-from app.dashboard.charts import prepare_to_draw
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import SentForm, text
 from app.dashboard.pages.studies import newest_of
+from app.dashboard.studio import prepare_to_draw
 from app.services import datasets, health
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError

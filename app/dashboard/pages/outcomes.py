@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import prepare_to_draw
 from app.dashboard.formatting import count
 from app.dashboard.forms.fields import SentForm, reading_options, text
 from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.studio import prepare_to_draw
 from app.services import health
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, ServiceError

@@ -8,8 +8,8 @@ from fastapi import APIRouter, Depends, Request
 from starlette.responses import Response
 
 from app.dashboard import render, snippets
-from app.dashboard.charts import prepare_to_draw, row_values
 from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.studio import prepare_to_draw, row_values
 from app.services.access.keys import PREDICT
 from app.services.errors import (
     InvalidRequestError,

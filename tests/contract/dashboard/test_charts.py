@@ -15,6 +15,7 @@ import pytest
 from app.client import Client
 from app.dashboard import formatting
 from app.dashboard.charts import CHARTS
+from app.dashboard.studio import Picture
 from app.web.read_options import ReadingQuery
 from sampler.posterior.explanations.work import of_figures, of_row
 from tests.support.api_calls import of_file, post_csv, problem, table, two_classes
@@ -272,8 +273,8 @@ def test_what_a_page_offers_to_copy_gives_what_the_page_shows(browser, client, s
 def test_a_chart_goes_with_its_model(client, monkeypatch):
     """Charts of a deleted model are a 404, even when cached in memory."""
     drawn = []
-    chart = (lambda *_: {}, lambda *_: drawn.append(1) or b"<svg/>")
-    monkeypatch.setitem(CHARTS, "importance", chart)
+    nothing = Picture(lambda style: drawn.append(1) or style.axes(1.0), ())
+    monkeypatch.setitem(CHARTS, "importance", lambda _: nothing)
     dataset = post_csv(client, table()).json()["id"]
     model_id = client.post("/models", json={"dataset_id": dataset, "target": "y"}).json()["id"]
     address = f"/ui/models/{model_id}/charts/importance.svg?v=1"

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from app.dashboard import charts
+from app.dashboard import studio
 from app.dashboard.pages import model_tabs, models, predict_row
 from sampler.data.scalars import GAP
 from sampler.posterior.assessment.convergence import FEWEST_RANKED, independent_every, rank_curves
@@ -83,16 +83,16 @@ def test_the_service_starts_without_the_drawing_libraries():
 def test_pages_of_models_prepare_the_first_chart(monkeypatch):
     """The libraries are imported, and fonts found, while the page is read: once, in the background."""
     drawn = []
-    monkeypatch.setattr(charts, "prepare", lambda: drawn.append(1))
-    studio = charts.Studio()
+    monkeypatch.setattr(studio, "prepare", lambda: drawn.append(1))
+    drawer = studio.Studio()
     for _ in range(2):
-        studio.prepare()
+        drawer.prepare()
     for thread in threading.enumerate():
         if thread.daemon and thread.name.startswith("draw"):
             thread.join()
     assert len(drawn) == 1
     for router in (models.router, model_tabs.router, predict_row.router):
-        assert charts.prepare_to_draw in [each.dependency for each in router.dependencies]
+        assert studio.prepare_to_draw in [each.dependency for each in router.dependencies]
 
 
 def test_shapes_of_a_tree():
