@@ -121,6 +121,7 @@ def compare(
         request.scope,
         "model_compare.html",
         rows=[comparison.figures_of(each) for each in chosen],
+        units={each.id: models.unit_of(session, each, None) for each in chosen},
         differing=[
             (requests.LABELS.get(name, name.replace("_", " ")), [_as_text(value, name) for value in values])
             for name, values in comparison.differing(chosen)

@@ -11,7 +11,7 @@ import pytest
 from sampler import load
 from tests.support.databases import only
 from tests.support.html_page import checked_svg, page_of
-from tests.support.models.fitted_models import fitted
+from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 pytestmark = only("sqlite")
 CARS = Path(__file__).parents[3] / "examples" / "auto_mpg.csv"
@@ -110,6 +110,17 @@ def test_one_row_is_typed_with_its_units_and_refused_in_others(browser, model):
     refused = page_of(browser.get(f"{at}&f2=40 €"), 422).words
     assert "'40 €' is not a number" in refused
     assert "in % or without a unit" in refused
+
+
+def test_models_are_compared_in_the_unit(browser, client, settings, model):
+    """Errors of two models side by side, and their difference, have the unit of the outcome."""
+    body = {"dataset_id": model["dataset_id"], "target": "power", "holdout": 0.25, "seed": 3} | SMALL
+    other = client.post("/models", json=body).json()["id"]
+    run_units(settings)
+    text = words(browser.get(f"/ui/models/compare?model={model['id']}&model={other}").text)
+    for line in ("Typical error", "Error less that of the first"):
+        _, _, rest = text.partition(line)
+        assert re.match(r"(?: \u2013)? [-\d .]+( ± [\d.]+)? EUR", rest), (line, rest[:80])
 
 
 def test_charts_name_the_unit_on_their_axes(browser, model):
