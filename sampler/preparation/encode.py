@@ -33,8 +33,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
-from sampler.preparation.plan import FitPlan, plan, resolve_settings
-from sampler.preparation.prior_checks import calibrated
+from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import outcome_sd
 from sampler.training import GroupTraining, LinearTraining, Training
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
+    from sampler.prior import Constants
     from sampler.settings import Settings
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
@@ -87,62 +87,31 @@ def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = 
 def prepare_rows(
     rows: Rows,
     *,
-    features: Sequence[str] | None = None,
-    columns: Mapping[str, str] | None = None,
-    groups: str | Sequence[str] | None = None,
-    slopes: str | Sequence[str] | None = None,
     ignored: Sequence[str] = (),
-    prior: Mapping[str, Any] | None = None,
-    **settings: Any,
+    **arguments: Any,
 ) -> PreparedFit:
-    """Check and encode the data of a fit, and resolve all settings and constants.
+    """Plan and encode a fit; raises as `plan` and `encode`.
 
     Parameters
     ----------
     rows
         The rows of the fit.
-    features
-        Names of the columns to learn from; None takes all that are usable.
-    columns
-        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
-    groups
-        Names of columns whose levels have an intercept each beside the trees; they are no features.
-    slopes
-        Names of features whose slope differs by group too.
     ignored
         Further names that new tables may contain and the model ignores.
-    prior
-        Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
-        "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
-        points.
-    settings
-        Settings of `sampler.settings.Settings`; family "auto" is chosen by the outcomes.
+    arguments
+        Those of `plan`, and settings of `sampler.settings.Settings`; family "auto" is chosen by the outcomes.
 
     Returns
     -------
     PreparedFit
         Training data and the contents of the header.
 
-    Raises
-    ------
-    DataError
-        With every problem found, by column and row.
-    SettingsError
-        For a setting that doesn't exist or is out of range.
-
     """
-    guessed = settings.get("family") == "auto"
-    resolved = resolve_settings(rows, **settings)
-    table = rows.table
-    summaries = [summarise(table.column(name), count_distinct=False) for name in table.names]
-    given: dict[str, Any] = {
-        "features": features,
-        "columns": columns,
-        "groups": groups,
-        "slopes": slopes,
-        "prior": prior,
-    }
-    return encode(plan(rows, summaries, resolved, guessed=guessed, **given), rows, ignored)
+    given = {name: arguments.pop(name) for name in PLANNED if name in arguments}
+    guessed = arguments.get("family") == "auto"
+    summaries = [summarise(rows.table.column(name), count_distinct=False) for name in rows.table.names]
+    settings = resolve_settings(rows, **arguments)
+    return encode(plan(rows, summaries, settings, guessed=guessed, **given), rows, ignored)
 
 
 def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> PreparedFit:
@@ -178,7 +147,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     if limits is not None:
         expected, noise = fit_censored(limits, design, linear=planned.prior.get("sigma_estimate") != "naive")
     linear, line = _linear_training(resolved, design, schema, expected, weight)
-    constants = calibrated(expected, design, codes, weight, resolved, planned.prior, line, noise)
+    estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
+    calibrate = load_code(METHODS[resolved.method].engine.calibrate)
+    constants: Constants = calibrate(expected, design, weight, resolved, planned.prior, codes, **estimates)
     for role, numbers in by_role.items():
         if place := COLUMN_ROLES[role].constants:
             constants = load_code(place)(constants, outcome, numbers)

@@ -26,12 +26,12 @@ from sampler.data.groupings import (
 from sampler.data.schema import Choice, Column, choose
 from sampler.data.target import family_warnings, guess_family
 from sampler.data.transform import check_outcomes
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.engines import load_code
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import read_outcomes
-from sampler.preparation.prior_checks import checked_prior
 from sampler.settings import Settings
 
 if TYPE_CHECKING:
@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from sampler.data.table import RawColumn
 
     Floats = NDArray[np.float64]
+
+PLANNED = (*(name for name in ROLES if name not in COLUMN_ROLES), "prior")  # arguments of a plan
 
 
 @dataclass(frozen=True)
@@ -122,8 +124,18 @@ def plan(
         Whether the family was chosen by the outcomes.
     num_rows
         Number of rows that the summaries are of; None for those of the fit.
-    features, columns, groups, slopes, prior
-        See `sampler.preparation.encode.prepare_rows`.
+    features
+        Names of the columns to learn from; None takes all that are usable.
+    columns
+        Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+    groups
+        Names of columns whose levels have an intercept each beside the trees; they are no features.
+    slopes
+        Names of features whose slope differs by group too.
+    prior
+        Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
+        "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
+        points.
 
     Returns
     -------
@@ -188,6 +200,12 @@ def plan(
         slopes=sloped,
         warnings=[*choice.warnings, *family_notes],
     )
+
+
+def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
+    """Check the prior entries except `cuts` and add defaults; raise SettingsError."""
+    entries: dict[str, Any] = load_code(METHODS[settings.method].engine.check_prior)(prior, settings)
+    return entries
 
 
 def _check_roles(settings: Settings, roles: Iterable[str]) -> None:

@@ -17,7 +17,7 @@ from sampler.errors import SettingsCode, suggestion
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
 from sampler.posterior.weighting.importance_weights import judge_weighted
-from sampler.preparation.prior_checks import checked_prior
+from sampler.preparation.plan import checked_prior
 from sampler.sklearn import BARTClassifier, BARTRegressor
 from tests.support.source import parsed
 

@@ -14,7 +14,7 @@ from sampler import Settings, SettingsError
 from sampler.costs.durations import chain_seconds, prepare_seconds
 from sampler.data.cut_points import check_cuts
 from sampler.data.splits.split_plan import folds_of
-from sampler.preparation.prior_checks import checked_prior
+from sampler.preparation.plan import checked_prior
 from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold

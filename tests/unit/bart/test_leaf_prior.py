@@ -6,7 +6,7 @@ import pytest
 from sampler import fit
 from sampler.bart.chain import Chain
 from sampler.preparation import prepare
-from sampler.preparation.prior_checks import checked_prior
+from sampler.preparation.plan import checked_prior
 from sampler.settings import Settings
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
