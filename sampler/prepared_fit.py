@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,22 +46,14 @@ class PreparedFit:
         codes, linear = self.training.codes, self.training.linear
         rows = reference_rows(codes.shape[1])
         header = Header(
-            schema=self.schema,
-            grid=self.grid,
             constants=self.training.constants.to_json(),
             settings=self.training.settings.to_json(),
             reference=np.ascontiguousarray(codes[:, rows]),
             weighted=self.training.weights is not None,
-            warnings=self.warnings,
-            default_grid=self.default_grid,
             num_rows=self.training.num_counted,
             typical_weight=self.training.typical_weight,
             linear=linear.terms if linear else None,
-            reference_values=self.reference_values,
-            transform=self.transform,
-            roles=self.roles,
-            groupings=self.groupings,
-            dialect=self.dialect,
+            **{name: getattr(self, name) for name in IN_HEADER},
         )
         return header.to_bytes()
 
@@ -69,3 +61,6 @@ class PreparedFit:
 def reference_rows(num_rows: int) -> NDArray[np.int64]:
     """Choose the places of the reference rows among the training rows."""
     return np.unique(np.linspace(0, num_rows - 1, REFERENCE_ROWS).astype(np.int64))
+
+
+IN_HEADER = tuple(each.name for each in fields(PreparedFit) if each.name != "training")

@@ -13,7 +13,7 @@ from sampler.data.table import read
 from sampler.errors import DataError, DataProblem
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import read_outcomes, transformed
-from sampler.prepared_fit import PreparedFit
+from sampler.prepared_fit import IN_HEADER, PreparedFit
 from sampler.settings import Settings
 from sampler.training import GroupTraining, LinearTraining, Training
 
@@ -72,18 +72,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         limits=limits,
         by_role=numbers,
     )
-    return PreparedFit(
-        training,
-        header.schema,
-        header.grid,
-        header.warnings,
-        header.default_grid,
-        header.reference_values,
-        header.transform,
-        header.roles,
-        header.groupings,
-        header.dialect,
-    )
+    return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
 
 
 def _groups_again(header: Header, coded: Coded, linear: LinearTraining | None) -> GroupTraining | None:
