@@ -82,8 +82,8 @@ def suggest_arguments(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         for name in kwargs:
             if name not in known:
-                hint = meant_setting(name, known)
-                raise TypeError(f"{function.__qualname__}() has no argument {name!r}{hint}")
+                called = function.__name__ if function.__name__ != "__init__" else type(args[0]).__name__
+                raise TypeError(f"{called}() has no argument {name!r}{meant_setting(name, known)}")
         return function(*args, **kwargs)
 
     return call

@@ -21,7 +21,7 @@ from sampler.data.rows import Rows
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
-from sampler.posterior.charts.cards import table_card
+from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
 from sampler.running import run
@@ -58,7 +58,7 @@ LEVEL = Setting(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection:
     """Features whose share of the split rules exceeds what unrelated outcomes would give.
 
@@ -133,6 +133,9 @@ class Selection:
             )
             for j in np.argsort(-self.share, kind="stable")
         ]
+
+    def __repr__(self) -> str:
+        return first_lines(str(self))
 
     def _repr_html_(self) -> str:
         rows = [[name, *(f"{each:.1%}" for each in figures), by] for name, figures, by in self._ranked()]

@@ -26,7 +26,7 @@ from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import one_hot
-from sampler.posterior.charts.cards import table_card
+from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.preparation import prepare_rows
 from sampler.running import run
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
@@ -107,7 +107,7 @@ class TriedSettings:
     refused: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Tuning:
     """Candidates that were tried, and the chosen one.
 
@@ -137,6 +137,9 @@ class Tuning:
     def to_json(self) -> dict[str, Any]:
         """Return plain data."""
         return asdict(self) | {"best": self.best}
+
+    def __repr__(self) -> str:
+        return first_lines(str(self))
 
     def _repr_html_(self) -> str:
         heads = [

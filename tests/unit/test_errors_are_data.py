@@ -75,6 +75,7 @@ def test_an_argument_of_another_package_is_answered_with_ours(call, given, meant
     with pytest.raises(TypeError, match=f"did you mean {meant}") as refused:
         call(*rows, **{given: 1})
     assert repr(given) in str(refused.value)
+    assert "__init__" not in str(refused.value)
     with pytest.raises(TypeError) as unknown:
         call(*rows, zyx=1)
     assert "did you mean" not in str(unknown.value)

@@ -56,6 +56,9 @@ def test_the_five_of_friedman_and_none_of_the_noise():
     again = select_features(X, y, seed=1, **LONGER, num_threads=1)
     np.testing.assert_array_equal(again.null, selection.null)
     assert "selected by" in str(selection)
+    *first, more = repr(selection).splitlines()
+    assert first == str(selection).splitlines()[:10]
+    assert more == "... 31 more lines in print()"
     (row,) = (line for line in selection._repr_html_().split("<tr>") if ">x1<" in line)
     assert f">{selection.share[0]:.1%}<" in row
     assert ">max, se, local<" in row

@@ -69,6 +69,7 @@ def test_noise_by_row_is_chosen_where_it_is():
     assert 0.8 < forest.coverage <= 1
     assert json.loads(json.dumps(tuning.to_json()))["best"]["noise"] == "forest"
     lines = str(tuning).splitlines()
+    assert repr(tuning) == str(tuning)
     assert lines[2].startswith("> noise forest")
     assert "left out" in lines[3]
     again = tune(X, y, num_threads=1, **options)
