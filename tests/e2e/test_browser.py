@@ -73,7 +73,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.until(lambda: page.query_selector("section.verdict") is not None)
     assert page.inner_text("[data-state]") == "succeeded"
     assert "interval coverage" in page.inner_text("main")
-    assert window.pictures() == 2
+    assert window.pictures() == 4
     window.shoot("model")
 
     window.go("/ui/models")
