@@ -16,6 +16,7 @@ from app.web.fit_request import ModelRequest
 
 KIND = "kind:"  # prefix of a field that overrides a column's kind
 PLAIN = ("name", "family", "method", "calibrate")  # fields of text or a choice
+NEW_ROWS = ("groups", "later", "horizon", "gap")  # fields of the declaration of new rows
 LONGEST = 20  # longest whole number in characters
 
 
@@ -30,8 +31,10 @@ def body_of(form: FormData) -> dict[str, Any]:
             body[knob.name] = names
         elif knob.kind != "names" and (typed := text(form, knob.name)) is not None:
             _put(body, knob, typed, faults)
+    if new_rows := _new_rows(form, faults):
+        body["new_rows"] = new_rows
     others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
-    taken = {target, *body.get("groups", ()), *others}
+    taken = {target, *body.get("groups", ()), *others, new_rows.get("groups")}
     body["features"] = [name for name in _names(form, "features") if name not in taken]
     if not body["features"]:
         faults.append(Fault("features", None, "choose at least one"))
@@ -44,6 +47,20 @@ def body_of(form: FormData) -> dict[str, Any]:
     if faults:
         raise InvalidRequestError(errors=faults)
     return body
+
+
+def _new_rows(form: FormData, faults: list[Fault]) -> dict[str, Any]:
+    """Return the declaration of how new rows will differ; empty where they don't."""
+    given: dict[str, Any] = {}
+    for field in NEW_ROWS:
+        typed = text(form, f"new_rows.{field}")
+        if typed is None:
+            continue
+        try:
+            given[field] = typed if field in ("groups", "later") else float(typed)
+        except ValueError:
+            faults.append(Fault(f"new_rows.{field}", None, f"{typed[:50]!r} is not a number"))
+    return given
 
 
 def _names(form: FormData, field: str) -> list[str]:
@@ -60,7 +77,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """Return the name of the form field that a fault concerns; empty when there is none."""
-    known = {*LABELS, "target", "features", "name"}
+    known = {*LABELS, "target", "features", "name", *(f"new_rows.{field}" for field in NEW_ROWS)}
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 

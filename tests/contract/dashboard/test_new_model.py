@@ -5,9 +5,11 @@ import re
 from html import unescape
 
 import pytest
+from starlette.datastructures import FormData
 
 from app.dashboard import formatting
-from app.dashboard.forms import fit_fields
+from app.dashboard.forms import fit_fields, fit_form
+from app.services.errors import InvalidRequestError
 from app.web.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.cart import prior as single
@@ -35,7 +37,8 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
-    assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns", "search"}
+    assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns", "search", "new_rows"}
+    assert {f"new_rows.{name}" for name in fit_form.NEW_ROWS} <= fields
     assert not {f"stop.{name}" for name in StopRequest.model_fields} - fields
     assert not {f"prior.{name}" for name in PRIOR | TREE_PRIOR} - fields
     assert not {f"search.{name}" for name in SEARCH} - fields
@@ -242,3 +245,18 @@ def test_the_estimate_brings_the_request_to_copy(browser, client, form):
     page_of(browser.post("/ui/models", data=form | filled))
     by_page, by_command = (model["settings"] for model in client.get("/models").json()["items"])
     assert by_page == by_command
+
+
+def test_the_form_declares_how_new_rows_differ(browser, form):
+    """The fields make the declaration of the API; its column is no feature, and a wrong number is marked."""
+    sent = form | {"features": ["size", "colour"], "new_rows.groups": "colour", "family": "gaussian"}
+    body = fit_form.body_of(FormData([*pairs_of(sent)]))
+    assert body["new_rows"] == {"groups": "colour"}
+    assert body["features"] == ["size"]
+    with pytest.raises(InvalidRequestError):
+        fit_form.body_of(FormData([*pairs_of(sent | {"new_rows.gap": "soon"})]))
+
+
+def pairs_of(form):
+    for name, value in form.items():
+        yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
