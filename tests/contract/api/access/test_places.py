@@ -12,7 +12,7 @@ from app.web.scopes import GuardedRoute
 
 APP = Path(app.__file__).parent
 THREADS = {
-    "dashboard/charts.py": "pictures are drawn one at a time, of figures found in a place",
+    "dashboard/studio.py": "pictures are drawn one at a time, of figures found in a place",
     "services/fits/event_stream.py": "one reader feeds all streams",
     "web/json_body.py": "bodies are parsed in a place of their own",
     "web/middleware/auth.py": "keys are looked up in places of their own",
