@@ -132,6 +132,58 @@ class IntervalCalibrationView(View):
     claims: list[ClaimView] = Field(description="Claims of the usual levels that the rows allow.")
 
 
+class ChainAgreementView(View):
+    """Agreement of the chains, and by how much figures may be off."""
+
+    verdict: Literal["converged", "approximate", "not_converged"]
+    mean: float | None = Field(
+        description="Two Monte Carlo standard errors of means that 95% of the rows don't exceed, in the unit "
+        "of the outcome (of classes as probabilities); null where they are unknown."
+    )
+    ends: float | None = Field(description="The same of the ends of 90% credible intervals.")
+    noise_share: float | None = Field(description="`mean` as a share of the noise's standard deviation.")
+
+
+class HeldOutIntervalsView(View):
+    """Predictive intervals by held-out rows."""
+
+    verdict: Literal["held", "not_held", "unknown"] = Field(description="unknown: too few rows.")
+    rows: int
+    level: float
+    inside: float | None = Field(description="The share of outcomes inside; null where it wasn't measured.")
+    lower: float | None = Field(description="That share's 95% interval.")
+    upper: float | None
+
+
+class AnotherFitView(View):
+    """Difference from another fit of the same request with another seed, as the chains tell it."""
+
+    moves: float | None = Field(
+        description="What predictions would move by, in the unit of the outcome: root mean square over rows."
+    )
+    sds: float = Field(description="The same in posterior standard deviations.")
+
+
+class UseView(View):
+    """Uses of a model, by three questions answered apart."""
+
+    predictions: Literal["usable", "not_yet"]
+    intervals: Literal["usable", "unchecked", "not_usable"] = Field(
+        description="Predictive intervals of 90%: usable where held-out rows say so, unchecked without "
+        "enough of them, not_usable where these, or reported outcomes, say otherwise."
+    )
+    credible: Literal["usable", "roughly", "not_yet"] = Field(description="Credible intervals and effects.")
+    chains: ChainAgreementView = Field(description="Do the chains agree?")
+    held_out: HeldOutIntervalsView | None = Field(
+        description="Do held-out rows say that predictive intervals hold? null: none was held out."
+    )
+    another_fit: AnotherFitView | None = Field(
+        description="Would another fit say the same? null where one chain can't tell."
+    )
+    unit: str | None = Field(description="The unit of the outcome, where its file had one.")
+    text: str = Field(description="All of it in sentences.")
+
+
 class ModelView(View):
     """A model: fitted, being fitted, or ended early."""
 
@@ -151,6 +203,7 @@ class ModelView(View):
         description="The verdict with its figures; `chosen` has what settings left to the data."
     )
     holdout: dict[str, Any] | None = Field(description="Scores on the held-out rows.")
+    use: UseView | None = Field(None, description="What it can be used for; null before the verdict.")
     calibration: IntervalCalibrationView | None = Field(
         None, description="How intervals are calibrated; null where they are not."
     )

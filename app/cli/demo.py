@@ -6,7 +6,7 @@ from pathlib import Path
 
 from app.cli.embedded import run_embedded
 from app.cli.output import make_console
-from app.cli.progress import about_dataset, about_verdict, bars
+from app.cli.progress import about_dataset, about_use, about_verdict, bars
 from app.client import Client, ClientError, Model
 from app.sample_data import sample_path
 
@@ -40,7 +40,8 @@ def run_demo() -> None:
         model = client.fit(dataset, TARGET, name="demo", holdout=HOLDOUT, seed=1)
         with bars(console) as show:
             model = client.wait(model, progress=show, seconds=TRAIN_SECONDS)
-        console.print("\n".join([*about_verdict(model), *_about_holdout(model)]))
+        about = [*about_use(model), *_about_holdout(model), *about_verdict(model)]
+        console.print("\n".join(about), soft_wrap=True)
         console.print(_about_predictions(client, model, data))
     console.print(
         "next      make up, then open http://127.0.0.1:8000, or see the README for the same in curl"

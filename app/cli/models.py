@@ -87,8 +87,8 @@ def compare_models(
 
 @app.command("show")
 def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
-    """Show a model's progress, verdict and settings."""
-    from app.cli.progress import about_verdict
+    """Show a model's progress, what can be used of it, its verdict and settings."""
+    from app.cli.progress import about_use, about_verdict
 
     with asking(url, data_dir, err.print) as client:
         fitted = client.model(model)
@@ -97,8 +97,8 @@ def show_model(model: ModelName, as_json: AsJson = False, url: Url = None, data_
         return
     out.print(f"model     {fitted.id}  {fitted.name or ''}")
     out.print(f"state     {fitted.state}, {fitted.fraction:.0%} done, {fitted.draws} draws kept per chain")
-    for line in about_verdict(fitted) if fitted.verdict else []:
-        out.print(line)
+    for line in [*about_use(fitted), *about_verdict(fitted)] if fitted.verdict else []:
+        out.print(line, soft_wrap=True)
     if fitted.error:
         out.print(f"error     {fitted.error}")
     plain = {name: value for name, value in fitted.settings.items() if not isinstance(value, (dict, list))}

@@ -91,8 +91,13 @@ def about_dataset(dataset: Dataset, called: str, rows: str = "rows") -> str:
     )
 
 
+def about_use(model: Model) -> list[str]:
+    """Return what can be used, in sentences; nothing before the verdict."""
+    return [f"use       {model.use['text']}"] if model.use else []
+
+
 def about_verdict(model: Model) -> list[str]:
-    """Return the verdict with its figures."""
+    """Return the verdict on the chains with its figures."""
     lines = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
     sigma, f = figures.get("sigma"), figures.get("f")
@@ -118,8 +123,10 @@ def follow_fit(client: Client, model: Model, console: Console) -> Model:
     except KeyboardInterrupt:
         console.print(f"left      {model.id} continues while a service runs on its data: bartserve models")
         raise typer.Exit(130) from None
-    for line in [*about_verdict(model), *_about_scores(model), *_about_warnings(model)]:
-        console.print(line)
+    for line in [
+        *about_use(model), *_about_scores(model), *about_verdict(model), *_about_warnings(model),
+    ]:  # fmt: skip
+        console.print(line, soft_wrap=True)
     console.print(f"next      bartserve predict {model.name or model.id} NEW_ROWS.csv")
     return model
 

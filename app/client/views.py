@@ -99,6 +99,11 @@ class Model:
         """Whether it is queued or running."""
         return self.state in OPEN_STATES
 
+    @property
+    def use(self) -> Json | None:
+        """Uses of the model, with ``text`` in sentences; None before the verdict."""
+        return self.document.get("use")
+
 
 @dataclass(frozen=True)
 class Event:

@@ -136,12 +136,12 @@ METHODS = {
 VERDICTS = {
     "converged": (
         "The chains agree",
-        "Independent chains give the same answer, precisely enough to use the means and intervals as they "
-        "are.",
+        "Independent chains give the same answer, precisely enough to read means, credible intervals and "
+        "effects as they are.",
     ),
     "approximate": (
         "The chains nearly agree",
-        "Means and intervals are usable, with some Monte Carlo error: differences of a tenth of an "
+        "Means, credible intervals and effects have some Monte Carlo error: differences of a tenth of an "
         "interval's width may be noise.",
     ),
     "not_converged": (

@@ -23,12 +23,13 @@ from sampler.posterior.results.scores import (
 from sampler.storage.conformal_table import kept_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.data.splits.split_plan import Split, SplitPlan
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.verdict.use import Use
     from sampler.storage.conformal_table import CalibrationKind
 
 
@@ -43,6 +44,23 @@ class AssessablePosterior:
         See `sampler.posterior.assessment.diagnostics.diagnose` for the entries.
         """
         return diagnose(self.law, max_points)
+
+    def use(self, scores: Mapping[str, Any] | None = None) -> Use:
+        """Say what can be used: predictions, their intervals, credible intervals and effects.
+
+        Parameters
+        ----------
+        scores
+            What `score` returned for held-out rows; None: nothing says whether predictive intervals hold.
+
+        Returns
+        -------
+        Use
+            Do the chains agree, do held-out rows say that predictive intervals hold, would another fit say
+            the same: three answers with their figures, what they allow, and ``text``, a sentence for each.
+
+        """
+        return self.law.summary.use(scores)
 
     def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> Scores:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).

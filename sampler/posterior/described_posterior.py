@@ -81,7 +81,7 @@ class DescribedPosterior:
     @property
     def unit(self) -> str | None:
         """Unit that the file of the training rows had beside outcomes; None without one, and of classes."""
-        return None if self.classes is not None else self.header.units.get(self.schema.target.name)
+        return self.law.unit
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -123,7 +123,13 @@ class PrecisionView(BaseModel):
         description="How far another fit, with another seed, would move means, in posterior standard "
         "deviations; null for one chain."
     )
-    means_usable: bool = Field(description="Whether errors of means matter little beside the noise.")
+    error_share: float | None = Field(
+        None,
+        description="As `share`, of the standard deviation of the prediction's error (the noise's and f's).",
+    )
+    another_fit: float | None = Field(None, description="`reproducibility` in units of the target.")
+    unit: str | None = Field(None, description="The unit of the target, where its file had one.")
+    means_usable: bool = Field(description="Whether errors of means matter little to predictions.")
     text: str = Field(description="The same as a sentence.")
 
 

@@ -15,11 +15,13 @@ from app.store import models as store
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
 from sampler.families import FAMILIES
+from sampler.posterior.verdict.use import Use, use_of
 from sampler.storage.model_header import Header
 
 COMPILING, FINISHING = "compiling", "finishing"
 PHASES = (COMPILING, "burn_in", "sampling")  # phases of a chain, in order
 MAX_NAME = 200  # characters
+NO_LONGER = "no_longer_hold"  # verdict of reported outcomes
 ALMOST = 0.99  # the chains are done, the verdict is pending
 
 
@@ -79,6 +81,13 @@ class FittedModel:
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+    @property
+    def use(self) -> Use | None:
+        """Uses, by chains, held-out rows and reported outcomes; None before the verdict."""
+        if self.verdict is None or not self.diagnostics:
+            return None
+        return use_of(self.diagnostics, self.holdout, no_longer_hold=self.outcomes == NO_LONGER)
 
 
 def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:

@@ -69,7 +69,7 @@ def diagnose(
         "verdict": summary.verdict,
         **reasons_to_json(summary.reasons),
         "advice": summary.advice,
-        "precision": summary.precision and summary.precision.to_json(summary.verdict),
+        "precision": summary.precision and summary.precision.to_json(),
         "chains": law.draws.num_chains,
         "draws": law.draws.num_draws,
         "sigma": None

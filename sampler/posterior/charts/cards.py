@@ -62,6 +62,7 @@ def posterior_card(posterior: Posterior) -> str:
         rows.append(("noise", escape(noise)))
     verdict = f'<b style="color:{COLOURS[summary.verdict]}">{escape(summary.verdict.replace("_", " "))}</b>'
     reasons = "; ".join(map(str, summary.reasons))
+    rows.append(("use", escape(posterior.use().text)))
     rows.append(
         ("verdict", ". ".join([verdict, *(escape(text) for text in (reasons, summary.advice) if text)]))
     )

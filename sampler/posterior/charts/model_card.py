@@ -86,6 +86,7 @@ def model_card(
         f"Model of {posterior.schema.target.name}",
         [
             _model(posterior, facts),
+            Section("What can be used?", [posterior.use(scores).text]),
             _held_out(scores, posterior.classes or (), posterior.unit),
             _chains(posterior),
             _importance(posterior, importance),
@@ -168,7 +169,7 @@ def _chains(posterior: Posterior) -> Section:
     summary = posterior.summary()
     sentences = [f"Verdict: {summary.verdict.replace('_', ' ')}.", *(f"{each}." for each in summary.reasons)]
     if summary.precision is not None:
-        sentences.append(summary.precision.sentence(summary.verdict))
+        sentences.append(summary.precision.sentence())
     sentences.append(labelled(summary.advice))
     f, sigma = summary.f, summary.sigma["rhat"]
     if f["rhat_median"] is not None:
@@ -325,7 +326,7 @@ def _limits(posterior: Posterior, scores: Mapping[str, Any] | None) -> Section:
     if scores is None:
         sentences.append("How often its intervals contain outcomes was not measured.")
     if posterior.summary().verdict == "not_converged":
-        sentences.append("Its chains disagree: intervals are probably too narrow.")
+        sentences.append("Its chains disagree: credible intervals are probably too narrow.")
     sentences.append(
         "Importance and effects describe the model: they are effects of causes only where nothing that moves "
         "both the feature and the target is missing among the features."

@@ -69,6 +69,10 @@ class CountsLaw(Law):
         """None: the variance of a count follows from its mean and the dispersion."""
         return
 
+    def _typical_noise(self) -> Floats:
+        """Compute the root of the posterior mean variance of counts at the reference rows, float64 [row]."""
+        return np.sqrt(self.outcome_law(self.draws.reference).variance())
+
     @property
     def dispersion(self) -> Floats | None:
         """Draws of the dispersion, float64 [chain, draw]: the variance is mean + mean^2 / dispersion."""

@@ -155,6 +155,11 @@ class Law:
         """Names of the classes; of two, f is the probability of the second. None for numbers."""
         return self.draws.classes
 
+    @property
+    def unit(self) -> str | None:
+        """Unit that the file of the training rows had beside outcomes; None without one, and of classes."""
+        return None if self.classes is not None else self.draws.header.units.get(self.schema.target.name)
+
     @cached_property
     def summary(self) -> Summary:
         """Whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
@@ -168,7 +173,9 @@ class Law:
             None if self.intercepts is None else self.intercepts.disagreement(np.array(sds)),
         ]
         reasons = [*summary.reasons, *(reason for reason in more if reason)]
-        return replace(summary, reasons=reasons, topologies=self.topologies(topology.MOST))
+        precision = summary.precision and replace(summary.precision, unit=self.unit)
+        shapes = self.topologies(topology.MOST)
+        return replace(summary, reasons=reasons, precision=precision, topologies=shapes)
 
     def _typical_noise(self) -> Floats | None:
         """Compute the posterior mean of the outcome's noise sd at the reference rows, float64 [row].

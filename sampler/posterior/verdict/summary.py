@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.scalars import counted, estimate_to_text
+from sampler.data.scalars import counted, estimate_to_text, in_unit
 from sampler.definitions.stop import MORE_TREES
 from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import (
@@ -20,6 +20,7 @@ from sampler.posterior.verdict.agreement import (
     times_to_converge,
 )
 from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_to_json
+from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -28,9 +29,6 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
-# Largest error of means that matters little: an eighth of the noise's sd as a standard error (two of them are
-# a quarter) raises the error of predictions by 0.8%; for probabilities, two percentage points.
-NOISE_SHARE, CLASS_ERROR = 0.25, 0.02
 OF_SIGMA = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,
@@ -50,14 +48,17 @@ class Precision:
         of the mean of f, and of the ends of its 90% interval (of probabilities, for classes).
     noise
         Posterior mean of the noise's sd in units of the target, with weights that of a row of typical weight;
-        with a transform of the outcome its mean over the reference rows. None for classes.
-    share
-        Two Monte Carlo standard errors of the mean as a share of the noise's sd of the same row, which 95% of
-        the reference rows don't exceed; None for classes.
-    reproducibility
-        Standard error of the means of f by the differences between chains, in posterior sds: root mean
-        square over the reference rows. Half of the means of another fit, with another seed, differ from
-        these by about as much or more. None of one chain.
+        with a transform of the outcome, and of counts, its mean over the reference rows. None for classes.
+    share, error_share
+        Two Monte Carlo standard errors of the mean as a share of the noise's sd of the same row, and of the
+        sd of its prediction's error (the noise's and f's), which 95% of the reference rows don't exceed; None
+        for classes.
+    reproducibility, another_fit
+        Standard error of the means of f by the differences between chains: root mean square over the
+        reference rows, in posterior sds and in units of the target. Half of the means of another fit, with
+        another seed, differ from these by about as much or more. None of one chain.
+    unit
+        Unit that the file of the training rows had beside outcomes; None without one, and of classes.
 
     """
 
@@ -66,29 +67,29 @@ class Precision:
     noise: float | None
     share: float | None
     reproducibility: float | None
+    error_share: float | None = None
+    another_fit: float | None = None
+    unit: str | None = None
 
     @property
     def means_usable(self) -> bool:
         """Whether the error of means matters little: to the error of predictions it adds 1% at most."""
-        return self.mean <= CLASS_ERROR if self.share is None else self.share <= NOISE_SHARE
+        return self.mean <= CLASS_ERROR if self.error_share is None else self.error_share <= ERROR_SHARE
 
-    def sentence(self, verdict: Verdict) -> str:
-        """Say what can be used, by how much it may be off, and how much another fit would differ."""
-        mean, ends = estimate_to_text(self.mean), estimate_to_text(self.ends)
+    def sentence(self) -> str:
+        """Say by how much estimates may be off, and how much another fit would differ."""
+        mean, ends = (in_unit(estimate_to_text(each), self.unit) for each in (self.mean, self.ends))
         share = "" if self.share is None else f" ({self.share:.0%} of the noise's standard deviation)"
         off = f"means may be off by {mean}{share}, and ends of 90% credible intervals by {ends}"
-        usable = "means and intervals"
-        if verdict == "not_converged":
-            usable = "means, not yet credible intervals" if self.means_usable else "nothing yet"
-        usual = f"Usable: {usable}. At 95% of the rows {off}."
+        usual = f"At 95% of the rows {off}."
         if self.reproducibility is None:
             return usual
         moved = f"{self.reproducibility:.2g} of their posterior sd"
         return f"{usual} Another fit would move means by about {moved}."
 
-    def to_json(self, verdict: Verdict) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the figures, whether means are usable, and the sentence."""
-        return asdict(self) | {"means_usable": self.means_usable, "text": self.sentence(verdict)}
+        return asdict(self) | {"means_usable": self.means_usable, "text": self.sentence()}
 
 
 @dataclass(frozen=True, repr=False)
@@ -110,14 +111,19 @@ class Summary:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, reasons as sentences and as codes; undefined figures are None."""
-        precision = self.precision and self.precision.to_json(self.verdict)
+        precision = self.precision and self.precision.to_json()
         return asdict(self) | {"precision": precision} | reasons_to_json(self.reasons)
+
+    def use(self, scores: Mapping[str, Any] | None = None) -> Use:
+        """Say what can be used, by the chains and, where there are any, by scores on held-out rows."""
+        return use_of(self.to_json(), scores)
 
     def __str__(self) -> str:
         lines = [
             f"{self.verdict.replace('_', ' ')}: {counted(self.chains, 'chain')} of {self.draws} draws",
+            f"  {self.use().text}",
             *(f"  {reason}" for reason in self.reasons),
-            *([f"  {self.precision.sentence(self.verdict)}"] if self.precision else []),
+            *([f"  {self.precision.sentence()}"] if self.precision else []),
             f"  {self.advice}",
             "",
             f"{'':12}{'R-hat':>8}{'95%':>8}{'bulk ESS':>10}{'tail ESS':>10}",
@@ -259,11 +265,15 @@ def _precision(agreement: Agreement, f: Floats, noise: Floats | None) -> Precisi
     sd = f.std(axis=(1, 2), ddof=1)
     errors = 2 * sd * agreement.mean_error
     ends = at_share(2 * sd * END_ERROR / np.sqrt(agreement.ess_tail))
-    share = None if noise is None else at_share(errors / noise)
+    share = of_error = another = None
+    if noise is not None:
+        share, of_error = at_share(errors / noise), at_share(errors / np.hypot(noise, sd))
     figures = at_share(errors), ends, None if noise is None else float(noise.mean()), share
     if not all(figure is None or math.isfinite(figure) for figure in figures):
         return None
-    return Precision(*figures, agreement.pooled_error)
+    if agreement.reproducibility is not None:
+        another = float(np.sqrt(np.mean((agreement.reproducibility * sd) ** 2)))
+    return Precision(*figures, agreement.pooled_error, of_error, another)
 
 
 def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
@@ -279,12 +289,12 @@ def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
 
 def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, chains: int, draws: int) -> str:
     if verdict == "converged":
-        return "The intervals can be used as they are."
+        return "Means and credible intervals can be read as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
     far = at_share(agreement.error), at_share(agreement.rhat), sigma_rhat
     times = math.ceil(times_to_converge(*far, chains))
-    usable = "The intervals are usable, with some Monte Carlo error. " if verdict == "approximate" else ""
+    usable = "Credible intervals have some Monte Carlo error. " if verdict == "approximate" else ""
     return (
         f"{usable}To improve, pool more chains (num_chains={chains * 2}), or draw longer ones "
         f"(num_draws={draws * times} or thin {times} times as large, and a longer burn-in)."

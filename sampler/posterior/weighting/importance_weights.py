@@ -176,7 +176,7 @@ def summarise_weighted(
     agreed = agreement(f, weights.share)
     runs, draws = weights.log.shape
     verdict, reasons = judge_weighted(agreed, weights, runs)
-    advice = "The intervals can be used as they are."
+    advice = "Means and credible intervals can be read as they are."
     if verdict != "converged":
         longer = f"Take more particles (num_draws={4 * draws})"
         if any("divide" in each for each in statistics):

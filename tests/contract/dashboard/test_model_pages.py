@@ -101,13 +101,14 @@ def test_a_model_that_has_not_converged_is_continued_by_one_button(browser, clie
     page = page_of(browser.get(at))
 
     assert model["verdict"] == "not_converged"
-    assert model["diagnostics"]["precision"]["text"] in page.words
+    assert model["use"]["text"] in page.words
     assert re.search(r"Continue until converged \(about \d+ s\)", page.words)
     assert "num_draws=" not in page.words, "no advice that the page doesn't offer"
-    good, agree, figures = (
-        page.words.index(words) for words in ("How good it is", "don't agree", "R-hat of f")
+    use, good, agree, figures = (
+        page.words.index(words)
+        for words in ("What can be used", "How good it is", "don't agree", "R-hat of f")
     )
-    assert good < agree < figures
+    assert use < good < agree < figures
     assert "Unknown: no rows were held out" in page.words
     page = page_of(browser.post(f"{at}/extend", data={"until": "converged"}))
     assert "Waiting for a worker" in page.words

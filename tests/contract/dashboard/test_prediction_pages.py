@@ -144,9 +144,11 @@ def test_figures_of_a_logarithm_are_said_to_be_of_it(browser, client, settings):
         "standard deviation of the noise of the logarithm of rent"
         in page_of(browser.get(f"{at}/chains")).words
     )
-    precision = model["diagnostics"]["precision"]
+    precision, page = model["diagnostics"]["precision"], page_of(browser.get(at)).words
     assert precision["noise"] > 20, "in the unit of rent"
-    assert f"({precision['share']:.0%} of the noise's standard deviation)" in page_of(browser.get(at)).words
+    assert model["use"]["chains"]["noise_share"] == precision["share"]
+    assert f"({precision['share']:.0%} of the noise)" in page
+    assert model["use"]["text"] in page
 
 
 GERMAN = "preis;flaeche;seit;lage\n" + "".join(

@@ -76,11 +76,11 @@ def test_a_posterior_scores_and_draws_its_ranking():
     axes = posterior.plot.roc(X, y)
     curve = axes.lines[-1].get_xydata()
     assert np.trapezoid(curve[::-1, 1], curve[::-1, 0]) == pytest.approx(scores["auc"]["value"], abs=0.02)
-    (_, held_out, *_) = posterior.model_card(X, y).sections
+    (_, _, held_out, *_) = posterior.model_card(X, y).sections
     assert any(row[0] == "50%" for row in held_out.tables[-1].rows)
     assert any(row[0] == "Area under the ROC curve" and " to " in row[2] for row in held_out.tables[0].rows)
     three = fit_digests.fitted("classes")
-    table = three.model_card(*fit_digests.data("three")[:2]).sections[1].tables[-1]
+    table = three.model_card(*fit_digests.data("three")[:2]).sections[2].tables[-1]
     assert [row[0] for row in table.rows] == list(three.classes)
     with pytest.raises(SettingsError, match="two classes"):
         three.plot.roc(*fit_digests.data("three")[:2])

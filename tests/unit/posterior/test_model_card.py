@@ -14,6 +14,7 @@ from tests.support.models.random_posteriors import make_posterior
 
 TITLES = [
     "Model",
+    "What can be used?",
     "Scores on held-out rows",
     "Do the chains agree?",
     "Importance",
@@ -48,7 +49,7 @@ def test_the_figures_are_the_posterior_s_own():
     posterior, _, _ = make_posterior(2)
     card = posterior.model_card(scores=SCORES, facts={"Name": "first"})
     assert [section.title for section in card.sections] == TITLES
-    model, held_out, chains, importance, effects, data, _, settings = card.sections
+    model, _, held_out, chains, importance, effects, data, _, settings = card.sections
     assert ("Name", "first") in model.tables[0].rows
     assert [row[0] for row in data.tables[0].rows] == ["x1", "x2", "x3", "c"]
     missing = {name: int(count) for name, _, _, count in data.tables[0].rows}
@@ -76,7 +77,7 @@ def test_scores_of_rows_are_those_of_score():
     """With rows the card has their scores; without any it says that nothing was measured."""
     posterior, X, _ = make_posterior(2)
     y = np.random.default_rng(1).normal(10, 1, len(X["x1"]))
-    _, held_out, _, importance, *_ = posterior.model_card(X, y).sections
+    _, _, held_out, _, importance, *_ = posterior.model_card(X, y).sections
     rows = dict(held_out.tables[0].rows)
     ranked = posterior.importance(X, y).to_json()["features"]
     assert [row[0] for row in importance.tables[0].rows] == [each["name"] for each in ranked]
@@ -112,7 +113,7 @@ def test_pictures_are_drawn_of_names_as_they_are():
     """The HTML has a chart of each effect, Markdown its figures."""
     posterior, _, _ = make_posterior(2)
     card = posterior.model_card()
-    effects = card.sections[4]
+    effects = card.sections[5]
     assert card.to_html().count("<svg") == len(effects.pictured) > 0
     heads = " | ".join(effects.pictured[0].heads)
     assert heads in card.to_markdown()

@@ -217,8 +217,8 @@ def test_summary_says_what_is_usable_and_how_far_off():
     assert slight.verdict == far.verdict == "not_converged"
     assert slight.precision.mean == pytest.approx(far.precision.mean / 20, rel=0.1)
     assert (slight.precision.means_usable, far.precision.means_usable) == (True, False)
-    assert "Usable: means, not yet" in str(slight)
-    assert "Usable: nothing yet" in far.to_json()["precision"]["text"]
+    assert "Predictions: usable" in str(slight)
+    assert "not yet usable" in str(far)
 
 
 def test_reproducibility_is_the_spread_over_fits():

@@ -153,7 +153,7 @@ def test_words_say_whose_unit_figures_are_in(transform, learnt):
     errors = 2 * f.std(axis=(1, 2), ddof=1) / np.sqrt(rhat_ess.ess_mean(f))
     assert precision.noise == pytest.approx(noise.mean())
     assert precision.share == pytest.approx(np.quantile(errors / noise, 0.95))
-    assert precision.means_usable == (precision.share <= 0.25)
+    assert precision.means_usable == (precision.error_share <= 0.25)
     assert "e+" not in str(posterior.summary())
     assert f"{precision.share:.0%} of the noise's standard deviation" in str(posterior.summary())
     assert {term["scale"] for term in posterior.linear_part()} == {f"{learnt} of rent"}

@@ -1,0 +1,271 @@
+"""Uses of a fit, by three questions answered apart (docs/verdict.md).
+
+Do the chains agree? That is about means, credible intervals and effects. Do held-out rows say that predictive
+intervals hold? Would another fit say the same? Everything is read from documents as they are stored and sent,
+so that a page, a card, a terminal and a program are told the same of models of any age.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sampler.data.scalars import estimate_to_text, in_unit, number_to_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from sampler.posterior.verdict.reasons import Verdict
+
+# Two standard errors of a mean beside the sd of its row's error: one is an eighth of it, and raises the error
+# of predictions by 0.8%; for probabilities, two percentage points.
+ERROR_SHARE, CLASS_ERROR = 0.25, 0.02
+LEVEL = 0.9  # of the predictive intervals that are judged
+
+OfPredictions = Literal["usable", "not_yet"]
+OfIntervals = Literal["usable", "unchecked", "not_usable"]
+OfCredible = Literal["usable", "roughly", "not_yet"]
+CREDIBLE: dict[Verdict, OfCredible] = {
+    "converged": "usable",
+    "approximate": "roughly",
+    "not_converged": "not_yet",
+}
+CHAINS: dict[Verdict, tuple[str, str, str]] = {  # with a figure, without one, and what follows
+    "converged": (
+        "The chains agree to {figure}",
+        "The chains agree",
+        "credible intervals and effects can be read as they are",
+    ),
+    "approximate": (
+        "The chains agree to about {figure}",
+        "The chains nearly agree",
+        "read credible intervals and effects roughly",
+    ),
+    "not_converged": (
+        "The chains still differ by {figure}",
+        "The chains don't agree",
+        "don't read credible intervals or effects finely yet",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class ChainAgreement:
+    """Agreement of the chains: the verdict, and by how much means and interval ends may be off.
+
+    Attributes
+    ----------
+    verdict
+        The verdict on the chains.
+    mean, ends
+        Two Monte Carlo standard errors that 95% of the rows don't exceed, in the unit of the outcome (of
+        classes as probabilities); None where they are unknown.
+    noise_share
+        That of means as a share of the noise's sd; None where there is none.
+
+    """
+
+    verdict: Verdict
+    mean: float | None
+    ends: float | None
+    noise_share: float | None
+
+
+@dataclass(frozen=True)
+class HeldOutIntervals:
+    """Predictive intervals by held-out rows.
+
+    Attributes
+    ----------
+    verdict
+        "held", "not_held", or "unknown" with too few rows.
+    rows
+        Number of held-out rows.
+    level
+        Level of the intervals.
+    inside, lower, upper
+        Share of the outcomes inside, and its 95% interval; None where it wasn't measured.
+
+    """
+
+    verdict: Literal["held", "not_held", "unknown"]
+    rows: int
+    level: float
+    inside: float | None
+    lower: float | None
+    upper: float | None
+
+
+@dataclass(frozen=True)
+class AnotherFit:
+    """Difference from another fit of the same request with another seed, by the chains of this one.
+
+    Attributes
+    ----------
+    moves
+        By how much predictions would move: root mean square over rows, in the unit of the outcome; None of
+        models of earlier versions.
+    sds
+        The same in posterior standard deviations.
+
+    """
+
+    moves: float | None
+    sds: float
+
+
+@dataclass(frozen=True, repr=False)
+class Use:
+    """Uses of a fit: answers to three questions, and what they allow.
+
+    Attributes
+    ----------
+    predictions
+        "usable" or "not_yet".
+    intervals
+        Their predictive intervals: "usable" where held-out rows say so, "unchecked" without enough of them,
+        "not_usable" where they say otherwise.
+    credible
+        Credible intervals and effects: "usable", "roughly" or "not_yet".
+    chains, held_out, another_fit
+        The answers; the second is None where no row was held out, the last where one chain can't tell.
+    unit
+        Unit of the figures, where the file of the training rows had one.
+    text
+        All of it in sentences.
+
+    """
+
+    predictions: OfPredictions
+    intervals: OfIntervals
+    credible: OfCredible
+    chains: ChainAgreement
+    held_out: HeldOutIntervals | None
+    another_fit: AnotherFit | None
+    unit: str | None
+    text: str
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields as JSON values."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def use_of(
+    summary: Mapping[str, Any], scores: Mapping[str, Any] | None = None, *, no_longer_hold: bool = False
+) -> Use:
+    """Say what a fit can be used for.
+
+    Parameters
+    ----------
+    summary
+        `Summary.to_json()`, which may be that of an earlier version.
+    scores
+        Scores on held-out rows, as `Posterior.score` returns them; None without any.
+    no_longer_hold
+        Whether outcomes that were reported since say that the intervals don't hold any more.
+
+    Returns
+    -------
+    Use
+        The answers, and what they allow.
+
+    """
+    precision = summary.get("precision") or {}
+    verdict: Verdict = summary["verdict"]
+    chains = ChainAgreement(verdict, *(precision.get(name) for name in ("mean", "ends", "share")))
+    unit, sds = precision.get("unit"), precision.get("reproducibility")
+    another = None if sds is None else AnotherFit(precision.get("another_fit"), sds)
+    held_out = _held_out(scores)
+    intervals: OfIntervals = "not_usable" if no_longer_hold else _of_intervals(held_out)
+    trusted = verdict != "not_converged" or intervals == "usable" or precision.get("means_usable")
+    predictions: OfPredictions = "usable" if trusted else "not_yet"
+    of_classes = "error_share" in precision and precision["noise"] is None
+    sentences = [
+        _about_predictions(predictions, intervals, None if no_longer_hold else held_out),
+        _about_chains(chains, unit, of_classes=of_classes),
+        _about_another(another, unit, of_classes=of_classes),
+    ]
+    return Use(
+        predictions,
+        intervals,
+        CREDIBLE[verdict],
+        chains,
+        held_out,
+        another,
+        unit,
+        " ".join(filter(None, sentences)),
+    )
+
+
+def _held_out(scores: Mapping[str, Any] | None) -> HeldOutIntervals | None:
+    if not scores:
+        return None
+    verdict = (scores.get("intervals_verdict") or {}).get("verdict", "unknown")
+    shares = [each for each in scores.get("coverage") or () if abs(each["level"] - LEVEL) < 1e-9]
+    inside = [shares[0][name] for name in ("coverage", "lower", "upper")] if shares else [None] * 3
+    return HeldOutIntervals(verdict, int(scores["rows"]), LEVEL, *inside)
+
+
+def _of_intervals(held_out: HeldOutIntervals | None) -> OfIntervals:
+    if held_out is None or held_out.verdict == "unknown":
+        return "unchecked"
+    return "usable" if held_out.verdict == "held" else "not_usable"
+
+
+def _about_predictions(
+    predictions: OfPredictions, intervals: OfIntervals, held_out: HeldOutIntervals | None
+) -> str:
+    if predictions == "not_yet":
+        return "Predictions and their intervals: not yet usable."
+    its = f"{LEVEL:.0%} intervals"
+    if held_out is None:
+        why = "unchecked, no held-out row was scored"
+        if intervals == "not_usable":
+            why = "no longer, as reported outcomes say"
+        return f"Predictions: usable. Their {its}: {why}."
+    if held_out.inside is None:
+        return "Predictions: usable."
+    rows, inside = number_to_text(held_out.rows), f"{held_out.inside:.0%}"
+    rows += f" held-out row{'s' * (held_out.rows != 1)}"
+    if intervals == "usable":
+        return f"Predictions and their {its}: usable, {rows} say so ({inside} inside)."
+    why = f"unchecked, {rows} are too few"
+    if intervals == "not_usable":
+        why = f"not as they are, {inside} of {rows} are inside"
+    return f"Predictions: usable. Their {its}: {why}."
+
+
+def _about_chains(chains: ChainAgreement, unit: str | None, *, of_classes: bool) -> str:
+    figured, plain, follows = CHAINS[chains.verdict]
+    said = plain
+    if chains.mean is not None:
+        figure = _figure(chains.mean, unit, of_classes=of_classes)
+        if chains.noise_share is not None:
+            figure += f" ({_percent(chains.noise_share)} of the noise)"
+        said = figured.format(figure=figure)
+    return f"{said}: {follows}."
+
+
+def _about_another(another: AnotherFit | None, unit: str | None, *, of_classes: bool) -> str:
+    if another is None:
+        return ""
+    moves = f"{another.sds:.2g} of their posterior sd"
+    if another.moves is not None:
+        moves = _figure(another.moves, unit, of_classes=of_classes)
+    return f"Another fit would move predictions by about {moves}."
+
+
+def _figure(value: float, unit: str | None, *, of_classes: bool) -> str:
+    """Write a rough figure in the unit of the outcome; of probabilities in percentage points."""
+    if of_classes:
+        return f"{number_to_text(float(f'{100 * value:.2g}'), 2)} percentage points"
+    return in_unit(estimate_to_text(value), unit)
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}" if share >= 0.01 else "less than 1%"
