@@ -15,6 +15,7 @@ from app.api import (
     datasets,
     docs,
     events,
+    explanations,
     health,
     model_files,
     model_restarts,
@@ -23,17 +24,6 @@ from app.api import (
     predict,
     predictions,
     studies,
-)
-from app.api.explanations import (
-    contrasts,
-    convergence,
-    diagnostics,
-    draws,
-    effects,
-    groups,
-    importance,
-    shap_values,
-    survival,
 )
 from app.dashboard import render
 from app.dashboard import routes as dashboard
@@ -70,15 +60,7 @@ ROUTERS = (
     outcomes.files,
     outcomes.router,
     studies.router,
-    diagnostics.router,
-    groups.router,
-    importance.router,
-    effects.router,
-    draws.router,
-    shap_values.router,
-    survival.router,
-    contrasts.router,
-    convergence.router,
+    explanations.router,
     audit.router,
     health.router,
     docs.router,

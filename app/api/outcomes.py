@@ -10,7 +10,6 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from app.api.models import ClaimView, ModelView, TheAcceptance, View
-from app.api.predict import Columns, RowObjects
 from app.services import health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
@@ -19,6 +18,7 @@ from app.services.fits import creation
 from app.services.outcomes import recalibration, refit, reports, summary
 from app.services.outcomes.rows import OutcomesRequest, Repeated
 from app.services.predictions.predict_rows import Predictor
+from app.services.request_bodies import ColumnsInBody, RowsInBody
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -96,10 +96,10 @@ class OutcomesBody(OutcomeOptions):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: RowObjects | None = Field(
+    rows: RowsInBody | None = Field(
         None, description="Objects of values by column name, the target included; alternatively use columns."
     )
-    columns: Columns | None = Field(
+    columns: ColumnsInBody | None = Field(
         None, description="Lists of values by column name; alternatively use rows."
     )
 

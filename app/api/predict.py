@@ -4,7 +4,7 @@ from tempfile import TemporaryFile
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
@@ -16,6 +16,15 @@ from app.services.metrics import predict_seconds
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
 from app.services.predictions.csv_tables import CsvDialect, Digits, style_of, to_csv
 from app.services.predictions.predict_rows import MAX_SAMPLES, Predictor, PredictRequest
+from app.services.request_bodies import (
+    MAX_LEVELS,
+    MAX_QUANTILES,
+    ColumnsInBody,
+    Levels,
+    RowsInBody,
+    Share,
+    levels_of,
+)
 from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
@@ -24,8 +33,6 @@ from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_for
 from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery, RowsReadAsView
 from app.web.scopes import needs
 from app.web.uploads import check_coding
-
-MAX_LEVELS, MAX_QUANTILES = 20, 100
 
 
 class _Json(StrictRoute):
@@ -56,23 +63,6 @@ class _File(StrictRoute):
 
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Json)
 files = APIRouter(prefix="/models", tags=["predictions"], route_class=_File)
-
-CELL: dict[str, Any] = {
-    "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
-}
-Share = Annotated[float, Field(gt=0, lt=1)]
-# Checked cell by cell in the service, in a thread; here they are only documented.
-RowObjects = Annotated[
-    list[Any],
-    WithJsonSchema(
-        {"type": "array", "items": {"type": "object", "additionalProperties": CELL}, "minItems": 1}
-    ),
-]
-Columns = Annotated[
-    dict[str, Any],
-    WithJsonSchema({"type": "object", "additionalProperties": {"type": "array", "items": CELL}}),
-]
-
 
 IntervalKind = Annotated[
     Literal["predictive", "credible", "calibrated"] | None,
@@ -113,9 +103,7 @@ class TableOptions(BaseModel):
 class PredictionOptions(TableOptions):
     """Requested figures for each row."""
 
-    level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        0.9, description="The level of the intervals; one or several."
-    )
+    level: Levels = 0.9
     interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
         None, description="Further quantiles of the same distribution as the intervals."
@@ -150,7 +138,7 @@ class PredictionOptions(TableOptions):
         """Convert to the service's request."""
         others = {"level", *TableOptions.model_fields}
         options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name not in others}
-        levels = self.level if isinstance(self.level, list) else [self.level]
+        levels = levels_of(self.level)
         return PredictRequest(**data, levels=levels, **options)
 
 
@@ -159,12 +147,12 @@ class PredictBody(PredictionOptions):
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
-    rows: RowObjects | None = Field(
+    rows: RowsInBody | None = Field(
         None,
         description="Objects of values by column name; alternatively use columns. For numbers, true and "
         "false count as 1 and 0; a time without a zone is in UTC.",
     )
-    columns: Columns | None = Field(
+    columns: ColumnsInBody | None = Field(
         None, description="Lists of values by column name; alternatively use rows."
     )
 

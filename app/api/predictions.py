@@ -9,10 +9,11 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
 from app.api.models import ErrorView, State, View
-from app.api.predict import MAX_LEVELS, MAX_QUANTILES, IntervalKind, Share, TableOptions
+from app.api.predict import IntervalKind, TableOptions
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import results, stored
+from app.services.request_bodies import MAX_QUANTILES, Levels, Share, levels_of
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -40,9 +41,7 @@ class BatchBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     dataset_id: str
-    level: Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        0.9, description="The level of the intervals; one or several."
-    )
+    level: Levels = 0.9
     interval: IntervalKind = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
     draws: Annotated[int, Field(ge=1)] | None = Field(
@@ -60,7 +59,7 @@ class BatchBody(BaseModel):
         """Convert to the service's request."""
         return stored.BatchRequest(
             dataset_id=self.dataset_id,
-            levels=self.level if isinstance(self.level, list) else [self.level],
+            levels=levels_of(self.level),
             interval=self.interval,
             quantiles=self.quantiles,
             draws=self.draws,

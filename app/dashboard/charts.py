@@ -15,17 +15,13 @@ from starlette.responses import Response
 from app.dashboard.studio import Asked, Picture, TheAsked
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
-from app.services.explanations import (
-    convergence,
-    densities,
-    diagnostics,
-    importance,
-    partial_dependence,
-    survival,
-)
-from app.services.explanations.partial_dependence import CurveBounds
+from app.services.explanations import convergence, densities, diagnostics
+from app.services.explanations.convergence import GrowthQuery
+from app.services.explanations.guard import explain
+from app.services.explanations.importance import FeatureView, ImportanceQuery
+from app.services.explanations.partial_dependence import CurveInterval, feature_rows
 from app.services.explanations.shap_values import reasons_of
-from app.services.explanations.survival import SurvivalRequest
+from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.web.scopes import GuardedRoute, needs
 from sampler.posterior.charts import (
@@ -62,18 +58,18 @@ def _ranks(asked: Asked) -> Picture:
 
 
 def _agreement(asked: Asked) -> Picture:
-    return Picture(chains.growth, [vars(convergence.growth(*asked.model))])
+    return Picture(chains.growth, [vars(explain(*asked.model, GrowthQuery()))])
 
 
 def _held_out(asked: Asked) -> Picture:
     held = diagnostics.held_out_by(*asked.model)
     rows, classes = held.rows, held.classes
     if classes is None:
-        figures = (rows[name] for name in ("actual", "mean", "lower", "upper"))
+        figures = (rows["actual"], rows["mean"], rows["lower"], rows["upper"])
         return Picture(checks.predicted, (*figures, asked.target), half=True)
     if len(classes) > 2:
-        figures = (rows[name] for name in ("actual", "predicted", "mean"))
-        return Picture(checks.own_class, (*figures, classes), half=True)
+        own = (rows["actual"], rows.get("predicted"), rows["mean"])
+        return Picture(checks.own_class, (*own, classes), half=True)
     return Picture(checks.probabilities, (rows["actual"], rows["mean"], classes), half=True)
 
 
@@ -114,12 +110,12 @@ def _outcomes(asked: Asked) -> Picture:
     return Picture(checks.coverage_by_week, (weeks, outcomes.since))
 
 
-def _ranked(features: Sequence[importance.FeatureShare | importance.LossGrowth]) -> rankings.Ranked:
+def _ranked(features: Sequence[FeatureView]) -> rankings.Ranked:
     return [(each.name, each.mean, each.lower, each.upper) for each in features]
 
 
 def _permutation(asked: Asked) -> Picture:
-    ranked = importance.importance(*asked.model, 0.9).permutation
+    ranked = explain(*asked.model, ImportanceQuery()).permutation
     if ranked is None:
         raise NotFoundError("Only a model with held-out rows has an importance by permutation.")
     unit = diagnostics.unit_of(*asked.model)
@@ -127,7 +123,7 @@ def _permutation(asked: Asked) -> Picture:
 
 
 def _importance(asked: Asked) -> Picture:
-    return Picture(rankings.inclusion, [_ranked(importance.importance(*asked.model, 0.9).features)])
+    return Picture(rankings.inclusion, [_ranked(explain(*asked.model, ImportanceQuery()).features)])
 
 
 def _topologies(asked: Asked) -> Picture:
@@ -177,7 +173,7 @@ async def dependence(
             of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None,
             _names(of.classes),
         )  # fmt: skip
-        rows = [partial_dependence.feature_rows(*asked.model, name) for name in of.features]
+        rows = [feature_rows(*asked.model, name) for name in of.features]
         return Picture(effects.dependence, (effect, asked.target, rows))
 
     return await asked.answer(find)
@@ -194,7 +190,7 @@ async def accumulated(asked: TheAsked, feature: Annotated[str, Query(max_length=
             of.feature, of.grid, np.array(of.mean), _arrays(of.intervals), np.array(of.rows),
             _names(of.classes),
         )  # fmt: skip
-        rows = partial_dependence.feature_rows(*asked.model, feature)
+        rows = feature_rows(*asked.model, feature)
         return Picture(effects.accumulated, (effect, asked.target, rows))
 
     return await asked.answer(find)
@@ -233,14 +229,14 @@ async def survival_curve(asked: TheAsked) -> Response:
     """Return the survival curve of a row: `f0`, `f1`, ... are its values, in the model's order."""
 
     def find(asked: Asked) -> Picture:
-        of = survival.survival(*asked.model, SurvivalRequest([asked.row()]))
+        of = explain(*asked.model, SurvivalBody(rows=[asked.row()]))
         curve = [each[0] for each in (of.survival, of.lower, of.upper)]
         return Picture(one_row.survival, (of.times, curve, of.median.value[0], asked.target))
 
     return await asked.answer(find)
 
 
-def _arrays(intervals: Sequence[CurveBounds]) -> list[Interval]:
+def _arrays(intervals: Sequence[CurveInterval]) -> list[Interval]:
     return [Interval(each.level, np.array(each.lower), np.array(each.upper)) for each in intervals]
 
 

@@ -5,16 +5,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from app.services.errors import InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
-from app.services.explanations import accumulated_effects, partial_dependence, shap_values
-from app.services.explanations.accumulated_effects import Accumulation, AccumulationRequest
-from app.services.explanations.finished_models import finished
-from app.services.explanations.partial_dependence import Dependence, DependenceRequest
-from app.services.explanations.shap_values import ExplainedRows, ShapRequest
+from app.services.errors import Fault, InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
+from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
+from app.services.explanations.guard import explain, finished
+from app.services.explanations.partial_dependence import DependenceBody, DependenceView
+from app.services.explanations.shap_values import ShapView, SwarmOfRows
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
 
-SWARM_ROWS = 100  # in the chart of SHAP values
 KEPT_BYTES = 16 * 1024 * 1024
 FEWEST_DRAWS = 10  # of a chain, of which figures are still shown
 T = TypeVar("T")
@@ -36,33 +34,33 @@ class Effects:
 
     def dependence(
         self, predictor: Predictor, owner: str, model_id: str, version: str, features: Sequence[str]
-    ) -> Dependence:
+    ) -> DependenceView:
         """Compute the partial dependence on one or two features; raises as the service."""
+        if not features:
+            raise InvalidRequestError(errors=[Fault("features", None, "name one feature, or two")])
 
-        def of(draws: int | None) -> Dependence:
-            request = DependenceRequest(features=features, draws=draws)
-            return partial_dependence.dependence(predictor, owner, model_id, request)
+        def of(draws: int | None) -> DependenceView:
+            question = DependenceBody(features=list(features), draws=draws)
+            return explain(predictor, owner, model_id, question)
 
         key = ("dependence", owner, model_id, version, *features)
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def accumulated(
         self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str
-    ) -> Accumulation:
+    ) -> AccumulationView:
         """Compute the accumulated effects of a feature; raises as the service."""
 
-        def of(draws: int | None) -> Accumulation:
-            request = AccumulationRequest(feature, draws=draws)
-            return accumulated_effects.accumulate(predictor, owner, model_id, request)
+        def of(draws: int | None) -> AccumulationView:
+            return explain(predictor, owner, model_id, AccumulationBody(feature=feature, draws=draws))
 
         key = ("accumulated", owner, model_id, version, feature)
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
-    def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ExplainedRows:
+    def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:
         """Compute the SHAP values of training rows; raises as the service."""
-        request = ShapRequest(num_rows=SWARM_ROWS)
         key = ("reasons", owner, model_id, version)
-        return self._once(key, lambda: shap_values.explain(predictor, owner, model_id, request))
+        return self._once(key, lambda: explain(predictor, owner, model_id, SwarmOfRows()))
 
     def _once(self, key: Sequence[str], compute: Callable[[], T]) -> T:
         """Compute figures unless they are kept; nothing is for a key without the version of the draws."""

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.services.access import audit, quotas
 from app.services.errors import NotFoundError, UnusableModelError
-from app.services.explanations.finished_models import check_succeeded
+from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
 from app.services.fits.request_checks import check_model_name
 from app.services.predictions.posteriors import DamagedError, find

@@ -24,7 +24,6 @@ NO_SQL = {
 # Classes and types that share a name on purpose, such as a client's document and its source.
 SHARED = {
     "Chain": "of the engine, and as the client shows it",
-    "Columns": "rows as lists by column: in a body, and checked",
     "Dataset": "a row of the store, and as the client shows it",
     "Floats": "an array of float64",
     "Interval": "of a prediction, and as the client shows it",

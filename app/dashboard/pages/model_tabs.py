@@ -18,10 +18,13 @@ from app.dashboard.pages.studies import newest_of
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFinishedError
-from app.services.explanations import convergence, groups, importance, shap_values
-from app.services.explanations.accumulated_effects import Accumulation
-from app.services.explanations.partial_dependence import Dependence
-from app.services.explanations.shap_values import ReasonsOfRows
+from app.services.explanations.accumulated_effects import AccumulationView
+from app.services.explanations.convergence import GrowthQuery, GrowthView
+from app.services.explanations.groups import GroupingView, GroupsQuery
+from app.services.explanations.guard import explain
+from app.services.explanations.importance import ImportanceQuery, InteractionsQuery
+from app.services.explanations.partial_dependence import DependenceView
+from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
 from app.services.studies.stored import ModelStudy
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
@@ -58,11 +61,11 @@ async def chains(
     model_id = frame["model"].id
     weights = (frame["model"].diagnostics or {}).get("weights")
 
-    def find() -> convergence.Growth | None:
+    def find() -> GrowthView | None:
         if weights is not None:
             return None  # weighted particles come all at once: runs are compared instead
         try:
-            return convergence.growth(predictor, owner, model_id)
+            return explain(predictor, owner, model_id, GrowthQuery())
         except NotFinishedError:
             return None  # no draws yet
 
@@ -99,16 +102,14 @@ async def features(
     With `pairs` also how strongly each two act together.
     """
     model_id = frame["model"].id
-    ranking, grouped = None, list[dict[str, Any]]()
+    ranking, grouped = None, list[GroupingView]()
     together, refused = None, None
     if frame["model"].state == "succeeded":
-        ranking = await gate.run(lambda: importance.importance(predictor, owner, model_id, 0.9))
-        grouped = await gate.run(lambda: groups.groups(predictor, owner, model_id, 0.9).columns)
+        ranking = await gate.run(lambda: explain(predictor, owner, model_id, ImportanceQuery()))
+        grouped = await gate.run(lambda: explain(predictor, owner, model_id, GroupsQuery()).columns)
         if pairs:
             try:
-                together = await gate.run(
-                    lambda: importance.interactions(predictor, owner, model_id, None, 0.9)
-                )
+                together = await gate.run(lambda: explain(predictor, owner, model_id, InteractionsQuery()))
             except InvalidRequestError as error:
                 refused = error
     path = f"/models/{model_id}/variable-importance"
@@ -151,8 +152,8 @@ async def effects(
     dependence, along, swarm = None, None, None
     if ready and part is not None:
 
-        def find() -> tuple[list[str], Dependence | None, Accumulation | None, ReasonsOfRows | None]:
-            ranked = importance.importance(predictor, owner, model_id, 0.9)
+        def find() -> tuple[list[str], DependenceView | None, AccumulationView | None, ReasonsOfRows | None]:
+            ranked = explain(predictor, owner, model_id, ImportanceQuery())
             listed = [each.name for each in (ranked.permutation or ranked).features]
             wished = chosen or listed[:1]
             asked = (predictor, owner, model_id, version)
@@ -161,7 +162,7 @@ async def effects(
             if part in ("all", "accumulated") and len(wished) == 1:
                 curve = if_any(lambda: known.accumulated(*asked, wished[0]))
             if part in ("all", "reasons"):
-                explained = if_any(lambda: shap_values.reasons_of(known.reasons(*asked)))
+                explained = if_any(lambda: reasons_of(known.reasons(*asked)))
             return listed, effect, curve, explained
 
         names, dependence, along, swarm = await gate.run(find)
@@ -193,7 +194,7 @@ async def effects(
     )
 
 
-def _by_point(result: Dependence) -> list[dict[str, Any]]:
+def _by_point(result: DependenceView) -> list[dict[str, Any]]:
     """Return each point of a grid with its values, and the mean and interval of each class."""
     interval = result.intervals[0]
     shape = [len(points) for points in result.grid]

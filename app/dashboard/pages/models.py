@@ -134,7 +134,7 @@ def compare(
 
 def _compared(
     session: Session, owner: str, first: FittedModel, other: FittedModel
-) -> comparisons.ComparedModels | None:
+) -> comparisons.ComparisonView | None:
     """Compare a model with the first one, where both held out the same rows."""
     if other is first:
         return None
@@ -259,7 +259,7 @@ def held_out_of(session: Session, owner: str, model: models.FittedModel) -> diag
 def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
     """Return the held-out rows with their predictions as a CSV file; classes by their labels."""
     held_out = diagnostics.held_out(session, owner, model_id)
-    columns = dict(held_out.rows)
+    columns: dict[str, Any] = {name: each for name, each in held_out.rows.items() if each is not None}
     if labels := held_out.classes:
         for name in {"actual", "predicted"} & set(columns):
             columns[name] = [labels[int(k)] for k in columns[name]]

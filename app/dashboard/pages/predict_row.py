@@ -17,9 +17,9 @@ from app.services.errors import (
     ServiceError,
     TooLargeError,
 )
-from app.services.explanations import shap_values, survival
-from app.services.explanations.shap_values import ShapRequest
-from app.services.explanations.survival import SurvivalRequest
+from app.services.explanations.guard import explain
+from app.services.explanations.shap_values import ShapBody
+from app.services.explanations.survival import SurvivalBody, SurvivalView
 from app.services.predictions.predict_rows import Predictor, PredictRequest, usual_interval
 from app.services.predictions.row_form import row_form
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -163,12 +163,10 @@ class Reasons:
     zero: float
 
 
-def _survival(
-    predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]
-) -> survival.Survival | None:
+def _survival(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> SurvivalView | None:
     """Return the survival curve of a row; None while the model is fitted, and where it is too much work."""
     try:
-        return survival.survival(predictor, owner, model_id, SurvivalRequest([row]))
+        return explain(predictor, owner, model_id, SurvivalBody(rows=[row]))
     except (NotFinishedError, TooLargeError):
         return None
 
@@ -176,18 +174,21 @@ def _survival(
 def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any]) -> Reasons | None:
     """Explain the prediction of a row; None while the model is fitted, and where it has no such values."""
     try:
-        explained = shap_values.explain(predictor, owner, model_id, ShapRequest(rows=[row]))
+        explained = explain(predictor, owner, model_id, ShapBody(rows=[row]))
     except (InvalidRequestError, NotFinishedError, TooLargeError):
         return None
     if explained.classes is not None:
         return None
-    ends: list[float] = [0.0, *explained.lower[0], *explained.upper[0]]
-    start, width = min(ends), (max(ends) - min(ends)) or 1.0
+    base: Any = explained.base
+    f: Any = explained.f[0]
+    ends: list[Any] = [0.0, *explained.lower[0], *explained.upper[0]]
+    start: float = min(ends)
+    width: float = (max(ends) - start) or 1.0
 
     def place(value: float) -> float:
         return 120 * (value - start) / width
 
-    figures = zip(
+    figures: Any = zip(
         explained.features, explained.values[0], explained.lower[0], explained.upper[0], strict=True
     )
     reasons = [
@@ -197,8 +198,8 @@ def _reasons(predictor: Predictor, owner: str, model_id: str, row: dict[str, Any
     reasons.sort(key=lambda reason: -abs(reason.mean))
     return Reasons(
         explained.scale,
-        explained.base,
-        explained.f[0],
+        base,
+        f,
         explained.warnings,
         reasons[:MOST_REASONS],
         place(0.0),

@@ -11,8 +11,9 @@ from app.dashboard import render, snippets
 from app.dashboard.pages.models import Frame, framed_as
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
-from app.services.explanations import contrasts, importance
-from app.services.explanations.contrasts import AverageContrast, ContrastOfRows, ContrastRequest
+from app.services.explanations.contrasts import AverageView, ContrastBody, ContrastView
+from app.services.explanations.guard import explain
+from app.services.explanations.importance import ImportanceQuery
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_form import FormColumn, RowForm, row_form
 from app.web.dependencies import Owner, TheGate, ThePredictor
@@ -110,7 +111,7 @@ def _contrast(
     by: str,
 ) -> Frame:
     """Compute the requested contrast; without a request, that of the most important feature."""
-    ranked = importance.importance(predictor, owner, model_id, 0.9)
+    ranked = explain(predictor, owner, model_id, ImportanceQuery())
     names = [each.name for each in (ranked.permutation or ranked).features]
     dataset = frame["dataset"]
     profiles: Profiles = {}
@@ -136,8 +137,9 @@ def _contrast(
         faults += [Fault(name, None, "it is set twice") for name in names if named.count(name) > 1]
         if faults:
             raise InvalidRequestError(errors=faults)
-        wish = ContrastRequest(_row(form, chosen, "first"), _row(form, chosen, "second"), by=by or None)
-        difference = contrasts.contrast(predictor, owner, model_id, wish)
+        first, second = (_row(form, chosen, end) for end in ("first", "second"))
+        wish = ContrastBody(first=first, second=second, by=by or None)
+        difference = explain(predictor, owner, model_id, wish)
     except ServiceError as error:
         if error.status not in (413, 422):
             raise
@@ -176,9 +178,9 @@ def _value(form: RowForm | None, chosen: SetFeature, end: str) -> Any:
         return getattr(chosen, end)
 
 
-def _averages(contrast: ContrastOfRows) -> list[AverageRow]:
+def _averages(contrast: ContrastView) -> list[AverageRow]:
     """List the averages, each class where there are several, with bars on one scale."""
-    named: dict[str, AverageContrast | None] = {
+    named: dict[str, AverageView | None] = {
         "These rows": contrast.average,
         "The population they are a sample of": contrast.population,
         "Rows that have the first setting already": contrast.treated,

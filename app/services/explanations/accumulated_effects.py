@@ -1,78 +1,66 @@
 """Accumulated local effects of a feature: how predictions change with it among rows like the data's."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+from pydantic import Field
 
-from app.services.errors import UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
-from app.services.explanations.partial_dependence import CurveBounds
-from app.services.explanations.work import check_rows
-from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_if_any
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.partial_dependence import Curve, CurveInterval, Surface
+from app.services.request_bodies import (
+    ColumnsInBody,
+    FirstDraws,
+    Levels,
+    RowsInBody,
+    StrictBody,
+    levels_of,
+)
+from app.services.views import ClassesOfF, DrawsPerChain, filled
 from sampler.posterior.explanations.work import accumulation_work
 
 
-@dataclass(frozen=True)
-class AccumulationRequest:
-    """A request for accumulated effects (`POST /models/{id}/accumulated-effects`)."""
-
-    feature: str
-    levels: Sequence[float] = (0.9,)
-    draws: int | None = None
-    rows: Any = None  # list of objects; without rows and columns: the reference rows
-    columns: Any = None
-
-
-@dataclass(frozen=True)
-class Accumulation:
-    """Effects [value], of several classes [value][class]; `rows` between each value and the next."""
+@dataclass(frozen=True, kw_only=True)
+class AccumulationView:
+    """Accumulated local effects by value, [value] or [value][class], with mean 0 over the rows."""
 
     model_id: str
-    draws: int
-    classes: list[str] | None
+    draws: DrawsPerChain
+    classes: ClassesOfF
     feature: str
-    grid: list[Any]
-    rows: list[int]
-    mean: list[Any]
-    intervals: list[CurveBounds]
+    grid: Annotated[list[float | str], Field(description="Values of the feature; dates in ISO 8601.")]
+    rows: Annotated[list[int], Field(description="Number of rows between each value and the next.")]
+    mean: Curve | Surface
+    intervals: list[CurveInterval]
 
 
-def accumulate(predictor: Predictor, owner: str, model: str, request: AccumulationRequest) -> Accumulation:
-    """Return accumulated effects with intervals.
+class AccumulationBody(StrictBody, Question):
+    """A request for accumulated effects."""
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `app.services.explanations.finished_models.finished`.
-    InvalidRequestError, UnusableDataError, TooLargeError
-        The request or its rows are invalid; names the field, or the column and row.
-    """
-    rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
-    head, posterior = finished(predictor, owner, model)
-    rows = with_levels(posterior, rows)
-    draws = min(request.draws or posterior.num_draws, posterior.num_draws)
-    count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values()), ()))
-    work = partial(accumulation_work, posterior.law, draws * posterior.num_chains)
-    check_rows(work, count, "Accumulated effects")
-    with understood():
-        effects = posterior.accumulated_effects(
-            request.feature, rows, list(request.levels), num_draws=request.draws
-        )
-    ends = [(each.level, each.lower, each.upper) for each in effects.intervals]
-    if not all(np.isfinite(part).all() for part in (effects.mean, *(p for _, *both in ends for p in both))):
-        raise UnusableDataError(TOO_LARGE)
-    return Accumulation(
-        head.id,
-        draws,
-        classes_of(posterior),
-        effects.feature,
-        effects.grid,
-        effects.rows.tolist(),
-        effects.mean.tolist(),
-        [CurveBounds(level, lower.tolist(), upper.tolist()) for level, lower, upper in ends],
+    feature: str = Field(description="A feature of numbers or dates.")
+    level: Levels = 0.9
+    draws: FirstDraws = None
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Rows, as in predict, without weights; defaults to up to 200 training rows.",
     )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+
+    def answer(self, model: ExplainedModel) -> AccumulationView:
+        """Return the effects with intervals."""
+        posterior, draws = model.posterior, model.draws(self.draws)
+        work = partial(accumulation_work, posterior.law, draws * posterior.num_chains)
+        model.check_work(work, "Accumulated effects")
+        levels = levels_of(self.level)
+        effects = posterior.accumulated_effects(self.feature, model.rows, levels, num_draws=self.draws)
+        check_finite(effects.mean, *(part for each in effects.intervals for part in each))
+        return filled(
+            AccumulationView,
+            effects,
+            model_id=model.head.id,
+            draws=draws,
+            classes=model.classes,
+            intervals=[filled(CurveInterval, each) for each in effects.intervals],
+        )

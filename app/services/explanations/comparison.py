@@ -1,10 +1,13 @@
-"""ModelComparison of two models on the rows that both held out."""
+"""Comparison of two models on the rows that both held out."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from sqlalchemy.orm import Session
+from typing_extensions import TypedDict
 
 from app.services.errors import ConflictError
 from app.services.predictions.posteriors import find
@@ -15,16 +18,39 @@ from sampler.posterior.results.comparison import ModelComparison
 FEWEST_ROWS = 10  # of which the standard error of a difference tells something
 
 
-@dataclass(frozen=True)
-class ComparedModels:
-    """Two models, and their scores on the held-out rows that they have in common."""
+class ScoreDifferenceView(TypedDict):
+    """A score of two models on the same rows."""
+
+    score: Annotated[
+        Literal["log_score", "rmse", "brier"],
+        Field(
+            description="log_score: higher is better; rmse (in units of the target), brier: lower is better."
+        ),
+    ]
+    first: Annotated[float, Field(description="Of the model in the path.")]
+    second: Annotated[float, Field(description="Of the other one.")]
+    difference: Annotated[float, Field(description="First less second.")]
+    error: Annotated[
+        float,
+        Field(description="Standard error of the difference, from the differences of the rows."),
+    ]
+    better: Annotated[
+        Literal["first", "second", ""],
+        Field(description="The better one where the difference is beyond two standard errors; else empty."),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparisonView:
+    """Two models on the rows that both held out."""
 
     model_id: str
     other_id: str
-    figures: ModelComparison
+    rows: Annotated[int, Field(description="Held-out rows in common, of up to 2,000 of each.")]
+    differences: list[ScoreDifferenceView]
 
 
-def compare(session: Session, owner: str, first: str, second: str) -> ComparedModels:
+def compare(session: Session, owner: str, first: str, second: str) -> ComparisonView:
     """Compare two models, by name or id, on the rows that both held out.
 
     Raises
@@ -47,7 +73,8 @@ def compare(session: Session, owner: str, first: str, second: str) -> ComparedMo
             "with the same holdout and seed."
         )
     parts = [_common(each, common) for each in scores]
-    return ComparedModels(found[0].id, found[1].id, ModelComparison.of(*parts))
+    compared = ModelComparison.of(*parts).to_json()
+    return ComparisonView(model_id=found[0].id, other_id=found[1].id, **compared)
 
 
 def _scores(session: Session, model: Model) -> Json:

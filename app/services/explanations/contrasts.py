@@ -1,114 +1,104 @@
 """Contrasts: how predictions differ between two settings of features, by row and on average."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+from pydantic import Field
 
-from app.services.errors import UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
-from app.services.explanations.work import check_rows
-from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_if_any
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
+from app.services.views import ClassesOfF, DrawsPerChain, filled
 from sampler.posterior.explanations.work import contrast_work
-from sampler.posterior.results.contrasts import ContrastEstimate
+
+Values = Annotated[dict[str, float | str | bool | None], Field(min_length=1)]
+Numbers = list[float] | list[list[float]]
 
 
-@dataclass(frozen=True)
-class ContrastRequest:
-    """A request for a contrast (`POST /models/{id}/contrast`)."""
+@dataclass(frozen=True, kw_only=True)
+class AverageView:
+    """An average contrast with its interval; lists, one number for each class, with more than two classes."""
 
-    first: Mapping[str, Any]
-    second: Mapping[str, Any]
-    by: str | None = None
-    level: float = 0.9
-    draws: int | None = None
-    rows: Any = None  # list of objects; without rows and columns: the reference rows
-    columns: Any = None
+    mean: float | list[float]
+    lower: float | list[float]
+    upper: float | list[float]
+    rows: Annotated[int, Field(description="Number of rows averaged over.")]
 
 
-@dataclass(frozen=True)
-class AverageContrast:
-    """An average over rows: numbers, or one for each of more than two classes."""
+@dataclass(frozen=True, kw_only=True)
+class ContrastView:
+    """Differences of the regression function between two settings, first less second.
 
-    mean: Any
-    lower: Any
-    upper: Any
-    rows: int
-
-
-@dataclass(frozen=True)
-class ContrastOfRows:
-    """Differences by row, [row] or [row][class], and their averages."""
+    They say how predictions differ; whether they are effects of changing the features depends on assumptions
+    that no data can show.
+    """
 
     model_id: str
-    draws: int
+    draws: DrawsPerChain
     level: float
-    difference: str
-    classes: list[str] | None
-    average: AverageContrast
-    population: AverageContrast
-    treated: AverageContrast | None
-    groups: dict[str, AverageContrast]
-    mean: list[Any]
-    lower: list[Any]
-    upper: list[Any]
-    unlike_first: list[bool]
+    difference: Annotated[str, Field(description="In words, what is subtracted from what.")]
+    classes: ClassesOfF
+    average: Annotated[AverageView, Field(description="Over these rows, which its interval takes as given.")]
+    population: Annotated[
+        AverageView,
+        Field(description="Over the population the rows are a sample of; by the Bayesian bootstrap."),
+    ]
+    treated: Annotated[
+        AverageView | None,
+        Field(description="Over the rows that have the first setting already; null if there are none."),
+    ]
+    groups: Annotated[
+        dict[str, AverageView], Field(description="Over the rows of each level or quarter of `by`.")
+    ]
+    mean: Annotated[Numbers, Field(description="By row, [row] or [row][class].")]
+    lower: Numbers
+    upper: Numbers
+    unlike_first: Annotated[
+        list[bool],
+        Field(description="For each row, whether no training row near the first setting resembles it."),
+    ]
     unlike_second: list[bool]
     warnings: list[str]
 
 
-def contrast(predictor: Predictor, owner: str, model: str, request: ContrastRequest) -> ContrastOfRows:
-    """Return how predictions differ between two settings of features.
+class ContrastBody(StrictBody, Question):
+    """A request for a contrast."""
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `app.services.explanations.finished_models.finished`.
-    InvalidRequestError, UnusableDataError, TooLargeError
-        The request or its data are invalid; names the field, or the column and row.
-    """
-    rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
-    head, posterior = finished(predictor, owner, model)
-    rows = with_levels(posterior, rows)
-    draws = min(request.draws or posterior.num_draws, posterior.num_draws)
-    count = posterior.reference.num_rows if rows is None else len(next(iter(rows.values())))
-    work = partial(contrast_work, posterior.law, draws * posterior.num_chains)
-    check_rows(work, count, "Contrasts")
-    with understood():
-        answer = posterior.contrast(
-            rows,
-            request.first,
-            request.second,
-            by=request.by,
-            level=request.level,
-            num_draws=request.draws,
-        )
-    if not all(np.isfinite(part).all() for part in (answer.mean, answer.lower, answer.upper)):
-        raise UnusableDataError(TOO_LARGE)
-    classes = classes_of(posterior)
-    return ContrastOfRows(
-        head.id,
-        draws,
-        answer.level,
-        answer.difference,
-        classes,
-        _average(answer.average),
-        _average(answer.population),
-        None if answer.treated is None else _average(answer.treated),
-        {name: _average(estimate) for name, estimate in answer.groups.items() if estimate.rows},
-        answer.mean.tolist(),
-        answer.lower.tolist(),
-        answer.upper.tolist(),
-        answer.unlike[0].tolist(),
-        answer.unlike[1].tolist(),
-        answer.warnings,
+    first: Values = Field(description="The first setting: values by feature.")
+    second: Values = Field(description="The second setting, of the same features; it is subtracted.")
+    by: str | None = Field(
+        default=None, description="A feature by whose levels, or quarters, averages are given too."
+    )
+    level: Share = Field(default=0.9, description="The probability an interval holds.")
+    draws: FirstDraws = None
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Rows whose other features stay as they are; defaults to up to 200 training rows, evenly "
+        "spaced.",
+    )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
     )
 
-
-def _average(estimate: ContrastEstimate) -> AverageContrast:
-    mean, lower, upper = (np.asarray(part).tolist() for part in estimate[:3])
-    return AverageContrast(mean, lower, upper, estimate.rows)
+    def answer(self, model: ExplainedModel) -> ContrastView:
+        """Return how predictions differ between the two settings."""
+        posterior, draws = model.posterior, model.draws(self.draws)
+        work = partial(contrast_work, posterior.law, draws * posterior.num_chains)
+        model.check_work(work, "Contrasts")
+        answer = posterior.contrast(
+            model.rows, self.first, self.second, by=self.by, level=self.level, num_draws=self.draws
+        )
+        check_finite(answer.mean, answer.lower, answer.upper)
+        return filled(
+            ContrastView,
+            answer,
+            model_id=model.head.id,
+            draws=draws,
+            classes=model.classes,
+            average=filled(AverageView, answer.average),
+            population=filled(AverageView, answer.population),
+            treated=answer.treated and filled(AverageView, answer.treated),
+            groups={name: filled(AverageView, each) for name, each in answer.groups.items() if each.rows},
+            unlike_first=answer.unlike[0].tolist(),
+            unlike_second=answer.unlike[1].tolist(),
+        )

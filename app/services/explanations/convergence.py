@@ -1,28 +1,70 @@
 """Convergence of a model's chains: R-hat and effective sample size by draws, even during the fit."""
 
 from dataclasses import dataclass
+from typing import Annotated, ClassVar, NotRequired
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from typing_extensions import TypedDict
 
+from app.services.explanations.guard import ExplainedModel, Question
 from app.services.predictions.predict_rows import Predictor
-from app.store.tables import Json
 from sampler.posterior.assessment import convergence
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 
 MAX_TRACE = 500
+FiguresByDraws = list[float | None]
 
 
-@dataclass(frozen=True)
-class Growth:
-    """R-hat and effective sample sizes by number of draws: `sampler.posterior.assessment.convergence`."""
+class SigmaGrowth(TypedDict):
+    """Diagnostics of sigma, one value per number of draws."""
+
+    rhat: FiguresByDraws
+    ess_bulk: FiguresByDraws
+    ess_tail: FiguresByDraws
+
+
+class RowsGrowth(TypedDict):
+    """Diagnostics of f at some reference rows: medians over rows, and the 95% quantile of R-hat."""
+
+    rows: int
+    rhat: NotRequired[Annotated[FiguresByDraws, Field(default=[])]]
+    rhat_p95: NotRequired[Annotated[FiguresByDraws, Field(default=[])]]
+    ess_bulk: NotRequired[Annotated[FiguresByDraws, Field(default=[])]]
+    ess_tail: NotRequired[Annotated[FiguresByDraws, Field(default=[])]]
+
+
+class LimitsView(TypedDict):
+    """The largest R-hat that a verdict allows."""
+
+    rhat: float
+    sigma_rhat: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrowthView:
+    """R-hat and effective sample size by number of draws."""
 
     model_id: str
-    draws: list[int]
     chains: int
-    sigma: Json | None
-    f: Json
-    limits: dict[str, Json]
+    draws: Annotated[
+        list[int],
+        Field(description="Numbers of kept draws per chain, up to 12 values from 8 draws on."),
+    ]
+    sigma: Annotated[SigmaGrowth | None, Field(description="Null for classes.")]
+    f: RowsGrowth
+    limits: Annotated[dict[str, LimitsView], Field(description="Limits by verdict.")]
+
+
+class GrowthQuery(Question):
+    """A question about the chains by number of draws, of fits too, once every chain has draws."""
+
+    of_fits: ClassVar[bool] = True
+
+    def answer(self, model: ExplainedModel) -> GrowthView:
+        """Return R-hat and effective sample size, as `convergence.growth` computes them."""
+        return GrowthView(model_id=model.head.id, **convergence.growth(model.posterior.law, model.present))
 
 
 @dataclass(frozen=True)
@@ -35,17 +77,8 @@ class SigmaTraces:
     ranked: NDArray[np.float64]
 
 
-def growth(predictor: Predictor, owner: str, model: str) -> Growth:
-    """Return R-hat and effective sample size by number of draws, as `convergence.growth` computes them.
-
-    Raises NotFoundError, and NotFinishedError while a chain has no draws.
-    """
-    stored, posterior, draws = predictor.lookup(owner, model)
-    return Growth(stored.id, **convergence.growth(posterior.law, draws))
-
-
 def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | None:
-    """Return the draws of sigma by chain, or None for classes, which have none; raises as `growth`."""
+    """Return the draws of sigma by chain, or None for classes, which have none; raises as `lookup`."""
     _, posterior, draws = predictor.lookup(owner, model)
     sigma = convergence.sigma_of(posterior.law, draws)
     if sigma is None:

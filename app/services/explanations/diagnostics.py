@@ -1,10 +1,13 @@
 """Diagnostics of a fitted model, its held-out rows, topologies and draws."""
 
 from dataclasses import dataclass
+from typing import Annotated, Literal, NotRequired
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 from sqlalchemy.orm import Session
+from typing_extensions import TypedDict
 
 from app.services.errors import (
     Fault,
@@ -12,18 +15,24 @@ from app.services.errors import (
     NotFoundError,
     TooLargeError,
 )
-from app.services.explanations.finished_models import classes_of, finished
+from app.services.explanations.guard import ExplainedModel, Question, classes_of, finished
 from app.services.predictions.answers import with_facts
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor
+from app.services.views import DrawsPerChain, of_document
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
 from sampler.data.scalars import named_with
-from sampler.posterior.assessment.diagnostics import diagnose
+from sampler.posterior.assessment.diagnostics import MAX_POINTS, diagnose
 from sampler.posterior.verdict.agreement import LIMITS
+from sampler.posterior.verdict.reasons import ReasonCode, Verdict
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
+REPRODUCIBILITY = (
+    "Standard error of the pooled mean by the chains' own means: their standard deviation over the root of "
+    "their number; null for one chain."
+)
 
 
 def converged_rhat(chains: int) -> float:
@@ -31,54 +40,262 @@ def converged_rhat(chains: int) -> float:
     return LIMITS["converged"].of(chains).rhat
 
 
-@dataclass(frozen=True)
-class Diagnostics:
-    """The report of `sampler.posterior.assessment.diagnostics.diagnose` on a model."""
+class OneFigures(TypedDict):
+    """Diagnostics of one quantity over all draws; null where there are too few draws."""
+
+    mean: float | None
+    sd: float | None
+    rhat: Annotated[float | None, Field(description="Rank-normalised split R-hat.")]
+    ess_bulk: Annotated[float | None, Field(description="Effective sample size for the centre.")]
+    ess_tail: Annotated[
+        float | None,
+        Field(description="Effective sample size for the 5% and 95% quantiles, the smaller one."),
+    ]
+    mcse_mean: Annotated[float | None, Field(description="Monte Carlo standard error of the mean.")]
+    reproducibility: Annotated[float | None, Field(description=REPRODUCIBILITY)]
+
+
+class RowFigures(TypedDict):
+    """Diagnostics of f, one value per reference row (up to 200 training rows)."""
+
+    rows: int
+    mean: list[float | None]
+    sd: list[float | None]
+    rhat: list[float | None]
+    ess_bulk: list[float | None]
+    ess_tail: list[float | None]
+    mcse_mean: list[float | None]
+    reproducibility: Annotated[list[float | None], Field(description=REPRODUCIBILITY)]
+
+
+class Traces(TypedDict):
+    """Traces of draws, thinned evenly."""
+
+    draws: Annotated[list[int], Field(description="Indices of the shown draws of each chain, from 0.")]
+    sigma: Annotated[list[list[float]] | None, Field(description="By chain; null for classes.")]
+
+
+class MoveView(TypedDict):
+    """Proposals and acceptances of a move."""
+
+    proposed: int
+    accepted: int
+    acceptance: float
+
+
+class ChainMoves(TypedDict):
+    """The moves of a chain over all its iterations."""
+
+    chain: int
+    moves: dict[str, MoveView]
+
+
+class Spread(TypedDict):
+    """Distribution over all trees of all draws."""
+
+    mean: float
+    max: int
+    share: Annotated[dict[str, float], Field(description="The share of trees, by the number.")]
+
+
+class TreesView(TypedDict):
+    """Sizes of the trees."""
+
+    leaves: Spread
+    depth: Annotated[Spread, Field(description="Number of splits above the deepest leaf.")]
+
+
+class TopologyView(TypedDict):
+    """A topology of the tree: its splits regardless of their rules."""
+
+    topology: Annotated[
+        str,
+        Field(description='Pre-order notation: a leaf is ".", a split is "(", left part, right part, ")".'),
+    ]
+    probability: Annotated[float, Field(description="The posterior probability.")]
+
+
+class ReasonView(TypedDict):
+    """A reason for a verdict, for programs."""
+
+    code: ReasonCode
+    values: Annotated[
+        dict[str, float | None], Field(description="The figures and limits behind the reason, by name.")
+    ]
+
+
+class PrecisionView(TypedDict):
+    """By how much estimates at the reference rows may be off."""
+
+    mean: Annotated[
+        float,
+        Field(
+            description="Two Monte Carlo standard errors of the mean that 95% of the rows don't exceed, in "
+            "units of the target."
+        ),
+    ]
+    ends: Annotated[float, Field(description="The same of the ends of 90% credible intervals.")]
+    noise: Annotated[
+        float | None,
+        Field(
+            description="Posterior mean of the noise's standard deviation in units of the target, with "
+            "weights that of a row of typical weight, with a transform its mean over the rows; null for "
+            "classes."
+        ),
+    ]
+    share: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                default=None,
+                description="Two Monte Carlo standard errors of the mean as a share of the noise's standard "
+                "deviation of the same row, which 95% of the rows don't exceed; null for classes.",
+            ),
+        ]
+    ]
+    reproducibility: Annotated[
+        float | None,
+        Field(
+            description="How far another fit, with another seed, would move means, in posterior standard "
+            "deviations; null for one chain."
+        ),
+    ]
+    error_share: NotRequired[
+        Annotated[
+            float | None,
+            Field(
+                default=None,
+                description="As `share`, of the standard deviation of the prediction's error (the noise's "
+                "and f's).",
+            ),
+        ]
+    ]
+    another_fit: NotRequired[
+        Annotated[float | None, Field(default=None, description="`reproducibility` in units of the target.")]
+    ]
+    unit: NotRequired[
+        Annotated[
+            str | None, Field(default=None, description="The unit of the target, where its file had one.")
+        ]
+    ]
+    means_usable: Annotated[bool, Field(description="Whether errors of means matter little to predictions.")]
+    text: Annotated[str, Field(description="The same as a sentence.")]
+
+
+class GroupFigures(OneFigures):
+    """Diagnostics of the standard deviation of the intercepts of a column of groups."""
+
+    column: str
+    groups: Annotated[int, Field(description="Number of groups.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnosticsView:
+    """The convergence verdict with all diagnostics behind it."""
 
     model_id: str
     classes: list[str] | None
-    verdict: str
+    verdict: Verdict
     reasons: list[str]
-    reason_codes: list[Json]
+    reason_codes: Annotated[list[ReasonView], Field(description="The reasons as codes with their figures.")]
     advice: str
-    precision: Json | None
+    precision: Annotated[PrecisionView | None, Field(description="Null for weighted or too few draws.")]
     chains: int
-    draws: int
-    sigma: Json | None
-    f: Json
-    traces: Json
-    moves: list[Json]
-    trees: Json
-    topologies: list[Json] | None
-    groups: list[Json] | None
+    draws: DrawsPerChain
+    sigma: Annotated[OneFigures | None, Field(description="Null for classes.")]
+    f: RowFigures
+    traces: Traces
+    moves: list[ChainMoves]
+    trees: TreesView
+    topologies: Annotated[
+        list[TopologyView] | None,
+        Field(description="For single-tree methods up to 50 topologies, the most probable first; else null."),
+    ]
+    groups: Annotated[list[GroupFigures] | None, Field(description="By column of groups; null without any.")]
 
 
-@dataclass(frozen=True)
-class HeldOut:
-    """Held-out rows of a model, their scores and predictions (`sampler.posterior.assessment.calibration`)."""
+class DiagnosticsQuery(Question):
+    """A question about convergence."""
+
+    points: int = Field(default=MAX_POINTS, ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
+
+    def answer(self, model: ExplainedModel) -> DiagnosticsView:
+        """Return the convergence diagnostics, with traces and acceptance counts."""
+        with session_scope(model.predictor.engine, read_only=True) as session:
+            chains = store.chains(session, [model.head.id])[model.head.id]
+        statistics = [chain.statistics or {} for chain in chains]
+        report = diagnose(model.posterior.law, self.points, statistics)
+        return DiagnosticsView(model_id=model.head.id, classes=model.classes, **report)
+
+
+class HeldOutRows(TypedDict):
+    """Held-out rows, evenly spaced among all, one value each."""
+
+    row: Annotated[list[int], Field(description="Row numbers in the dataset, from 1.")]
+    actual: Annotated[list[float], Field(description="Outcomes; for classes their index, from 0.")]
+    predicted: NotRequired[
+        Annotated[
+            list[int] | None,
+            Field(
+                default=None,
+                description="The index of the most probable class for more than two classes; else null.",
+            ),
+        ]
+    ]
+    mean: Annotated[
+        list[float | None],
+        Field(
+            description="For two classes the probability of the second, for more that of the row's own class."
+        ),
+    ]
+    lower: list[float | None]
+    upper: list[float | None]
+
+
+class CalibrationView(TypedDict):
+    """An observed frequency with its 95% binomial interval."""
+
+    level: Annotated[
+        float, Field(description="The nominal level of an interval, or the predicted probability.")
+    ]
+    observed: float
+    lower: float
+    upper: float
+    rows: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOutView:
+    """Predictions of held-out rows."""
 
     model_id: str
+    interval: Literal["credible", "predictive"]
+    level: Annotated[
+        float,
+        Field(description="The level of the intervals, which are for outcomes with the rows' own weights."),
+    ]
+    classes: Annotated[
+        list[str] | None, Field(description="The classes; last those that no training row has.")
+    ]
+    rows: HeldOutRows
+    calibration: Annotated[
+        list[CalibrationView],
+        Field(
+            description="For numbers: coverage of predictive intervals by level, with the rows' own weights. "
+            "For two classes: by bins of the probability; for more: accuracy of the most probable class, by "
+            "bins of its probability."
+        ),
+    ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class HeldOut(HeldOutView):
+    """Predictions of held-out rows with what charts show besides: scores, and transforms of numbers."""
+
     target: str
     scores: Json
-    interval: str
-    level: float
-    classes: list[str] | None
-    rows: Json
-    calibration: list[Json]
     pit: list[float] | None = None  # of up to 2,000 rows of numbers, and their predictions
     predicted: list[float] | None = None
-
-
-def diagnostics(predictor: Predictor, owner: str, model: str, max_points: int) -> Diagnostics:
-    """Return the convergence diagnostics of a model, with traces and acceptance counts; raises as `finished`.
-
-    `max_points` limits the points of each chain's trace.
-    """
-    head, posterior = finished(predictor, owner, model)
-    with session_scope(predictor.engine, read_only=True) as session:
-        chains = store.chains(session, [head.id])[head.id]
-    statistics = [chain.statistics or {} for chain in chains]
-    return Diagnostics(head.id, classes_of(posterior), **diagnose(posterior.law, max_points, statistics))
 
 
 def held_out(session: Session, owner: str, model: str) -> HeldOut:
@@ -93,10 +310,8 @@ def held_out(session: Session, owner: str, model: str) -> HeldOut:
     rows = store.held_out(session, stored.id)
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
-    names = ("interval", "level", "classes", "rows", "calibration")
-    named = {name: rows[name] for name in names}
-    checks = {name: rows[name] for name in ("pit", "predicted") if name in rows}
-    return HeldOut(stored.id, stored.target, stored.holdout or {}, **named, **checks)
+    own = {"model_id": stored.id, "target": stored.target, "scores": stored.holdout or {}}
+    return of_document(HeldOut, rows | own)
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:

@@ -1,28 +1,28 @@
 """Importance of features and interactions of pairs."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import Annotated, Any, NotRequired
 
-from app.services.errors import (
-    Fault,
-    InvalidRequestError,
-    TooLargeError,
-)
-from app.services.explanations.finished_models import finished
-from app.services.explanations.work import FEWEST_DRAWS, affordable
-from app.services.predictions.predict_rows import Predictor, understood
+from pydantic import Field
+from typing_extensions import TypedDict
+
+from app.services.errors import Fault, InvalidRequestError, TooLargeError
+from app.services.explanations.guard import FEWEST_DRAWS, ExplainedModel, Question, affordable
+from app.services.explanations.partial_dependence import OF, ModelPart
+from app.services.predictions.rows import Columns
+from app.services.views import DrawsPerChain, filled, of_document
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.tables import Json
 from sampler.posterior.explanations.interactions import COLUMNS, ROWS
 from sampler.posterior.explanations.work import interactions_work
+from sampler.posterior.protocol import Loss
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
 
 @dataclass(frozen=True)
-class FeatureShare:
-    """Share of the split rules that use a feature: its posterior mean and an interval."""
+class FeatureView:
+    """A feature's importance, with its interval."""
 
     name: str
     mean: float
@@ -30,138 +30,190 @@ class FeatureShare:
     upper: float
 
 
-@dataclass(frozen=True)
-class LossGrowth:
-    """Increase of a loss when a feature is shuffled: its mean and an interval."""
+class SlopeView(TypedDict):
+    """Slope of one term of a linear part, on the column's own scale."""
 
-    name: str
+    of_class: NotRequired[
+        Annotated[
+            str | None,
+            Field(
+                default=None,
+                description="Of classes, the class whose log odds it is of, relative to the mean of all "
+                "classes.",
+            ),
+        ]
+    ]
+    feature: str
+    level: Annotated[
+        str | None, Field(description="The level that the term is for; null but for categories.")
+    ]
+    missing: Annotated[bool, Field(description="Whether the term is for missing values.")]
     mean: float
+    sd: float
     lower: float
     upper: float
+    scale: Annotated[
+        str, Field(description="Scale of the slope, in words: the target's, or its transform's.")
+    ]
 
 
-@dataclass(frozen=True)
-class Permutation:
-    """Increase of a loss on held-out rows by feature, largest first, as `Posterior.importance` gives it."""
+@dataclass(frozen=True, kw_only=True)
+class PermutationView:
+    """Increase of the loss on held-out rows when one feature at a time is shuffled."""
 
-    loss: str
-    baseline: float | None
-    level: float
-    rows: int
-    draws: int
+    loss: Annotated[
+        Loss,
+        Field(
+            description="`rmse`: root mean square error of a draw's mean outcome, in units of the target. "
+            "`log_loss`: mean of minus the log density (of classes and counts: log probability) that a draw "
+            "gives the outcomes."
+        ),
+    ]
+    baseline: Annotated[float | None, Field(description="The mean loss of the draws with nothing shuffled.")]
+    level: Annotated[
+        float, Field(description="The level of the intervals, which are over draws and permutations.")
+    ]
+    rows: Annotated[int, Field(description="Number of held-out rows used, at most 1,000.")]
+    draws: Annotated[int, Field(description="Number of draws used, of all chains together.")]
     permutations: int
-    features: list[LossGrowth]
+    features: Annotated[
+        list[FeatureView],
+        Field(description="The largest increase first. Features with the same information share it."),
+    ]
 
 
-@dataclass(frozen=True)
-class Importance:
-    """Increase of the loss by feature, shares of the split rules, and the slopes of a linear part.
-
-    The largest come first; `level` is that of the intervals of shares and slopes.
-    """
+@dataclass(frozen=True, kw_only=True)
+class ImportanceView:
+    """Permutation importance on held-out rows, and inclusion proportions, whose means sum to one."""
 
     model_id: str
-    draws: int
-    level: float
-    permutation: Permutation | None
-    features: list[FeatureShare]
-    draws_without_rules: int
-    linear: list[Json] | None  # as `Posterior.linear_part` returns them
-
-
-def importance(
-    predictor: Predictor, owner: str, model: str, level: float, of: str = "mean", loss: str | None = None
-) -> Importance:
-    """Return what each feature does for held-out rows, its share of the split rules, and linear slopes.
-
-    ``permutation`` is the increase of a loss on the held-out rows (`worker.fits.scoring`); None for
-    a model without them, or finished by an earlier version.
-
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `finished`.
-    InvalidRequestError
-        The part of the model has no trees, or the model no importance by that loss.
-    """
-    head, posterior = finished(predictor, owner, model)
-    with understood():
-        shares = posterior.inclusion(level, of)
-    columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
-    features = [
-        FeatureShare(name, mean, lower, upper) for name, mean, lower, upper in zip(*columns, strict=True)
+    draws: DrawsPerChain
+    level: Annotated[float, Field(description="The level of the intervals of the shares and slopes.")]
+    permutation: Annotated[
+        PermutationView | None,
+        Field(description="Null for a model without held-out rows: fit with `holdout`."),
     ]
-    return Importance(
-        head.id,
-        posterior.num_draws,
-        level,
-        _permutation(predictor, head.id, loss),
-        sorted(features, key=lambda feature: -feature.mean),
-        shares.draws_without_rules,
-        posterior.linear_part(level),
+    features: Annotated[list[FeatureView], Field(description="Shares of the split rules, the largest first.")]
+    draws_without_rules: Annotated[
+        int, Field(description="Draws without any split rule, which are excluded.")
+    ]
+    linear: Annotated[
+        list[SlopeView] | None,
+        Field(
+            description="Slopes of the linear part beside the trees, null without one. They are not effects: "
+            "trees take any share of the same signal."
+        ),
+    ]
+
+
+class ImportanceQuery(Question):
+    """A question about the importance of features."""
+
+    level: float = Field(
+        default=0.9, gt=0, lt=1, description="The level of the intervals of shares and slopes."
+    )
+    of: ModelPart = Field(default="mean", description=f"What the shares are of. {OF}")
+    loss: Loss | None = Field(
+        default=None, description="The loss that `permutation` is about; default: the model's usual one."
     )
 
+    def answer(self, model: ExplainedModel) -> ImportanceView:
+        """Return what each feature does for held-out rows, its share of the split rules, and linear slopes.
 
-def _permutation(predictor: Predictor, model_id: str, loss: str | None) -> Permutation | None:
-    with session_scope(predictor.engine, read_only=True) as session:
-        by_loss = (store.held_out(session, model_id) or {}).get("importance") or []
-    if not by_loss:
-        return None
-    ranked = next((each for each in by_loss if loss in {None, each["loss"]}), None)
-    if ranked is None:
-        named = " or ".join(each["loss"] for each in by_loss)
-        raise InvalidRequestError(errors=[Fault("loss", None, f"this model's importance is by {named}")])
-    return Permutation(**ranked | {"features": [LossGrowth(**each) for each in ranked["features"]]})
+        ``permutation`` is the increase of a loss on the held-out rows (`worker.fits.scoring`); None for
+        a model without them, or finished by an earlier version.
+        """
+        posterior = model.posterior
+        shares = posterior.inclusion(self.level, self.of)
+        columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
+        slopes: Any = posterior.linear_part(self.level)
+        features = [FeatureView(*each) for each in zip(*columns, strict=True)]
+        return ImportanceView(
+            model_id=model.head.id,
+            draws=posterior.num_draws,
+            level=self.level,
+            permutation=self._permutation(model),
+            features=sorted(features, key=lambda feature: -feature.mean),
+            draws_without_rules=shares.draws_without_rules,
+            linear=slopes,
+        )
+
+    def _permutation(self, model: ExplainedModel) -> PermutationView | None:
+        with session_scope(model.predictor.engine, read_only=True) as session:
+            by_loss = (store.held_out(session, model.head.id) or {}).get("importance") or []
+        if not by_loss:
+            return None
+        ranked = next((each for each in by_loss if self.loss in {None, each["loss"]}), None)
+        if ranked is None:
+            named = " or ".join(each["loss"] for each in by_loss)
+            raise InvalidRequestError(errors=[Fault("loss", None, f"this model's importance is by {named}")])
+        return of_document(PermutationView, ranked)
 
 
 @dataclass(frozen=True)
-class Pair:
-    """Interaction of two features, as in `sampler.posterior.explanations.interactions.Interactions`."""
+class PairView:
+    """Interaction of two features."""
 
-    features: tuple[str, str]
-    strength: float
+    features: list[str]
+    strength: Annotated[
+        float,
+        Field(
+            description="Standard deviation over rows of what the joint effect has beyond the two separate "
+            "ones, in units of `scale`."
+        ),
+    ]
     strength_lower: float
     strength_upper: float
-    h: float
+    h: Annotated[
+        float, Field(description="Friedman's H: the strength divided by the joint effect's deviation.")
+    ]
     h_lower: float
     h_upper: float
-    inclusion: float
+    inclusion: Annotated[
+        float,
+        Field(description="Share of the splits right below a split on another feature that join these two."),
+    ]
     inclusion_lower: float
     inclusion_upper: float
-    expected: float
+    expected: Annotated[float, Field(description="That share if neighbouring splits were independent.")]
 
 
-@dataclass(frozen=True)
-class PairsOfFeatures:
+@dataclass(frozen=True, kw_only=True)
+class InteractionsView:
     """Interactions of each two features, the strongest first."""
 
     model_id: str
     level: float
-    draws: int
-    scale: str
-    pairs: list[Pair]
+    draws: Annotated[int, Field(description="Number of draws used for the strength and H, of all chains.")]
+    scale: Annotated[
+        str,
+        Field(
+            description="Scale of the strength in words: the target's, its transform's, or a probability's."
+        ),
+    ]
+    pairs: list[PairView]
 
 
-def interactions(
-    predictor: Predictor, owner: str, model: str, features: Sequence[str] | None, level: float
-) -> PairsOfFeatures:
-    """Return the interactions of each two features, by all draws or as many as are affordable.
+class InteractionsQuery(Question):
+    """A question about pairs of features."""
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `finished`.
-    InvalidRequestError, TooLargeError
-        The features are unknown or too many, or the model has no interactions.
-    """
-    if features is not None and len(features) > MOST_FEATURES:
-        raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
-    head, posterior = finished(predictor, owner, model)
-    many = len(features) if features is not None else min(COLUMNS, len(posterior.schema.columns))
-    stored = posterior.num_chains * posterior.num_draws
-    draws = affordable(lambda draws: interactions_work(posterior.law, draws, many, ROWS), stored)
-    with understood():
-        answer = posterior.interactions(features, level=level, max_draws=max(draws, FEWEST_DRAWS))
-    figures = [getattr(answer, field.name).tolist() for field in fields(Pair)[1:]]
-    pairs = [Pair(names, *row) for names, *row in zip(answer.pairs, *figures, strict=True)]
-    return PairsOfFeatures(head.id, level, answer.draws, answer.scale, pairs)
+    feature: list[str] | None = Field(
+        default=None, description="At least two features, repeated; default: the ten that most rules use."
+    )
+    level: float = Field(default=0.9, gt=0, lt=1, description="Probability of the intervals.")
+
+    def sent_rows(self, max_rows: int) -> Columns | None:
+        """Check the number of features; raises TooLargeError."""
+        if len(self.feature or ()) > MOST_FEATURES:
+            raise TooLargeError(f"Interactions are of at most {MOST_FEATURES} features at once.")
+        return super().sent_rows(max_rows)
+
+    def answer(self, model: ExplainedModel) -> InteractionsView:
+        """Return the interactions of each two features, by all draws or as many as are affordable."""
+        posterior, names = model.posterior, self.feature
+        many = len(names) if names is not None else min(COLUMNS, len(posterior.schema.columns))
+        draws = affordable(lambda draws: interactions_work(posterior.law, draws, many, ROWS), model.all_draws)
+        answer = posterior.interactions(names, level=self.level, max_draws=max(draws, FEWEST_DRAWS))
+        figures = [getattr(answer, field.name).tolist() for field in fields(PairView)[1:]]
+        pairs = [PairView(list(pair), *row) for pair, *row in zip(answer.pairs, *figures, strict=True)]
+        return filled(InteractionsView, answer, model_id=model.head.id, pairs=pairs)

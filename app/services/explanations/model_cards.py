@@ -1,6 +1,6 @@
 """Model cards: one page that says what a stored model is, how good, and what it can't do."""
 
-from app.services.explanations.finished_models import finished
+from app.services.explanations.guard import finished
 from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, understood
 from app.store import models as store
@@ -14,7 +14,7 @@ def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCa
     Raises
     ------
     NotFoundError, NotFinishedError
-        As `app.services.explanations.finished_models.finished`.
+        As `app.services.explanations.guard.finished`.
     """
     head, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:

@@ -1,127 +1,144 @@
 """Partial dependence on one or two features, and the values that these have."""
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Literal
 
 import numpy as np
 import pyarrow as pa
+from pydantic import Field
 
-from app.services.errors import (
-    TooLargeError,
-    UnusableDataError,
-)
-from app.services.explanations.finished_models import (
-    TOO_LARGE,
-    classes_of,
-    finished,
-)
+from app.services.errors import TooLargeError
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
 from app.services.predictions.posteriors import find
-from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_if_any, lists_of
+from app.services.predictions.rows import Columns, lists_of
+from app.services.request_bodies import (
+    ColumnsInBody,
+    FirstDraws,
+    Levels,
+    RowsInBody,
+    StrictBody,
+    levels_of,
+)
+from app.services.views import ClassesOfF, DrawsPerChain, filled
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
-from sampler.posterior.core.intervals import Interval
 from sampler.posterior.explanations.work import MOST
-from sampler.posterior.results.effects import FeatureRows, PartialDependence
+from sampler.posterior.results.effects import FeatureRows
 
 RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response
 ICE_ROWS = 50  # rows with individual curves
+ModelPart = Literal["mean", "noise"]
+OF = "The mean of outcomes, or the noise where it differs by row (noise forest): what makes them uncertain."
+Curve = list[float]
+Surface = list[list[float]]
+Solid = list[list[list[float]]]
 
 
-@dataclass(frozen=True)
-class DependenceRequest:
-    """A request for partial dependence (`POST /models/{id}/partial-dependence`)."""
-
-    features: Sequence[str]
-    grid: Mapping[str, Any] | None = None
-    levels: Sequence[float] = (0.9,)
-    ice: bool = False
-    draws: int | None = None
-    of: str = "mean"
-    rows: Any = None  # list of objects to average over; without rows and columns: the reference rows
-    columns: Any = None
-
-
-@dataclass(frozen=True)
-class CurveBounds:
-    """Bounds at one level, nested lists in the shape of the mean."""
+@dataclass(frozen=True, kw_only=True)
+class CurveInterval:
+    """Equal-tailed intervals at one level, in the shape of the mean."""
 
     level: float
-    lower: list[Any]
-    upper: list[Any]
+    lower: Curve | Surface | Solid
+    upper: Curve | Surface | Solid
 
 
-@dataclass(frozen=True)
-class RowCurves:
-    """Curves of single rows, [row][point] or [row][point][class]."""
+@dataclass(frozen=True, kw_only=True)
+class IceView:
+    """Curves of single rows: [row][point]; for more than two classes [row][point][class]."""
 
-    rows: list[int]
-    mean: list[Any]
-    intervals: list[CurveBounds]
+    rows: Annotated[list[int], Field(description="Indices among the rows averaged over, from 0.")]
+    mean: Surface | Solid
+    intervals: list[CurveInterval]
 
 
-@dataclass(frozen=True)
-class Dependence:
-    """Partial dependence by grid point: [first], or [first][second]; of several classes [..][class]."""
+@dataclass(frozen=True, kw_only=True)
+class DependenceView:
+    """Average of f over the rows by grid point: [first], or [first][second]; with classes [..][class]."""
 
     model_id: str
-    draws: int
-    classes: list[str] | None
+    draws: DrawsPerChain
+    classes: ClassesOfF
     features: list[str]
-    grid: list[list[Any]]
-    rows: int
-    mean: list[Any]
-    sd: list[Any]
-    intervals: list[CurveBounds]
-    ice: RowCurves | None
+    grid: Annotated[
+        list[list[float | str | bool | None]],
+        Field(description="Grid values of each feature; dates in ISO 8601."),
+    ]
+    rows: Annotated[
+        int, Field(description="Number of rows averaged over; fewer than given if the grid is large.")
+    ]
+    mean: Curve | Surface | Solid
+    sd: Annotated[
+        Curve | Surface | Solid,
+        Field(description="Posterior standard deviations, in the shape of the mean."),
+    ]
+    intervals: list[CurveInterval]
+    ice: IceView | None
 
 
-def dependence(predictor: Predictor, owner: str, model: str, request: DependenceRequest) -> Dependence:
-    """Return how predictions change with one or two features, averaged over the other features in the rows.
+class DependenceBody(StrictBody, Question):
+    """A request for partial dependence."""
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `finished`.
-    InvalidRequestError, UnusableDataError, TooLargeError
-        The request or its data are invalid; names the field, or the column and row.
-    """
-    grid = lists_of(dict(request.grid or {}))
-    if np.prod([float(len(points)) for points in grid.values()]) > MAX_POINTS:
-        raise TooLargeError(f"A grid has at most {MAX_POINTS} points.")
-    rows = columns_if_any(request.rows, request.columns, predictor.max_rows)
-    head, posterior = finished(predictor, owner, model)
-    with understood():
-        result = posterior.partial_dependence(
-            request.features,
-            with_levels(posterior, rows),
-            grid=with_levels(posterior, grid),
-            level=list(request.levels),
-            ice=ICE_ROWS if request.ice else 0,
-            num_draws=request.draws,
-            max_work=MOST,
-            of=request.of,
-        )
-    _check_finite(result)
-    draws = posterior.num_draws if request.draws is None else request.draws
-    ice = result.ice
-    return Dependence(
-        head.id,
-        draws,
-        classes_of(posterior),
-        result.features,
-        result.grid,
-        result.rows,
-        result.mean.tolist(),
-        result.sd.tolist(),
-        _intervals(result.intervals),
-        None if ice is None else RowCurves(ice.rows.tolist(), ice.mean.tolist(), _intervals(ice.intervals)),
+    features: list[str] = Field(min_length=1, max_length=2, description="One feature, or two.")
+    grid: ColumnsInBody | None = Field(
+        default=None,
+        description="Grid values by feature; defaults to every level, or to up to 19 values of the training "
+        "data that divide its rows evenly (a value of many rows counts once). At most 10,000 points in all.",
     )
+    level: Levels = 0.9
+    of: ModelPart = Field(default="mean", description=OF)
+    ice: bool = Field(
+        default=False,
+        description="Also return curves of up to 50 single rows, evenly spaced; one feature only.",
+    )
+    draws: FirstDraws = None
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Rows to average over, as in predict, without weights; defaults to up to 200 training "
+        "rows, evenly spaced.",
+    )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+
+    def sent_rows(self, max_rows: int) -> Columns | None:
+        """Check the grid, then the rows; raises TooLargeError too."""
+        grid = lists_of(dict(self.grid or {}))
+        if np.prod([float(len(points)) for points in grid.values()]) > MAX_POINTS:
+            raise TooLargeError(f"A grid has at most {MAX_POINTS} points.")
+        return super().sent_rows(max_rows)
+
+    def answer(self, model: ExplainedModel) -> DependenceView:
+        """Return how predictions change with the features, averaged over the others in the rows."""
+        posterior = model.posterior
+        result = posterior.partial_dependence(
+            self.features,
+            model.rows,
+            grid=with_levels(posterior, dict(self.grid or {})),
+            level=levels_of(self.level),
+            ice=ICE_ROWS if self.ice else 0,
+            num_draws=self.draws,
+            max_work=MOST,
+            of=self.of,
+        )
+        check_finite(result.mean, result.sd, *(part for each in result.intervals for part in each))
+        return filled(
+            DependenceView,
+            result,
+            model_id=model.head.id,
+            draws=self.draws or posterior.num_draws,
+            classes=model.classes,
+            intervals=[filled(CurveInterval, each) for each in result.intervals],
+            ice=result.ice
+            and filled(
+                IceView, result.ice, intervals=[filled(CurveInterval, each) for each in result.ice.intervals]
+            ),
+        )
 
 
 def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> FeatureRows:
@@ -150,13 +167,3 @@ def feature_rows(predictor: Predictor, owner: str, model: str, feature: str) -> 
     rug = values[np.linspace(0, len(values) - 1, min(len(values), RUG)).round().astype(int)].tolist()
     rug = [days_to_text(value / MICROSECONDS_A_DAY) for value in rug] if dates else rug
     return FeatureRows(rug, unit=unit)
-
-
-def _check_finite(result: PartialDependence) -> None:
-    figures = [result.mean, result.sd, *(end for interval in result.intervals for end in interval[1:])]
-    if not all(np.isfinite(values).all() for values in figures):
-        raise UnusableDataError(TOO_LARGE)
-
-
-def _intervals(intervals: Sequence[Interval]) -> list[CurveBounds]:
-    return [CurveBounds(level, lower.tolist(), upper.tolist()) for level, lower, upper in intervals]

@@ -2,124 +2,147 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
-from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, classes_of, finished
-from app.services.explanations.work import FEWEST_DRAWS, affordable, check_rows
-from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_if_any
+from app.services.errors import TooLargeError
+from app.services.explanations.guard import (
+    FEWEST_DRAWS,
+    ExplainedModel,
+    Question,
+    affordable,
+    check_finite,
+)
+from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
+from app.services.views import filled
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.work import SHAP_CELLS, num_figures, shap_work
 from sampler.posterior.protocol import GameKind
 from sampler.posterior.results.shap_values import moving_most
 
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
-REFERENCE_ROWS = 200  # explained where the request has no rows
 MAX_DRAWN = SHAP_CELLS  # draws times features of one row, which are in memory at once
+ShapFigure = float | list[float]
+ByFeature = list[list[float]] | list[list[list[float]]]
 
 
-@dataclass(frozen=True)
-class ShapRequest:
-    """A request for SHAP values (`POST /models/{id}/shap`)."""
+@dataclass(frozen=True, kw_only=True)
+class ShapView:
+    """SHAP values by row and feature; a row's values and the base add up to its f.
 
-    level: float = 0.9
-    game: GameKind = "interventional"
-    draws: int | None = None  # most; None: all, or as many as are affordable
-    rows: Any = None  # list of objects; without rows and columns: the reference rows
-    columns: Any = None
-    num_rows: int = REFERENCE_ROWS  # most reference rows
-
-
-@dataclass(frozen=True)
-class ExplainedRows:
-    """SHAP values [row][feature], or [row][feature][class]; their base, a number, or one for each class."""
+    For more than two classes each number is a list with one for each class.
+    """
 
     model_id: str
-    draws: int
+    draws: Annotated[int, Field(description="Number of draws used, of all chains.")]
     level: float
     game: GameKind
-    scale: str
-    classes: list[str] | None
+    scale: Annotated[str, Field(description="What the values add up to, in words.")]
+    classes: Annotated[
+        list[str] | None, Field(description="The classes, if each number is a list; else null.")
+    ]
     features: list[str]
-    base: Any
-    base_lower: Any
-    base_upper: Any
-    f: list[Any]
-    values: list[Any]
-    lower: list[Any]
-    upper: list[Any]
-    data: list[list[Any]] | None  # cells of the reference rows explained, [row][feature]
-    warnings: list[str]
+    base: Annotated[
+        ShapFigure, Field(description="Mean of f over the training rows that were compared with.")
+    ]
+    base_lower: ShapFigure
+    base_upper: ShapFigure
+    f: Annotated[
+        list[float] | list[list[float]],
+        Field(
+            description="Mean of f at each row over the draws used; of all predict's mean, if `scale` is the "
+            "target in its own unit."
+        ),
+    ]
+    values: Annotated[ByFeature, Field(description="Means, [row][feature].")]
+    lower: Annotated[ByFeature, Field(description="Lower ends of the intervals.")]
+    upper: Annotated[ByFeature, Field(description="Upper ends of the intervals.")]
+    data: Annotated[
+        list[list[float | str | bool | None]] | None,
+        Field(
+            description="Cells of the training rows that were explained, [row][feature], where the request "
+            "has no rows: each number is the middle of those that the model doesn't tell from it."
+        ),
+    ]
+    warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
 
 
-def explain(predictor: Predictor, owner: str, model: str, request: ShapRequest) -> ExplainedRows:
-    """Return the SHAP values of rows, exact on every draw used, with intervals.
+class ShapBody(StrictBody, Question):
+    """A request for SHAP values."""
 
-    Unless a number is asked for it takes all draws, or as many as are affordable; without rows in the request
-    it takes reference rows, as many as are affordable then.
+    reference_rows: ClassVar[int] = 200  # explained at most where the request has no rows
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `app.services.explanations.finished_models.finished`.
-    InvalidRequestError, UnusableDataError, TooLargeError
-        The request or its rows are invalid; names the field, or the column and row.
-    """
-    sent = columns_if_any(request.rows, request.columns, predictor.max_rows)
-    head, posterior = finished(predictor, owner, model)
-    sent = with_levels(posterior, sent)
-    classes = classes_of(posterior)
-    law, columns, reference = posterior.law, len(posterior.schema.columns), posterior.reference
-    stored, most = posterior.num_chains * posterior.num_draws, MAX_CELLS // (columns * num_figures(law))
-    rows: Any = sent
-    count = min(reference.num_rows, request.num_rows, most)
-    if sent is not None:
-        count = len(next(iter(sent.values()), ()))
-    draws = request.draws
-    if draws is None:
-        draws = affordable(lambda draws: shap_work(law, draws, count), min(stored, MAX_DRAWN // columns))
-        draws = max(draws, min(stored, FEWEST_DRAWS))
-    work = partial(shap_work, law, min(draws, stored))
-    if sent is None:
-        rows = reference.part(spaced(reference.num_rows, max(1, affordable(work, count))))
-    elif count > most:
-        raise TooLargeError(
-            f"SHAP values of {count} rows are too many for one answer: send at most {most} rows at once."
-        )
-    else:
-        check_rows(work, count, "SHAP values")
-    if min(draws, stored) * columns > MAX_DRAWN:
-        raise TooLargeError(
-            f"SHAP values of {columns} features by {draws} draws take too much memory: ask for fewer draws, "
-            f"at most {MAX_DRAWN // columns}."
-        )
-    with understood():
-        answer = posterior.shap(rows, level=request.level, game=request.game, max_draws=draws)
-    if not all(np.isfinite(part).all() for part in (answer.values, answer.lower, answer.upper)):
-        raise UnusableDataError(TOO_LARGE)
-    return ExplainedRows(
-        head.id,
-        answer.draws,
-        answer.level,
-        answer.game,
-        answer.scale,
-        classes if np.ndim(answer.base_values) else None,
-        answer.names,
-        np.asarray(answer.base_values).tolist(),
-        np.asarray(answer.base_lower).tolist(),
-        np.asarray(answer.base_upper).tolist(),
-        answer.f.tolist(),
-        answer.values.tolist(),
-        answer.lower.tolist(),
-        answer.upper.tolist(),
-        None if sent is not None else [list(row) for row in zip(*answer.data, strict=True)],
-        answer.warnings,
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Rows to explain, as in predict, without weights; defaults to up to 200 training rows, "
+        "evenly spaced.",
     )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+    level: Share = Field(default=0.9, description="The probability an interval holds.")
+    game: GameKind = Field(
+        default="interventional",
+        description="interventional: a feature left out takes its values from up to 100 training rows; "
+        "path-dependent: it goes both ways at its splits, by the shares of those rows.",
+    )
+    draws: Annotated[int, Field(ge=1, le=100_000)] | None = Field(
+        default=None,
+        description="Most draws used, evenly spaced over all chains; default: all, or for many rows as "
+        "many as two seconds of a core allow.",
+    )
+
+    def answer(self, model: ExplainedModel) -> ShapView:
+        """Return the SHAP values of rows, exact on every draw used, with intervals.
+
+        Unless a number is asked for it takes all draws, or as many as are affordable; without rows in the
+        request it takes reference rows, as many as are affordable then. Raises TooLargeError for more.
+        """
+        posterior, rows = model.posterior, model.rows
+        law, columns = posterior.law, len(posterior.schema.columns)
+        most = MAX_CELLS // (columns * num_figures(law))
+        count = model.num_rows if rows is not None else min(model.num_rows, self.reference_rows, most)
+        draws = self.draws
+        if draws is None:
+            within = min(model.all_draws, MAX_DRAWN // columns)
+            draws = affordable(lambda draws: shap_work(law, draws, count), within)
+            draws = max(draws, min(model.all_draws, FEWEST_DRAWS))
+        work = partial(shap_work, law, min(draws, model.all_draws))
+        explained: Any = rows
+        if rows is None:
+            reference = posterior.reference
+            explained = reference.part(spaced(reference.num_rows, max(1, affordable(work, count))))
+        elif count > most:
+            raise TooLargeError(
+                f"SHAP values of {count} rows are too many for one answer: send at most {most} rows at once."
+            )
+        else:
+            model.check_work(work, "SHAP values")
+        if min(draws, model.all_draws) * columns > MAX_DRAWN:
+            raise TooLargeError(
+                f"SHAP values of {columns} features by {draws} draws take too much memory: ask for fewer "
+                f"draws, at most {MAX_DRAWN // columns}."
+            )
+        answer = posterior.shap(explained, level=self.level, game=self.game, max_draws=draws)
+        check_finite(answer.values, answer.lower, answer.upper)
+        return filled(
+            ShapView,
+            answer,
+            model_id=model.head.id,
+            classes=model.classes if np.ndim(answer.base_values) else None,
+            features=answer.names,
+            base=np.asarray(answer.base_values).tolist(),
+            data=None if rows is not None else [list(row) for row in zip(*answer.data, strict=True)],
+        )
+
+
+class SwarmOfRows(ShapBody):
+    """A question about fewer reference rows, which a chart of all of them shows."""
+
+    reference_rows: ClassVar[int] = 100
 
 
 @dataclass(frozen=True)
@@ -145,7 +168,7 @@ class ReasonsOfRows:
     warnings: list[str]
 
 
-def reasons_of(explained: ExplainedRows) -> ReasonsOfRows:
+def reasons_of(explained: ShapView) -> ReasonsOfRows:
     """Rank features by the mean size of their values; of several classes take the one that moves most."""
     values, lower, upper = (
         np.array(part, float) for part in (explained.values, explained.lower, explained.upper)

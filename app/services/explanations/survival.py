@@ -2,99 +2,81 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Annotated
 
-import numpy as np
+from pydantic import Field
 
-from app.services.errors import TooLargeError, UnusableDataError
-from app.services.explanations.finished_models import TOO_LARGE, finished
-from app.services.explanations.work import check_rows
-from app.services.predictions.predict_rows import Predictor, understood
-from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_of
-from sampler.posterior.explanations.survival_curves import check_times
+from app.services.errors import TooLargeError
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.predictions.rows import Columns, columns_of
+from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
+from app.services.views import filled
+from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
 from sampler.posterior.explanations.work import survival_work
-from sampler.posterior.results.survival import Band
 
 MAX_CELLS = 300_000  # rows times times
 
 
-@dataclass(frozen=True)
-class SurvivalRequest:
-    """A request for survival curves (`POST /models/{id}/survival`)."""
-
-    rows: Any = None
-    columns: Any = None
-    times: list[float] | None = None  # None: 50 that divide the training outcomes' range evenly
-    level: float = 0.9
-
-
-@dataclass(frozen=True)
-class RowFigure:
+@dataclass(frozen=True, kw_only=True)
+class FigureView:
     """A figure of each row, with its credible interval."""
 
     value: list[float]
     lower: list[float]
     upper: list[float]
 
-    @classmethod
-    def of(cls, band: Band) -> "RowFigure":
-        """Convert figures of the sampler."""
-        return cls(band.value.tolist(), band.lower.tolist(), band.upper.tolist())
 
-
-@dataclass(frozen=True)
-class Survival:
-    """Survival curves [row][time], and their medians and restricted means."""
+@dataclass(frozen=True, kw_only=True)
+class SurvivalView:
+    """Survival curves by row, of outcomes that nothing censors."""
 
     model_id: str
     level: float
     times: list[float]
-    survival: list[list[float]]
-    lower: list[list[float]]
-    upper: list[list[float]]
-    median: RowFigure
-    restricted_mean: RowFigure
-    warnings: list[str]
+    survival: Annotated[
+        list[list[float]],
+        Field(description="Probabilities that the outcome is above each time, [row][time]."),
+    ]
+    lower: Annotated[list[list[float]], Field(description="Lower ends of their credible intervals.")]
+    upper: Annotated[list[list[float]], Field(description="Upper ends of their credible intervals.")]
+    median: Annotated[FigureView, Field(description="The time that half of such rows' outcomes exceed.")]
+    restricted_mean: Annotated[
+        FigureView,
+        Field(description="The expected value of the outcome, or of the last time where that is less."),
+    ]
+    warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
 
 
-def survival(predictor: Predictor, owner: str, model: str, request: SurvivalRequest) -> Survival:
-    """Return survival curves of rows.
+class SurvivalBody(StrictBody, Question):
+    """A request for survival curves."""
 
-    Raises
-    ------
-    NotFoundError, NotFinishedError
-        As `app.services.explanations.finished_models.finished`.
-    InvalidRequestError, UnusableDataError, TooLargeError
-        The model has no survival curves, or the request or its rows are invalid; names the field, or the
-        column and row.
-    """
-    rows = columns_of(request.rows, request.columns, predictor.max_rows)
-    head, posterior = finished(predictor, owner, model)
-    rows = with_levels(posterior, rows)
-    count = len(next(iter(rows.values()), ()))
-    with understood():
-        times = check_times(posterior.law, request.times)
-        draws = posterior.num_chains * posterior.num_draws
-        work = partial(survival_work, posterior.law, draws, times=len(times))
-        check_rows(work, count, "Survival curves")
+    rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+    times: Annotated[list[float], Field(min_length=1, max_length=MOST_TIMES)] | None = Field(
+        default=None,
+        description="Increasing times, or values of a target with limits; defaults to 50 that divide the "
+        "range of the training outcomes evenly.",
+    )
+    level: Share = Field(default=0.9, description="The probability a credible interval holds.")
+
+    def sent_rows(self, max_rows: int) -> Columns:
+        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
+        return columns_of(self.rows, self.columns, max_rows)
+
+    def answer(self, model: ExplainedModel) -> SurvivalView:
+        """Return the survival curves of the rows."""
+        law, count = model.posterior.law, model.num_rows
+        times = check_times(law, self.times)
+        model.check_work(partial(survival_work, law, model.all_draws, times=len(times)), "Survival curves")
         if count * len(times) > MAX_CELLS:
             raise TooLargeError(
                 f"{len(times)} times of {count} rows are too many for one request: send fewer rows at once, "
                 "or ask for fewer times."
             )
-        answer = posterior.survival(rows, times.tolist(), request.level)
-    figures = (answer.median, answer.restricted_mean)
-    if not all(np.isfinite(part).all() for band in figures for part in (band.value, band.lower, band.upper)):
-        raise UnusableDataError(TOO_LARGE)
-    return Survival(
-        head.id,
-        answer.level,
-        answer.times.tolist(),
-        answer.survival.tolist(),
-        answer.lower.tolist(),
-        answer.upper.tolist(),
-        RowFigure.of(answer.median),
-        RowFigure.of(answer.restricted_mean),
-        answer.warnings,
-    )
+        answer = model.posterior.survival(model.rows, times.tolist(), self.level)
+        bands = {name: getattr(answer, name) for name in ("median", "restricted_mean")}
+        check_finite(*(part for band in bands.values() for part in (band.value, band.lower, band.upper)))
+        figures = {name: filled(FigureView, band) for name, band in bands.items()}
+        return filled(SurvivalView, answer, model_id=model.head.id, **figures)

@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
-from app.services.explanations.finished_models import check_succeeded
+from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
 from app.services.outcomes.reports import has_classes
 from app.services.outcomes.summary import week_since

@@ -14,7 +14,7 @@ from sqlalchemy import Engine
 from app.services import datasets
 from app.services.datasets import Parsed
 from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDataError
-from app.services.explanations.finished_models import check_succeeded
+from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
 from app.services.fits.requests import FitRequest, like
 from app.services.outcomes.rows import storable

@@ -37,7 +37,7 @@ def test_shap_values_are_those_of_the_notebook(client, model):
 )
 def test_shap_values_that_make_no_sense_are_refused(client, model, body, status, field, monkeypatch):
     """A wrong option, a wrong cell, no rows, and too many rows are refused by name."""
-    monkeypatch.setattr("app.services.explanations.work.MOST", 1e8)
+    monkeypatch.setattr("app.services.explanations.guard.MOST", 1e8)
     refusal = problem(client.post(f"/models/{model['id']}/shap", json=body), status)
     if field is not None:
         assert field in str(refusal["errors"])
@@ -52,7 +52,7 @@ def test_shap_values_of_training_rows(client, model, monkeypatch):
     assert answer["data"] == [list(row) for row in zip(*expected.data, strict=True)]
     assert {row[1] for row in answer["data"]} == {"red", "green", "blue"}
     most = shap_work(posterior.law, expected.draws, 17)
-    monkeypatch.setattr("app.services.explanations.work.MOST", most)
+    monkeypatch.setattr("app.services.explanations.guard.MOST", most)
     assert len(client.post(path, json={}).json()["values"]) == 17
     assert client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}).json()["data"] is None
 

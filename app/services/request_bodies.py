@@ -1,0 +1,44 @@
+"""Parts that the bodies of requests share: strictness, shares, levels, and rows in JSON.
+
+A body is a pydantic model that a service takes as it was parsed: its schema is the one that OpenAPI shows.
+"""
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+
+MAX_LEVELS, MAX_QUANTILES = 20, 100
+CELL: dict[str, Any] = {
+    "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
+}
+Share = Annotated[float, Field(gt=0, lt=1)]
+Levels = Annotated[
+    Share | Annotated[list[Share], Field(max_length=MAX_LEVELS)],
+    Field(description="The level of the intervals; one or several."),
+]
+FirstDraws = Annotated[
+    Annotated[int, Field(ge=1)] | None,
+    Field(description="Use only this many kept draws of each chain, the first."),
+]
+# Checked cell by cell in the service, in a thread; here they are only documented.
+RowsInBody = Annotated[
+    list[Any],
+    WithJsonSchema(
+        {"type": "array", "items": {"type": "object", "additionalProperties": CELL}, "minItems": 1}
+    ),
+]
+ColumnsInBody = Annotated[
+    dict[str, Any],
+    WithJsonSchema({"type": "object", "additionalProperties": {"type": "array", "items": CELL}}),
+]
+
+
+class StrictBody(BaseModel):
+    """A JSON body without other fields, whose values have the very types."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def levels_of(level: float | list[float]) -> list[float]:
+    """List one level or several."""
+    return level if isinstance(level, list) else [level]

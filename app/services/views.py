@@ -1,0 +1,42 @@
+"""Views: answers of services as dataclasses whose fields, with their descriptions, are the schema over HTTP.
+
+What is stored or computed as a dict has a view that is a TypedDict, and stays as it is.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Annotated, Any, TypeVar
+
+import numpy as np
+from pydantic import Field, TypeAdapter
+
+T = TypeVar("T")
+DrawsPerChain = Annotated[int, Field(description="Number of draws per chain.")]
+ClassesOfF = Annotated[
+    list[str] | None,
+    Field(description="For two classes f is the probability of the second; for more, of each."),
+]
+
+
+def filled(view: type[T], answer: Any, **others: Any) -> T:
+    """Fill a view with the figures of an answer that have its fields' names, as plain values; and others."""
+    names = [field.name for field in fields(view) if field.name not in others]  # type: ignore[arg-type]
+    return view(**{name: _plain(getattr(answer, name)) for name in names}, **others)
+
+
+def of_document(view: type[T], document: Mapping[str, Any]) -> T:
+    """Read a stored document as a view, nested ones too; what it has besides is left out."""
+    read: T = _adapter(view).validate_python(document)  # type: ignore[arg-type]
+    return read
+
+
+@cache
+def _adapter(view: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(view)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, (np.ndarray, np.generic)):
+        return value.tolist()
+    return list(value) if isinstance(value, tuple) else value
