@@ -30,6 +30,7 @@ def fit(
     weights: Any = None,
     *,
     exposure: Any = None,
+    offset: Any = None,
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
     event: Any = None,
@@ -73,13 +74,17 @@ def fit(
         A pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows. Missing values are
         allowed and learnt from.
     y
-        n outcomes. Outcomes, weights, exposures, events and limits have the row labels of X where they have
-        any, and the values of the column of X that is called as they are, if there is one.
+        n outcomes. Outcomes, weights, exposures, offsets, events and limits have the row labels of X where
+        they have any, and the values of the column of X that is called as they are, if there is one.
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight.
     exposure
         n positive exposures of counts, or None: row i's expected count is in proportion to it. New rows have
         theirs in a column of its name ("exposure" unless it has one); without such a column, 1.
+    offset
+        n offsets of two classes, or None: the normal quantile of a probability that is known before the
+        features are read, between -8 and 8; the trees learn what is added to it. New rows have theirs in a
+        column of its name ("offset" unless it has one); without such a column, 0.
     groups
         Name of a column of X, or names of up to four, whose levels (subjects, schools, sites) differ by more
         than the features say: each has an intercept beside the trees, normal with a standard deviation that

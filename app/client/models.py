@@ -32,6 +32,7 @@ class Models(Calls):
         columns: Mapping[str, str] | None = None,
         weights: str | None = None,
         exposure: str | None = None,
+        offset: str | None = None,
         groups: Sequence[str] | None = None,
         slopes: Sequence[str] | None = None,
         event: str | None = None,
@@ -71,7 +72,7 @@ class Models(Calls):
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
             "category", "date".
-        weights, exposure, groups, slopes, event, lower, upper
+        weights, exposure, offset, groups, slopes, event, lower, upper
             Names of columns with these roles.
         missing_target
             "leave_out" leaves out rows without a target, which are refused otherwise.

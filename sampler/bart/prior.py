@@ -6,11 +6,12 @@ The mathematics: docs/maths.md#leaf-prior, docs/maths.md#noise-prior.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from sampler.definitions.prior import ABSOLUTE
 from sampler.errors import SettingsError
@@ -146,13 +147,11 @@ def calibrate_probit(
 ) -> Constants:
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
     num_columns = len(design)
-    edge = 0.5 / len(y)
-    share = min(max(float(np.mean(y)), edge), 1 - edge)
     k = knobs.get("k", DEFAULTS["k"])
     leaf_sd = knobs.get("leaf_sd", 3.0 / (k * math.sqrt(settings.num_trees)))
     reach = max(PROBIT_REACH, leaf_sd)
     return Constants(
-        offset=float(knobs.get("offset", ndtri(share))),
+        offset=float(knobs.get("offset", ndtri(_share_of_ones(y)))),
         step=float(knobs.get("step", 2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))),
         leaf_sd=float(leaf_sd),
         nu=float(DEFAULTS["nu"]),
@@ -163,6 +162,27 @@ def calibrate_probit(
         beta=float(knobs["beta"]),
         **_hyperpriors(knobs, num_columns),
     )
+
+
+def _share_of_ones(y: NDArray[np.float64]) -> float:
+    """Return the share of ones, half a row away from 0 and 1 at least."""
+    edge = 0.5 / len(y)
+    return min(max(float(np.mean(y)), edge), 1 - edge)
+
+
+def with_offsets(constants: Constants, y: NDArray[np.float64], offsets: NDArray[np.float64]) -> Constants:
+    """Return constants whose offset, with those of the rows, expects the share of ones that y has.
+
+    One that the prior was given stays.
+    """
+    from scipy.optimize import brentq  # noqa: PLC0415  # slow to import
+
+    share = _share_of_ones(y)
+    if constants.offset != float(ndtri(share)):
+        return constants
+    reach = 1 + float(np.abs(offsets).max()) + abs(constants.offset)
+    expected = brentq(lambda offset: float(np.mean(ndtr(offset + offsets))) - share, -reach, reach)
+    return replace(constants, offset=float(expected))
 
 
 def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 
+FARTHEST_OFFSET = 8  # of a row of two classes: probabilities of 1e-15
 LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
@@ -293,6 +294,30 @@ def read_exposure(exposure: Any, num_rows: int) -> NDArray[np.float64]:
     reject_rows(name, np.isnan(numbers), "the exposure is missing")
     bad = ~((numbers >= 1 / MOST) & (numbers <= MOST))
     reject_rows(name, bad, f"an exposure must be positive, between {1 / MOST:g} and {MOST:g}")
+    return numbers
+
+
+def read_offset(offset: Any, num_rows: int) -> NDArray[np.float64]:
+    """Read offsets of two classes, float64 [n]: normal quantiles of probabilities known beforehand.
+
+    Returns
+    -------
+    ndarray
+        The offsets.
+
+    Raises
+    ------
+    DataError
+        For offsets that are missing, or outside -8 to 8.
+
+    """
+    numbers, name = _numbers_of_role(offset, "offset", num_rows)
+    reject_rows(name, np.isnan(numbers), "the offset is missing")
+    message = (
+        f"an offset must be between {-FARTHEST_OFFSET} and {FARTHEST_OFFSET}: it is the normal quantile of a "
+        "probability (scipy.special.ndtri)"
+    )
+    reject_rows(name, np.abs(numbers) > FARTHEST_OFFSET, message)
     return numbers
 
 

@@ -101,7 +101,29 @@ ROLES: dict[str, Setting] = {
         absent="{name}: the rows have no such column, so predictions are for an exposure of 1",
         sentence="Counts are of the exposure in the column {name}.",
         example="visits.csv --target visits --set family=negative-binomial --exposure months",
-        other_names=("offset",),
+    ),
+    "offset": Role(
+        "column",
+        "roles",
+        "For two classes: a column of what is known of each row's probability beforehand, as its normal "
+        "quantile (-1.28 for .1). The trees learn what is added to it. New rows have theirs in the column of "
+        "this name; without it, 0.",
+        sparing=True,
+        form=_field(
+            "Offset",
+            "For two classes: a column of the normal quantile of a probability that is known beforehand.",
+        ),
+        noun="offsets",
+        reader="sampler.data.target:read_offset",
+        targets=("two",),
+        refusal="offset is for two classes: set family={families}; counts take exposure, whose logarithm is "
+        "their offset, and of numbers it can be subtracted",
+        constants="sampler.bart.prior:with_offsets",
+        twice="the column of offsets can't have another role as well",
+        absent="{name}: the rows have no such column, so predictions are for an offset of 0",
+        sentence="Probabilities have the offset in the column {name}, on the scale of normal quantiles.",
+        example="visits.csv --target returned --set family=probit --offset expected",
+        other_names=("binaryOffset", "base_margin", "init_score"),
     ),
     "groups": Setting(
         "names",

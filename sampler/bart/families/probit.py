@@ -14,7 +14,15 @@ if TYPE_CHECKING:
 
 
 class Probit(Gaussian):
-    """P(y = 1) = Phi(offset + f(x)): a latent outcome of each row, with noise 1, takes the place of y."""
+    """P(y = 1) = Phi(offset + f(x)): a latent outcome of each row, with noise 1, takes the place of y.
+
+    The offset is the prior's, and where rows have offsets that and the row's.
+    """
+
+    def __init__(self, training: Training) -> None:
+        super().__init__(training)
+        offsets = training.by_role.get("offset", np.zeros(0))
+        self._offsets = np.rint(offsets / training.constants.step).astype(np.int32)
 
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
@@ -26,6 +34,12 @@ class Probit(Gaussian):
             latent=np.zeros(rows, np.int32),
             draw_latent=address_of_draw(),
         )
+
+    def measure(self) -> None:
+        """Take the rows' offsets, in whole grid steps, and other parts beside the trees out of residuals."""
+        residual = self.models[0].residual
+        residual[: len(self._offsets)] -= self._offsets
+        super().measure()
 
     def clear(self, training: Training) -> None:
         """Let labels be the outcomes, and latent ones 0."""

@@ -29,7 +29,10 @@ PROBABILITY = 300  # cost of a normal probability, see `Law.own_work`
 
 
 class ProbitLaw(Law):
-    """Two classes: f is the probability of the second."""
+    """Two classes: f is the probability of the second.
+
+    Rows have an offset: that of the model's column of offsets, 0 where there is none.
+    """
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)
@@ -38,6 +41,7 @@ class ProbitLaw(Law):
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of the second class in the chosen draws, float64 [draw, row]."""
         f = self._sums_and_parts(coded, chosen)
+        f += coded.by_role.get("offset", 0.0)
         return np.asarray(ndtr(f / self.with_new_groups(np.ones_like(f), coded, chosen)))
 
     def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
@@ -57,7 +61,8 @@ class ProbitLaw(Law):
             return partial(figures.fill_probabilities, rows, sums, self.offset, self.step)
 
         known = None if self.intercepts is None else self.intercepts.known
-        blocks = by_blocks(coded, len(chosen), known, plain=self.slopes is None)
+        plain = self.slopes is None and "offset" not in coded.by_role
+        blocks = by_blocks(coded, len(chosen), known, plain=plain)
         for _, fill in interrupt.ahead(evaluate, blocks):
             fill()
         return used
@@ -65,4 +70,5 @@ class ProbitLaw(Law):
     def learnt_unit(self) -> str:
         """Say what the trees learn, in words."""
         second = self.draws.header.schema.target.levels[1]
-        return f"the normal quantile of the probability of {second!r} (probit)"
+        beside = ", offsets of rows left out" if self.draws.header.beside else ""
+        return f"the normal quantile of the probability of {second!r} (probit){beside}"
