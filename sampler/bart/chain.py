@@ -251,6 +251,16 @@ class Chain(MarkovChain):
         measure_bound(residual, self._models[0].bound)
         self.training = training
 
+    def set_weights(self, training: Training) -> None:
+        """Go on with other weights of the same rows: those of `training`, which differs in nothing else.
+
+        For numbers that had weights from the start, with normal noise of one size.
+        """
+        assert isinstance(self._likelihood, Gaussian)
+        self._likelihood.count_rows(training)
+        self.reweigh(training.grid_weights, training.weight_unit)
+        self.training = training
+
     def _make_kept(self) -> list[KeptDraws]:
         return [make_kept(0, 0, plan.num_trees, len(self._likelihood.scalars)) for plan in self._plans]
 

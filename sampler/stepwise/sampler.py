@@ -12,10 +12,12 @@ import numpy as np
 from sampler.bart.chain import Chain
 from sampler.chains import needed_kernels
 from sampler.data.scalars import counted, days_to_text
+from sampler.data.target import read_weights
 from sampler.errors import DataError, PackedError, SettingsError
 from sampler.families import FAMILIES
 from sampler.kernels.jit import warm
 from sampler.methods import METHODS
+from sampler.noise import NOISES
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.trees import TreeTable
 from sampler.preparation import prepare, prepare_again
@@ -41,7 +43,8 @@ class Sampler:
     """One chain of a sum of trees for numbers: look at its state, change the outcome, go on.
 
     It is what `fit` runs several of. Where a sum of trees is a part of a larger model, step it between the
-    draws of the other parts, with `set_outcome` to what is left for the trees to explain::
+    draws of the other parts, with `set_outcome` to what is left for the trees to explain
+    (docs/own-models.md has whole models)::
 
         trees = Sampler(X, y - other)
         for _ in range(1000):
@@ -199,13 +202,16 @@ class Sampler:
         Raises
         ------
         DataError
-            For another number of outcomes, and for such as are missing or infinite.
+            For another number of outcomes, and for such as are no numbers, missing or infinite.
         SettingsError
             For outcomes far beyond the first ones: 32 times their range.
 
         """
         training = self._chain.training
-        outcome = np.array(y, np.float64)
+        try:
+            outcome = np.array(y, np.float64)
+        except (TypeError, ValueError):
+            raise DataError("y: outcomes must be numbers, one for each row") from None
         if outcome.shape != training.y.shape:
             rows = counted(len(training.y), "row")
             raise DataError(f"y has the shape {outcome.shape}, and the sampler has {rows}")
@@ -213,6 +219,33 @@ class Sampler:
             row = int(np.argmin(np.isfinite(outcome))) + 1
             raise DataError(f"y: row {row} is missing or infinite")
         self._chain.set_outcome(replace(training, y=outcome))
+
+    def set_weights(self, weights: Any) -> None:
+        """Go on with other weights of the same rows, such as precisions that are drawn between the steps.
+
+        Parameters
+        ----------
+        weights
+            Positive weights, float64 [row]: row i has variance sigma^2 / weight.
+
+        Raises
+        ------
+        DataError
+            For another number of weights, and for such as are missing or not positive.
+        SettingsError
+            For a sampler that was made without weights (give it ones), or whose noise differs by row.
+
+        """
+        training = self._chain.training
+        if training.weights is None or NOISES[training.settings.noise].weighs_rows:
+            raise SettingsError(
+                "weights can change where the sampler was made with weights (weights=np.ones(len(y)) if it "
+                'begins without) and noise is "constant"',
+                field="weights",
+                code="not_applicable",
+            )
+        numbers = read_weights(weights, len(training.y))
+        self._chain.set_weights(replace(training, weights=numbers))
 
     def draw(self) -> Draws:
         """Copy the present state as one draw, for `posterior`."""

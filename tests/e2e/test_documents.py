@@ -120,6 +120,21 @@ def test_the_page_about_contrasts_runs():
     assert len(session["contrast"].groups) == 3
 
 
+def test_the_page_about_own_models_runs():
+    """The page's samplers recover what their data were drawn with, and go on from a packed state."""
+    session = run_page(DOCS / "own-models.md")
+    truth = np.random.default_rng(1)
+    truth.integers(0, 10, 300), truth.uniform(size=(300, 2))
+    of_groups = truth.normal(0, 0.7, 10)
+    np.testing.assert_allclose(np.mean(session["draws"], axis=0), of_groups - of_groups.mean(), atol=0.25)
+    assert 0.4 < np.mean(session["sds"]) < 1.2
+    assert session["posterior"].num_draws == 1000
+    low, high = np.mean(session["probabilities"], axis=0)
+    assert low < 0.25 < 0.75 < high
+    session["trees"].step(10)
+    np.testing.assert_array_equal(session["later"].sums, session["trees"].sums)
+
+
 @pytest.mark.slow
 def test_the_page_about_groups_runs():
     """The page's blocks run on the Exam data, and print its figures."""

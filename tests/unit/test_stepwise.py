@@ -1,9 +1,11 @@
 """A chain that people step themselves."""
 
+import hashlib
+
 import numpy as np
 import pytest
 
-from sampler import DataError, PackedError, Sampler, SettingsError, fit
+from sampler import DataError, PackedError, Sampler, SettingsError, fit, pack
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -21,19 +23,41 @@ def rows(seed=0):
     return {"x": x, "kind": kind}, y
 
 
-def test_steps_are_those_of_a_fit():
-    """After n steps the state is the n-th draw of a fit with the same seed, sigma and trees."""
+OPTIONS = [
+    {},
+    {"noise": "t-forest"},
+    {"linear": True},
+    {"groups": "kind"},
+    {"moves": "pg"},
+    {"prior": {"sparse": True}},
+    {"weights": np.linspace(0.5, 2, ROWS)},
+]
+
+
+def digest(posterior, X):
+    """Hash the packed draws (noise, trees, and the parts beside them) and the values of f that they give."""
+    packed = b"".join(pack(draws) for draws in posterior.chains())
+    return hashlib.sha256(packed + posterior.sample(X).tobytes()).hexdigest()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=lambda options: "+".join(options) or "plain")
+def test_draws_are_those_of_a_fit_bit_for_bit(options):
+    """States are the draws of a fit with the same seed: same digest of noise, trees and sums."""
     X, y = rows()
-    posterior = fit(X, y, **FEW, num_chains=1, num_burnin=0, num_draws=9, thin=1, linear=False,
-                    transform="none", progress=False)  # fmt: skip
-    sampler = Sampler(X, y, **FEW)
-    for iteration, steps in ((4, 4), (9, 5)):
-        sampler.step(steps)
-        assert sampler.iteration == iteration
-        assert sampler.sigma == pytest.approx(posterior.sigma[0, iteration - 1], rel=1e-12)
-        np.testing.assert_array_equal(sampler.leaf_counts, posterior.leaf_counts[0, iteration - 1])
-        np.testing.assert_allclose(sampler.predict(X), posterior.sample(X)[0, iteration - 1], rtol=1e-12)
-        np.testing.assert_allclose(sampler.sums, sampler.predict(X), atol=1e-9)
+    burn_in = 400 if "noise" in options else 0  # a shorter one begins the forest of noise earlier
+    settings = {"linear": False, "transform": "none", "num_burnin": burn_in} | FEW | options
+    posterior = fit(X, y, **settings, num_chains=1, num_draws=9, thin=1, progress=False)
+    sampler, draws = Sampler(X, y, **FEW | options), []
+    sampler.step(burn_in)
+    for _ in range(9):
+        sampler.step()
+        draws.append(sampler.draw())
+    assert digest(sampler.posterior(draws), X) == digest(posterior, X)
+    assert sampler.iteration == burn_in + 9
+    assert sampler.sigma == posterior.sigma[0, -1]
+    np.testing.assert_array_equal(sampler.leaf_counts, posterior.leaf_counts[0, -1][:6])
+    np.testing.assert_array_equal(sampler.predict(X), posterior.sample(X)[0, -1])
+    np.testing.assert_allclose(sampler.sums, sampler.predict(X), atol=1e-9)
 
 
 def test_a_changed_outcome_is_that_of_a_chain_that_always_had_it():
@@ -65,6 +89,25 @@ def test_outcomes_follow_what_else_is_drawn():
         drawn.append(slope)
     assert np.mean(drawn[100:]) == pytest.approx(3, abs=4 * np.std(drawn[100:]))
     assert np.std(drawn[100:]) < 0.1
+
+
+def test_changed_weights_are_those_of_a_chain_that_always_had_them():
+    """With the prior's constants given, weights set before the first step are as good as the first ones."""
+    X, y = rows()
+    fixed = {"offset": 0.2, "leaf_sd": 0.3, "lambda": 0.01, "sigma_start": 0.2, "step": 2.0**-20}
+    settings, weights = FEW | {"prior": fixed}, np.linspace(1e-12, 4, ROWS)  # the first counts as 0
+    always, changed = Sampler(X, y, weights, **settings), Sampler(X, y, np.ones(ROWS), **settings)
+    changed.set_weights(weights)
+    for sampler in (always, changed, Sampler.resume(changed.state(), X)):
+        sampler.step(20)
+        np.testing.assert_array_equal(sampler.sums, always.sums)
+        assert sampler.sigma == always.sigma
+    for wrong, words in ((weights[1:], "80"), (-weights, "positive"), (np.full(ROWS, np.nan), "missing")):
+        with pytest.raises(DataError, match=words):
+            changed.set_weights(wrong)
+    for other in (Sampler(X, y, **settings), Sampler(X, y, weights, noise="t", **FEW)):
+        with pytest.raises(SettingsError, match="made with weights"):
+            other.set_weights(weights)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -160,6 +203,8 @@ def test_bad_outcomes_are_refused_and_lose_nothing():
     for wrong, words in ((y[:-1], "80 rows"), (np.where(np.arange(ROWS) == 4, np.nan, y), "row 5")):
         with pytest.raises(DataError, match=words):
             sampler.set_outcome(wrong)
+    with pytest.raises(DataError, match="must be numbers"):
+        sampler.set_outcome(["high"] * ROWS)
     with pytest.raises(SettingsError, match="grid"):
         sampler.set_outcome(y * 1e6)
     with pytest.raises(SettingsError, match="iterations"):

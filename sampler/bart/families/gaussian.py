@@ -72,7 +72,7 @@ class Gaussian(Likelihood):
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
         """Make the grid and the prior of the noise."""
-        constants, weights = training.constants, training.grid_weights
+        constants = training.constants
         rows = training.padded_codes.shape[1] if len(training.censored) else 0
         return Outcome(
             labels=np.zeros(0, np.uint8),
@@ -84,12 +84,16 @@ class Gaussian(Likelihood):
             nu=constants.nu,
             scale=constants.lambda_ / constants.step**2,
             sigma_fixed=constants.sigma_fixed,
-            num_seen=len(training.y) if len(weights) == 0 else int(np.count_nonzero(weights)),
+            num_seen=training.num_counted,
             scalars=np.zeros(num_scalars),
             draw_latent=address_of_draw() if len(training.censored) else 0,
             draw_line=0,
             line=0,
         )
+
+    def count_rows(self, training: Training) -> None:
+        """Let sigma be drawn by the rows that have a weight in `training`."""
+        self.outcome = self.outcome._replace(num_seen=training.num_counted)
 
     def state(self) -> list[NDArray[Any]]:
         """Return sigma, the other scalars and the intercepts, as views."""
