@@ -210,7 +210,7 @@ def fit(
     >>> X, y = cars[["weight", "year", "origin"]], cars["mpg"]
     >>> held = holdout_rows(len(X), 0.2, seed=0)
     >>> posterior = fit(X.drop(index=held), y.drop(index=held), num_trees=50)
-    >>> summary = posterior.summary()  # do the chains agree?
+    >>> summary = posterior.summary()  # do the chains agree? else posterior.extend(125) goes on with them
     >>> scores = posterior.score(X.loc[held], y.loc[held])  # how good is it on rows that it never saw?
     >>> table = posterior.predict(X.loc[held], level=0.9).to_pandas()
 

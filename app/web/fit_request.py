@@ -12,7 +12,7 @@ from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.setting import Setting
-from sampler.definitions.stop import STOP
+from sampler.definitions.stop import BY_DEFAULT, STOP
 from sampler.settings import ALL_SETTINGS, SETTINGS
 
 
@@ -113,7 +113,7 @@ class _OtherRequest(BaseModel):
         description=f"Hyperparameters or absolute constants, by name: {', '.join(PRIOR)}. k_df (and k_scale) "
         "give k = k_scale x chi(k_df); sparse: true gives a Dirichlet prior on the columns' shares (DART).",
     )
-    stop: StopRequest | None = Field(None, description="Sample until these rules hold.")
+    stop: StopRequest | None = Field(None, description=f"Sample until these rules hold. {BY_DEFAULT}")
     new_rows: str | Annotated[dict[str, Any], BeforeValidator(_check_few)] | None = Field(
         None, description=ABOUT_NEW_ROWS
     )

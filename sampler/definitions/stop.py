@@ -10,6 +10,15 @@ TIMES_DRAWS = 24  # default of stop.max_draws, in multiples of num_draws
 # Chains of more trees agree sooner; with fewer rows they predict worse, and more weren't tried
 # (docs/mixing.md#more-trees).
 MORE_TREES, MORE_TREES_ROWS = 800, (1_200, 10_000)
+# Of the service, where a request states neither rules nor a length: the verdict, and the most seconds of so
+# many cores for at most so many rows, and in proportion to more.
+DEFAULT_VERDICT = "approximate"
+DEFAULT_SECONDS, DEFAULT_CORES, DEFAULT_ROWS = 60.0, 2, 5_000
+BY_DEFAULT = (
+    "Where a request names neither rules nor a length (num_chains, num_burnin, num_draws, thin), a sum of "
+    f"trees is drawn until its verdict is {DEFAULT_VERDICT} or better, or up to a bound of draws that take "
+    f"about a minute of two cores for {DEFAULT_ROWS:,} rows, and in proportion to more; an estimate has it."
+)
 
 STOP: dict[str, Setting] = {
     "verdict": Setting(

@@ -1,5 +1,6 @@
 """Creation of a fit: its plan with every setting resolved and checked, its cost, and its acceptance."""
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -28,7 +29,9 @@ from sampler.data.scalars import counted
 from sampler.data.schema import Choice
 from sampler.definitions.data import CHOSEN, ROLES
 from sampler.definitions.new_rows import NewRows
+from sampler.definitions.stop import DEFAULT_CORES, DEFAULT_ROWS, DEFAULT_SECONDS
 from sampler.methods import METHODS
+from sampler.posterior.stop_rules import next_look
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,27 @@ class PlannedModel:
             seconds = min(seconds, limit + most.finish_seconds)
         return replace(most, seconds=seconds)
 
+    def bounded(self, slots: int) -> "PlannedModel":
+        """Bound the draws of a fit that ends by its verdict by default; `slots` chains run at once.
+
+        The bound is the last look that the estimate puts within a minute of two cores for 5,000 rows, and in
+        proportion for more: a number of draws, so that equal requests give equal fits on every machine whose
+        limits of memory and time allow it.
+        """
+        if self.stop is None:
+            return self
+        seconds = DEFAULT_SECONDS * max(1.0, self.dataset.num_rows / DEFAULT_ROWS)
+        limits, end = actor().limits, int(self.stop["max_draws"])
+        memory, longest = limits.fit_memory() or math.inf, limits.fit_seconds or math.inf
+        bound = replace(self, stop=self.stop | {"max_draws": self.stop["first_look"]})
+        while bound.stop is not None and (draws := bound.stop["max_draws"]) < end:
+            longer = replace(self, stop=self.stop | {"max_draws": next_look(draws, end)})
+            on_this, on_two = longer.most(slots), longer.most(DEFAULT_CORES)
+            if on_two.seconds > seconds or on_this.bytes > memory or on_this.seconds > longest:
+                break
+            bound = longer
+        return bound
+
     @property
     def coded_columns(self) -> int:
         return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
@@ -84,7 +108,7 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     TooLongError
         The estimated duration exceeds the limit of a fit.
     """
-    planned = _planned(engine, owner, request)
+    planned = _planned(engine, owner, request, slots)
     check_memory(planned.at_most, planned.dataset.num_rows, planned.coded_columns)
     check_seconds(planned.most(slots).seconds)
     return planned
@@ -148,7 +172,7 @@ class Estimate:
 
 def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Estimate:
     """Estimate the memory and duration of a request without starting it. Raises as `plan`."""
-    planned = _planned(engine, owner, request)
+    planned = _planned(engine, owner, request, slots)
     cost = estimate(planned.spec, planned.dataset.num_rows, planned.coded_columns, slots=slots)
     limits = actor().limits
     return Estimate(
@@ -162,7 +186,8 @@ def estimated(engine: Engine, owner: str, request: FitRequest, slots: int) -> Es
     )
 
 
-def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
+def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> PlannedModel:
+    request = stop_rules.given_or_default(asked)
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id, profiles=bool(request.roles))
@@ -204,7 +229,8 @@ def _planned(engine: Engine, owner: str, request: FitRequest) -> PlannedModel:
             f"{counted(missing, 'row')} without {request.target} {'is' if missing == 1 else 'are'} left out"
         )
         choice = replace(choice, warnings=[*choice.warnings, warning])
-    return PlannedModel(name, request.target, dataset, settings, choice, spec, stop)
+    model = PlannedModel(name, request.target, dataset, settings, choice, spec, stop)
+    return model if request is asked else model.bounded(slots)
 
 
 @contextmanager

@@ -5,11 +5,21 @@ from dataclasses import replace
 from typing import Any
 
 from app.services.errors import Fault, InvalidRequestError
-from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, STOP, TIMES_DRAWS
+from app.services.fits.requests import LENGTHS, FitRequest
+from sampler.definitions.stop import DEFAULT_VERDICT, MORE_TREES, MORE_TREES_ROWS, STOP, TIMES_DRAWS
 from sampler.methods import METHODS
 from sampler.settings import CONSTANT, LIMITS, Settings
 
 RULES = tuple(name for name in STOP if name != "max_draws")
+
+
+def given_or_default(request: FitRequest) -> FitRequest:
+    """Let a fit by sums of trees end by its verdict where the request states neither rules nor a length."""
+    method = METHODS.get(str(request.settings.get("method") or "bart"))
+    states_length = any(request.settings.get(name) is not None for name in LENGTHS if name != "seed")
+    if request.stop is not None or states_length or method is None or not method.engine.forests:
+        return request
+    return replace(request, stop={"verdict": DEFAULT_VERDICT})
 
 
 def resolve(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+CONTINUE = "  posterior.extend({draws}) goes on with these chains and returns the longer fit, judged anew."
 OF_SIGMA = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,
@@ -125,6 +126,7 @@ class Summary:
             *(f"  {reason}" for reason in self.reasons),
             *([f"  {self.precision.sentence()}"] if self.precision else []),
             f"  {self.advice}",
+            *([CONTINUE.format(draws=self.draws)] if self.verdict == "not_converged" else []),
             "",
             f"{'':12}{'R-hat':>8}{'95%':>8}{'bulk ESS':>10}{'tail ESS':>10}",
             f"{'f (median)':12}{_figure(self.f['rhat_median'])}{_figure(self.f['rhat_p95'])}"

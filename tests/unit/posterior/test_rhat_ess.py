@@ -219,6 +219,7 @@ def test_summary_says_what_is_usable_and_how_far_off():
     assert (slight.precision.means_usable, far.precision.means_usable) == (True, False)
     assert "Predictions: usable" in str(slight)
     assert "not yet usable" in str(far)
+    assert "posterior.extend(250) goes on" in str(far)
 
 
 def test_reproducibility_is_the_spread_over_fits():

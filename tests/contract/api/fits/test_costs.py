@@ -235,11 +235,21 @@ def test_a_fit_until_a_verdict_has_more_trees(client):
         body = {"dataset_id": dataset, "target": "y", "stop": verdict} | options
         return client.post("/models/estimate", json=body).json()["settings"]["num_trees"]
 
-    assert trees() == 800
+    assert trees() == trees(stop=None) == 800
     assert [
-        trees(holdout=0.1), trees(num_trees=200), trees(stop=None), trees(stop={"max_rhat": 1.1}),
+        trees(holdout=0.1), trees(num_trees=200), trees(stop=None, thin=8), trees(stop={"max_rhat": 1.1}),
         trees(noise="forest"), trees(prior={"leaf_sd": 0.1}), trees(method="bcart"),
     ] == [200, 200, 200, 200, 200, 200, 1]  # fmt: skip
+
+
+def test_the_bound_of_a_default_fit_gives_way_to_memory(client):
+    """A fit that states no length isn't refused for its bound: a small worker has a smaller one."""
+    body = {"dataset_id": post_csv(client, table()).json()["id"], "target": "y"}
+    answer = client.post("/models/estimate", json=body).json()
+    assert answer["fits"]
+    assert answer["settings"]["stop"]["max_draws"] == 280, "of 420 draws the copies of f have no room"
+    assert answer["memory_bytes"] <= 500 * MIB
+    assert client.post("/models", json=body).status_code == 202
 
 
 @only("sqlite")
