@@ -80,9 +80,7 @@ def _label_cells(column: RawColumn, problems: list[DataProblem]) -> Labels:
             column, bad, lambda cell: f"a value of type {type(cell).__name__} can't be used", problems
         )
         return Labels(np.full(len(cells), -1), [])
-    position: dict[str, int] = {}
-    index = [-1 if cell is None else position.setdefault(as_text(cell), len(position)) for cell in cells]
-    return Labels(np.array(index, dtype=np.intp), list(position))
+    return Labels(*column.labelled)
 
 
 def _is_unusable(cell: Any) -> bool:

@@ -83,6 +83,9 @@ class Coded:
         than are named (`unseen_in_words`).
     by_role
         float64 [row], what columns with a role say of the rows, by role; without those that they don't have.
+    subgroups
+        uint64 [row], the named subgroups of each row as bits; None where none are named, or columns of theirs
+        were not sent.
 
     """
 
@@ -95,6 +98,7 @@ class Coded:
     limits: NDArray[np.float64] | None = None
     unseen: dict[str, list[str]] = field(default_factory=dict)
     by_role: dict[str, NDArray[np.float64]] = field(default_factory=dict)
+    subgroups: NDArray[np.uint64] | None = None
     labels: Any = field(default=None, compare=False)
 
     @property
@@ -110,7 +114,8 @@ class Coded:
         groups = None if self.groups is None else self.groups[:, rows]
         limits = None if self.limits is None else self.limits[:, rows]
         codes = np.ascontiguousarray(self.codes[:, rows])
-        return Coded(codes, [], marks, values, groups, limits=limits, by_role=by_role)
+        bits = None if self.subgroups is None else self.subgroups[rows]
+        return Coded(codes, [], marks, values, groups, limits=limits, by_role=by_role, subgroups=bits)
 
     def changed(
         self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: Copies | None = None

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -30,7 +30,7 @@ from sampler.data.scalars import (
 from sampler.errors import DataError, DataProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from numpy.typing import NDArray
 
@@ -61,6 +61,15 @@ class RawColumn:
         if self.numbers is not None:
             return np.isnan(self.numbers)
         return np.array([cell is None for cell in self.cells or ()], dtype=bool)
+
+    @cached_property
+    def labelled(self) -> tuple[NDArray[np.intp], list[str]]:
+        """Number of each cell among the different ones, intp [n], -1 for missing, and these as text."""
+        cells, position = self.cells or [], dict[str, int]()
+        plain = set(map(type, cells)) <= {str, type(None)}
+        names = cells if plain else [cell if cell is None else as_text(cell) for cell in cells]
+        index = [-1 if name is None else position.setdefault(name, len(position)) for name in names]
+        return np.array(index, dtype=np.intp), list(position)
 
     def equals(self, other: RawColumn) -> bool:
         """Tell whether another column has the same values; true and false are 1 and 0."""
@@ -93,6 +102,11 @@ class Table:
     def column(self, name: str) -> RawColumn:
         """Read the column of that name, which must be among `names`."""
         return self.readers[name]()
+
+    def reading_once(self, names: Collection[str]) -> Table:
+        """Read some columns once, however often they are asked for."""
+        readers = {name: cache(each) if name in names else each for name, each in self.readers.items()}
+        return replace(self, readers=readers)
 
     def part(self, rows: NDArray[np.int64]) -> Table:
         """Select some of the rows; columns are still read on request."""

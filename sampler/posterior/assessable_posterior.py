@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sampler.data.splits.split_plan import Split, SplitPlan
+from sampler.data.table import read_rows
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
@@ -20,14 +23,16 @@ from sampler.posterior.results.scores import (
     Convergence,
     Scores,
 )
-from sampler.storage.conformal_table import kept_rows
+from sampler.storage.conformal_table import MAX_ROWS, check_calibration_size, kept_rows, kept_rows_of
+from sampler.subgroups.declaration import Subgroups
+from sampler.subgroups.membership import Membership, resolve
+from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.data.splits.split_plan import Split, SplitPlan
     from sampler.posterior.laws.law import Law
     from sampler.posterior.verdict.use import Use
     from sampler.storage.conformal_table import CalibrationKind
@@ -188,7 +193,15 @@ class AssessablePosterior:
         scored = [row_scores(law, LabelledRows.read(law, X, y, weights)) for law in (self.law, other.law)]
         return ModelComparison.of(*scored)
 
-    def calibrate(self, X: Any, y: Any, weights: Any = None) -> Self:
+    def calibrate(
+        self,
+        X: Any,
+        y: Any,
+        weights: Any = None,
+        *,
+        groups: str | None = None,
+        subgroups: Sequence[Any] | None = None,
+    ) -> Self:
         """Calibrate by rows that the posterior was not fitted to (`holdout_rows` chooses such).
 
         Of new rows like these, the calibrated intervals cover at least the share asked for, on average,
@@ -198,6 +211,16 @@ class AssessablePosterior:
         ----------
         X, y, weights
             Rows, outcomes and weights, as for `score`. At most 10,000 of the rows are used, evenly spaced.
+        groups
+            Name of a column of `X`, of which new rows have other values (subjects, sites): each value then
+            counts once, and the claim is of rows of a new one. None where new rows are like these.
+        subgroups
+            Subgroups in each of which the share asked for is covered, named before their outcomes are looked
+            at: columns (a category's levels, a number's quarters);
+            ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, with at_least, below, in,
+            not_in or missing, all of which must be true; "missing", rows by what they lack; "by_class", each
+            class by itself. Columns may be others than the model's: rows to predict then need them too. At
+            most 4,000 rows are used.
 
         Returns
         -------
@@ -208,11 +231,30 @@ class AssessablePosterior:
         Raises
         ------
         DataError, SettingsError
-            As `score`.
+            As `score`; for fewer than nine groups, and subgroups with fewer than nine of these rows.
 
         """
-        rows = LabelledRows.read(self.law, X, y, weights)
-        return self.calibrated_by("holdout", conformity(self.law, rows.part(kept_rows(len(rows.y)))))
+        table, draws = read_rows(X), self.law.draws
+        declared = Subgroups.read(subgroups, table.names)
+        own = () if declared.are_none else resolve(declared, table, self.law.schema, draws.header.quarters)
+        beside = [*declared.columns, *([] if groups is None else [groups])]
+        coded = draws.encode(table, subgroups=own, beside=beside)
+        rows = LabelledRows.read(self.law, table, y, weights, coded)
+        most = MAX_ROWS if declared.are_none else MAX_ROWS_OF_SUBGROUPS
+        plan, kept = None, kept_rows(len(rows.y), most)
+        if groups is not None:
+            new_rows = NewRows.read({"groups": groups}, table.names)
+            plan = SplitPlan.of(new_rows, table.column, table.num_rows, 0)
+            check_calibration_size(plan.num_units, new_rows, "holdout")
+            kept = kept_rows_of(plan.unit, most)
+        members = None
+        if not declared.are_none:
+            classes = rows.y.astype(np.int32) if declared.by_class else None
+            bits = coded.subgroups if coded.subgroups is not None else np.zeros(len(rows.y), np.uint64)
+            members = Membership(own, bits, classes).take(kept)
+        split = Split(np.zeros(0, np.int64), kept)
+        scores = conformity(self.law, rows.part(kept))
+        return self.calibrated_by("holdout", scores, plan, [split], members)
 
     def calibrated_by(
         self,
@@ -220,10 +262,12 @@ class AssessablePosterior:
         scores: NDArray[np.float64],
         plan: SplitPlan | None = None,
         splits: Sequence[Split] = (),
+        members: Membership | None = None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
-        With a plan of rows, the scores are of the rows that its splits tested, one after another.
+        With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
+        their subgroups, are in the same order. Raises SettingsError for subgroups with too few rows.
         """
         raise NotImplementedError
 

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from sampler.posterior.results.survival import SurvivalCurves
     from sampler.prepared_fit import PreparedFit
     from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind
+    from sampler.subgroups.membership import Membership
 
     Floats = NDArray[np.float64]
 
@@ -437,10 +438,12 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         scores: NDArray[np.float64],
         plan: SplitPlan | None = None,
         splits: Sequence[Split] = (),
+        members: Membership | None = None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
-        With a plan of rows, the scores are of the rows that its splits tested, one after another.
+        With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
+        their subgroups, are in the same order. Raises SettingsError for subgroups with too few rows.
         """
         order, unit = (np.arange(len(scores)), None) if plan is None else plan.judged(splits)
         table = ConformalTable.of(
@@ -450,6 +453,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             of_classes=self.classes is not None,
             new_rows=LIKE_TRAINING if plan is None else plan.new_rows,
             unit=unit,
+            members=None if members is None else members.take(order),
         )
         calibrated = copy(self)
         calibrated.law = copy(self.law)

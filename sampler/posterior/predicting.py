@@ -12,7 +12,7 @@ from sampler import interrupt
 from sampler.data.encode import Coded
 from sampler.data.row_flags import by_row
 from sampler.families import FAMILIES
-from sampler.posterior.core.intervals import IntervalFigures, IntervalKind, Request
+from sampler.posterior.core.intervals import Interval, IntervalFigures, IntervalKind, Quantile, Request
 from sampler.posterior.core.row_blocks import MAX_CELLS
 from sampler.posterior.parts.intercepts import INCLUDED
 from sampler.posterior.results.prediction import Prediction
@@ -48,17 +48,58 @@ def predict(
     """Predict rows with predictive or credible intervals; see `Posterior.predict`."""
     request = Request.check(level, interval or usual_interval(law), quantiles, law.classes)
     coded = X if isinstance(X, Coded) else law.draws.encode(X, ignore_extra=ignore_extra)
+    figures, used, new = _figures(law, coded, request, num_draws)
+    return _prediction(
+        law, coded, request, (figures.mean, figures.sd, figures.intervals, figures.quantiles), used, new
+    )
+
+
+def predict_by_row(
+    law: Law, coded: Coded, quantiles: Floats, part: NDArray[np.intp], num_draws: int | None = None
+) -> Prediction:
+    """Predict rows of numbers with quantiles that differ by their part.
+
+    `quantiles` are their probabilities, float64 [part, quantile], and `part` is that of each row. The
+    quantiles of the result have those of the first part for a name, and each row's own values.
+    """
+    count = quantiles.shape[1]
+    mean, sd, values = np.empty(coded.num_rows), np.empty(coded.num_rows), np.empty((count, coded.num_rows))
+    used, new = law.draws.choose(num_draws)[1], 0
+    order = np.argsort(part, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(part[order])) + 1):
+        if not len(rows):
+            continue
+        request = Request((), tuple(quantiles[part[rows[0]]].tolist()), "predictive")
+        figures, used, more = _figures(law, coded.part(rows), request, num_draws)
+        mean[rows], sd[rows] = figures.mean, figures.sd
+        values[:, rows] = [quantile.values for quantile in figures.quantiles]
+        new += more
+    named = [Quantile(float(q), each) for q, each in zip(quantiles[0], values, strict=True)]
+    return _prediction(law, coded, Request((), (), "predictive"), (mean, sd, [], named), used, new)
+
+
+def _figures(
+    law: Law, coded: Coded, request: Request, num_draws: int | None
+) -> tuple[IntervalFigures, int, int]:
+    """Compute figures of rows; return with them the draws used per chain, and the rows of new groups."""
     several = law.classes is not None and len(law.classes) > 2
     shape = (coded.num_rows, len(law.classes or ())) if several else (coded.num_rows,)
     figures = IntervalFigures(shape, request)
     with np.errstate(over="ignore", invalid="ignore"):  # beyond the largest float figures are infinite
         used = law.fill(figures, coded, num_draws)
-        new = _fill_new_groups(law, figures, coded, num_draws)
+        return figures, used, _fill_new_groups(law, figures, coded, num_draws)
+
+
+def _prediction(
+    law: Law,
+    coded: Coded,
+    request: Request,
+    figures: tuple[Floats, Floats, list[Interval], list[Quantile]],
+    used: int,
+    new: int,
+) -> Prediction:
     return Prediction(
-        figures.mean,
-        figures.sd,
-        figures.intervals,
-        figures.quantiles,
+        *figures,
         [*coded.warnings, *_group_note(law, new), *_weight_note(law.draws.header, request)],
         used,
         request.kind,

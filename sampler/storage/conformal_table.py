@@ -6,18 +6,29 @@ It is stored in a model's header; docs/maths.md#calibrated-intervals has the for
 from __future__ import annotations
 
 import hashlib
+import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.errors import SettingsError
-from sampler.storage.coverage_claims import Basis, claim_of
+from sampler.storage.coverage_claims import (
+    ABOUT_SUBGROUPS,
+    IN_SUBGROUPS,
+    Basis,
+    SubgroupClaim,
+    claim_of,
+    claim_of_subgroup,
+)
+from sampler.subgroups.membership import Membership, check_sizes, parts_of
+from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
+from sampler.subgroups.table import CellEnds, SubgroupTable, Weighed
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -115,6 +126,10 @@ class CalibratedLevel:
         Numbers: probabilities of the predictive quantiles that are the ends, 0 and 1 for infinite ones.
     least_probability
         Classes: the smallest probability of a class in a set.
+    cells
+        In place of these two, of a calibration in named subgroups: the same by the subgroups of a row.
+    subgroups
+        What may be claimed of each subgroup.
 
     """
 
@@ -124,22 +139,31 @@ class CalibratedLevel:
     text: str
     ends: tuple[float, float] | None = None
     least_probability: float | None = None
+    cells: CellEnds | None = field(default=None, repr=False, compare=False)
+    subgroups: tuple[SubgroupClaim, ...] = ()
 
     @property
     def claim(self) -> dict[str, Any]:
         """The claim as JSON values."""
-        return {"level": self.level, "rows": self.rows, "at_least": self.at_least, "text": self.text}
+        claim = {"level": self.level, "rows": self.rows, "at_least": self.at_least, "text": self.text}
+        return claim | ({"subgroups": [each._asdict() for each in self.subgroups]} if self.subgroups else {})
 
     def to_json(self) -> dict[str, Any]:
         """Return JSON values that `from_json` reads."""
         ends = {"ends": None if self.ends is None else list(self.ends)}
-        return self.claim | ends | {"least_probability": self.least_probability}
+        cells = {} if self.cells is None else {"cells": self.cells.to_json()}
+        return self.claim | ends | {"least_probability": self.least_probability} | cells
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> CalibratedLevel:
         """Read what `to_json` returned."""
-        ends = values["ends"]
-        return cls(**dict(values) | {"ends": None if ends is None else (float(ends[0]), float(ends[1]))})
+        ends, cells = values["ends"], values.get("cells")
+        read = {
+            "ends": None if ends is None else (float(ends[0]), float(ends[1])),
+            "cells": None if cells is None else CellEnds.from_json(cells),
+            "subgroups": tuple(SubgroupClaim(**each) for each in values.get("subgroups", ())),
+        }
+        return cls(**dict(values) | read)
 
 
 @dataclass(frozen=True)
@@ -167,6 +191,8 @@ class ConformalTable:
         int32 [row], the group of each score, or its period where new rows are later; None for rows like the
         training rows. Groups count once each, whatever their rows (hierarchical conformal prediction: Lee,
         Barber and Willett 2023, arXiv 2306.06342).
+    subgroups
+        Named subgroups in each of which intervals hold; None without any.
 
     """
 
@@ -177,6 +203,7 @@ class ConformalTable:
     since_change: bool = False
     new_rows: NewRows = LIKE_TRAINING
     unit: NDArray[np.int32] | None = None
+    subgroups: SubgroupTable | None = None
 
     @classmethod
     def of(
@@ -189,10 +216,14 @@ class ConformalTable:
         since_change: bool = False,
         new_rows: NewRows = LIKE_TRAINING,
         unit: NDArray[np.int32] | None = None,
+        members: Membership | None = None,
+        before: Callable[[], None] = lambda: None,
     ) -> ConformalTable:
         """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
 
-        Of groups that are as many rows of each.
+        Of groups that are as many rows of each. With `members`, the subgroups of the rows, fewer are kept,
+        and the ends of the usual levels are found at once, which may take seconds; `before` is called before
+        each.
 
         Returns
         -------
@@ -202,16 +233,42 @@ class ConformalTable:
         Raises
         ------
         SettingsError
-            For no rows.
+            For no rows, and for subgroups with too few.
 
         """
         if not len(scores):
             raise SettingsError("there are no rows to calibrate by", field="calibrate", code="out_of_range")
         scores = np.asarray(scores, np.float64)
-        kept = kept_rows(len(scores)) if unit is None else kept_rows_of(unit)
+        most = MAX_ROWS if members is None else MAX_ROWS_OF_SUBGROUPS
+        kept = kept_rows(len(scores), most) if unit is None else kept_rows_of(unit, most)
         order = kept[np.argsort(scores[kept], kind="stable")]
         units = None if unit is None else np.unique(unit[order], return_inverse=True)[1].astype(np.int32)
-        return cls(kind, draws, scores[order], of_classes, since_change, new_rows, units)
+        table = cls(kind, draws, scores[order], of_classes, since_change, new_rows, units)
+        return table if members is None else table._in_subgroups(members.take(order), before)
+
+    def _in_subgroups(self, members: Membership, before: Callable[[], None]) -> ConformalTable:
+        """Return the table with the subgroups of its rows, and the ends of the usual levels."""
+        unit = self.unit if self._weights is not None else None
+        check_sizes(members, rows_needed(USUAL_LEVEL), unit)
+        sizes = [self._count_of(inside) for inside in parts_of(members)]
+        sizes += [self.count - size for size in sizes if size < self.count]
+        two_sided = not self.of_classes and min([self.count, *sizes]) >= TWO_SIDED_ROWS
+        grouped = SubgroupTable.of(members, two_sided=two_sided)
+        possible = [level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count]
+        return replace(self, subgroups=grouped.solved(self._weighed, possible, before))
+
+    def _count_of(self, inside: NDArray[np.bool_]) -> int:
+        """Count the rows, or the groups with rows, among some."""
+        if self._weights is None or self.unit is None:
+            return int(np.count_nonzero(inside))
+        return len(np.unique(self.unit[inside]))
+
+    @property
+    def _weighed(self) -> Weighed:
+        weights, new = self._weights, 1.0
+        if weights is not None and self.new_rows.count == "rows":
+            weights, new = None, float(self.unit_sizes.max())
+        return Weighed(self.scores, np.ones(self.rows) if weights is None else weights, new, self.of_classes)
 
     @property
     def rows(self) -> int:
@@ -258,7 +315,7 @@ class ConformalTable:
                 code="out_of_range",
             )
         exact = self.kind != "folds" and not self.since_change and self.new_rows.later is None
-        made = self._ends_of_groups(level) if self._weights is not None else self._ends_of_rows(level)
+        made, cells, inside = self._made(level)
         basis = Basis(
             kind=self.kind,
             rows=self.rows,
@@ -268,8 +325,47 @@ class ConformalTable:
             new_rows=self.new_rows,
             unit=self.unit,
         )
-        text = claim_of(basis, level, self._inside(*made))
-        return CalibratedLevel(level, self.rows, level if exact else None, text, *made)
+        text = claim_of(basis, level, inside)
+        of_all = CalibratedLevel(level, self.rows, level if exact else None, text, *made)
+        if self.subgroups is None:
+            return of_all
+        text += f" {IN_SUBGROUPS if exact else ABOUT_SUBGROUPS}"
+        claims = self._claims_of_subgroups(self.subgroups, basis, level, exact=exact)
+        return replace(of_all, text=text, cells=cells, subgroups=claims)
+
+    def _made(
+        self, level: float
+    ) -> tuple[tuple[tuple[float, float] | None, float | None], CellEnds | None, NDArray[np.bool_]]:
+        """Return the ends, those by subgroup in their place, and which calibration rows are inside."""
+        if self.subgroups is not None:
+            cells = self.subgroups.at(self._weighed, level)
+            ends = cells.ends[self.subgroups.cell]
+            if not self.of_classes:
+                return (None, None), cells, (self.scores >= ends[:, 0]) & (self.scores <= ends[:, 1])
+            own = np.zeros(self.rows, np.int32) if self.subgroups.own is None else self.subgroups.own
+            return (None, None), cells, self.scores >= ends[np.arange(self.rows), own]
+        made = self._ends_of_groups(level) if self._weights is not None else self._ends_of_rows(level)
+        return made, None, self._inside(*made)
+
+    def _claims_of_subgroups(
+        self, grouped: SubgroupTable, basis: Basis, level: float, *, exact: bool
+    ) -> tuple[SubgroupClaim, ...]:
+        sides = 2 if grouped.two_sided else 1
+        claims = []
+        for name, inside in grouped.named_parts():
+            count = self._count_of(inside)
+            alone = exact and (self._weights is None or self._is_of_whole_units(inside))
+            excess = sides * grouped.dimension * self.count / ((self.count + 1) * count) if count else 1.0
+            claims.append(
+                claim_of_subgroup(
+                    basis, level, name, int(np.count_nonzero(inside)), count, excess, exact=alone
+                )
+            )
+        return tuple(claims)
+
+    def _is_of_whole_units(self, inside: NDArray[np.bool_]) -> bool:
+        sizes = np.bincount(self.unit[inside], minlength=self.count) if self.unit is not None else None
+        return sizes is not None and bool(np.all((sizes == 0) | (sizes == self.unit_sizes)))
 
     def _ends_of_rows(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
         """Return the ends, or of classes the least probability."""
@@ -325,19 +421,25 @@ class ConformalTable:
     def checksum(self) -> str:
         """Beginning of the SHA-256 of the scores, hexadecimal: another one after another calibration."""
         units = b"" if self.unit is None else self.unit.astype("<i4").tobytes()
+        if self.subgroups is not None:
+            named = json.dumps(self.subgroups.to_json()["groups"], sort_keys=True).encode()
+            units += b"".join(self.subgroups.arrays) + named
         return hashlib.sha256(self.scores.astype("<f8").tobytes() + units).hexdigest()[:16]
 
     def summary(self) -> dict[str, Any]:
         """Return kind, numbers of draws and rows, checksum, and the claims of the usual levels, as JSON."""
         possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count)
         claims = [self.at(level).claim for level in possible]
-        return self.to_json() | {"checksum": self.checksum, "claims": claims}
+        plain = replace(self, subgroups=None).to_json()
+        return plain | {"checksum": self.checksum, "claims": claims}
 
     def to_json(self) -> dict[str, Any]:
         """Return the table without its scores as JSON values."""
         chosen: dict[str, Any] = {"since_change": True} if self.since_change else {}
         if not self.new_rows.are_like_these:
             chosen |= {"new_rows": self.new_rows.to_json(), "units": self.unit is not None}
+        if self.subgroups is not None:
+            chosen["subgroups"] = self.subgroups.to_json()
         return {"kind": self.kind, "draws": self.draws, "rows": self.rows, **chosen}
 
     @classmethod
@@ -348,6 +450,7 @@ class ConformalTable:
         unit: NDArray[np.int32] | None = None,
         *,
         of_classes: bool,
+        subgroups: SubgroupTable | None = None,
     ) -> ConformalTable:
         """Read what `to_json` returned, with the scores; raise ValueError for anything else."""
         kind, draws = values["kind"], values["draws"]
@@ -358,7 +461,10 @@ class ConformalTable:
         new_rows = NewRows.read(values.get("new_rows"))
         if unit is not None and (unit.min() < 0 or len(np.unique(unit)) != unit.max() + 1):
             raise ValueError("the groups of its calibration rows are not numbered from 0 on")
-        return cls(kind, draws, scores, of_classes, values.get("since_change") is True, new_rows, unit)
+        since_change = values.get("since_change") is True
+        if subgroups is not None:
+            subgroups.check_ends(of_classes=of_classes)
+        return cls(kind, draws, scores, of_classes, since_change, new_rows, unit, subgroups)
 
 
 def _above(scores: Floats, weights: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -14,6 +14,21 @@ if TYPE_CHECKING:
 
 NOT_PROMISED = "Not promised: the same for each value of the features, or if rows come to differ."
 NO_GUARANTEE = "No guarantee goes with it."
+IN_SUBGROUPS = (
+    "At least as many do in each named subgroup, and for any other mix of these. Not promised: the same in "
+    "parts that were not named."
+)
+ABOUT_SUBGROUPS = "The same is estimated of each named subgroup, and of any other mix of these."
+
+
+class SubgroupClaim(NamedTuple):
+    """Claim of one subgroup: calibration rows, and the share inside at least and, without ties, at most."""
+
+    name: str
+    rows: int
+    at_least: float | None
+    at_most: float | None
+    text: str
 
 
 @dataclass(frozen=True)
@@ -52,6 +67,37 @@ def claim_of(basis: Basis, level: float, inside: NDArray[np.bool_]) -> str:
         f"Of new rows like the {basis.rows} {origin}, at least {level:.4g} fall inside "
         f"these {noun} on average. {NOT_PROMISED}"
     )
+
+
+def claim_of_subgroup(
+    basis: Basis, level: float, name: str, rows: int, count: int, excess: float, *, exact: bool
+) -> SubgroupClaim:
+    """Return what intervals or sets of a level hold in a subgroup.
+
+    Parameters
+    ----------
+    basis, level
+        As for `claim_of`.
+    name
+        Name of the subgroup.
+    rows, count
+        Calibration rows in it, and how many of them count: rows, or groups.
+    excess
+        Largest share above the level that is to be expected.
+    exact
+        Whether the level is promised.
+
+    """
+    groups = basis.new_rows.groups
+    by = f"{rows} rows" if groups is None else f"{count} values of {groups}"
+    if not exact:
+        text = f"{name}: about {level:.4g} inside, estimated from {by}."
+        return SubgroupClaim(name, rows, None, None, text)
+    most = min(level + excess, 1.0)
+    text = f"{name}: at least {level:.4g} inside on average, at most {most:.2g} ({by})."
+    if level + excess > 1:
+        text += " So few make intervals too wide, or infinite."
+    return SubgroupClaim(name, rows, level, most, text)
 
 
 def _of_new_groups(basis: Basis, level: float, noun: str, inside: NDArray[np.bool_]) -> str:

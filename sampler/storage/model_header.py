@@ -30,9 +30,14 @@ from sampler.definitions.data import CENSORING, PREDICTED
 from sampler.errors import PackedError
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
 from sampler.storage.file_dialect import FileDialect
+from sampler.subgroups.declaration import refused
+from sampler.subgroups.membership import columns_of, quarter_points
+from sampler.subgroups.table import SubgroupTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sampler.subgroups.declaration import Subgroup
 
 MAGIC = b"BARTHEAD"
 VERSION = 1
@@ -104,6 +109,25 @@ class Header:
         return {} if self.dialect is None else self.dialect.units
 
     @property
+    def subgroups(self) -> tuple[Subgroup, ...]:
+        """Named subgroups in each of which calibrated intervals hold; none without."""
+        table = None if self.calibration is None else self.calibration.subgroups
+        return () if table is None else table.subgroups
+
+    def quarters(self, name: str) -> NDArray[np.float64]:
+        """Return the quarter points of a feature of numbers or dates; raise SettingsError for others."""
+        names = [column.name for column in self.schema.columns]
+        if name not in names or not self.default_grid:
+            raise refused(f"{name!r} is no feature, whose quarters are known: give limits by where")
+        return quarter_points(np.array(self.default_grid[names.index(name)]))
+
+    @property
+    def subgroup_columns(self) -> list[str]:
+        """Names of columns besides the features that tell to which subgroups a row belongs."""
+        known = {column.name for column in self.schema.inputs}
+        return [name for name in columns_of(self.subgroups) if name not in known]
+
+    @property
     def beside(self) -> dict[str, str]:
         """Names of the columns beside the features that new rows may have, by role."""
         return {role: name for role, name in self.roles.items() if role in PREDICTED}
@@ -148,6 +172,8 @@ class Header:
             arrays.append(self.calibration.scores.astype("<f8").tobytes())
             if self.calibration.unit is not None:
                 arrays.append(self.calibration.unit.astype("<i4").tobytes())
+            if self.calibration.subgroups is not None:
+                arrays += self.calibration.subgroups.arrays
         body = struct.pack("<I", len(text)) + text + b"".join(arrays)
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
@@ -178,6 +204,7 @@ class Header:
         try:
             fields = json.loads(text)
             linear, calibration = fields.get("linear"), fields.get("calibration")
+            arrays, in_subgroups = _in_subgroups(arrays, calibration)
             arrays, scores, unit = _scores(arrays, calibration)
             schema = Schema.from_json(fields["schema"])
             grid, reference, values = _arrays(
@@ -210,7 +237,11 @@ class Header:
                 calibration=None
                 if calibration is None
                 else ConformalTable.from_json(
-                    calibration, scores, unit, of_classes=bool(schema.target.levels)
+                    calibration,
+                    scores,
+                    unit,
+                    of_classes=bool(schema.target.levels),
+                    subgroups=in_subgroups,
                 ),
                 groupings=groupings,
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
@@ -294,6 +325,16 @@ def _checked(data: bytes, longest_text: int | None) -> tuple[bytes, bytes]:
     if zlib.crc32(data[START.size - 4 :]) != checksum or START.size + length > len(data):
         raise PackedError("the model's header is damaged: its checksum doesn't match")
     return data[START.size : START.size + length], data[START.size + length :]
+
+
+def _in_subgroups(data: bytes, calibration: dict[str, Any] | None) -> tuple[bytes, SubgroupTable | None]:
+    """Cut the subgroups of the calibration rows off the end of the arrays."""
+    if calibration is None or "subgroups" not in calibration:
+        return data, None
+    rows = calibration["rows"]
+    if type(rows) is not int or not 0 < rows <= MAX_ROWS:
+        raise ValueError("its calibration has no rows, or too many")
+    return SubgroupTable.read(calibration["subgroups"], rows, data)
 
 
 def _scores(

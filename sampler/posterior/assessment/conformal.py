@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.errors import SettingsError
+from sampler.data.encode import Coded
+from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.core.intervals import Interval, Request
-from sampler.posterior.predicting import predict
+from sampler.posterior.predicting import predict, predict_by_row
 from sampler.posterior.results.prediction import PredictionSet
+from sampler.subgroups.membership import columns_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from sampler.posterior.laws.law import Law
     from sampler.posterior.results.prediction import Prediction
     from sampler.storage.conformal_table import CalibratedLevel
+    from sampler.subgroups.declaration import Subgroup
 
     Floats = NDArray[np.float64]
 
@@ -52,6 +55,46 @@ def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
         known = np.flatnonzero(own < p.shape[1])
         scores[batch.start + known] = p[known, own[known]]
     return np.clip(scores, 0.0, 1.0)
+
+
+def subgroups_of(law: Law, coded: Coded, subgroups: Sequence[Subgroup]) -> NDArray[np.uint64]:
+    """Return the named subgroups of rows as bits, uint64 [row].
+
+    Raises DataError where the rows came without a column by which they belong to subgroups.
+    """
+    if coded.subgroups is not None:
+        return coded.subgroups
+    if not coded.num_rows:
+        return np.zeros(0, np.uint64)
+    known = {column.name for column in law.schema.inputs}
+    detail = "calibrated intervals hold in subgroups by this column: send it, with empty cells where unknown"
+    raise DataError([DataProblem(name, None, detail) for name in columns_of(subgroups) if name not in known])
+
+
+def _least(law: Law, coded: Any, level: CalibratedLevel) -> Floats:
+    """Return the least probability of a class in a set, float64 [row or 1, class or 1]."""
+    if level.cells is None:
+        return np.full((1, 1), level.least_probability or 0.0)
+    least = level.cells.of_rows(subgroups_of(law, coded, level.cells.subgroups))
+    lacking = len(law.classes or ()) - least.shape[1]  # classes that no calibration row has
+    return least if least.shape[1] == 1 else np.pad(least, ((0, 0), (0, max(lacking, 0))))
+
+
+def _predict_in_subgroups(
+    law: Law, coded: Coded, levels: Sequence[CalibratedLevel], num_draws: int | None
+) -> Prediction:
+    """Predict rows of numbers with ends by the subgroups of each: those of one cell together."""
+    claimed = [each.cells for each in levels if each.cells is not None]
+    bits, part = np.unique(subgroups_of(law, coded, claimed[0].subgroups), return_inverse=True)
+    different = np.concatenate([cells.of_rows(bits) for cells in claimed], axis=1)
+    is_finite = (different > FARTHEST) & (different < 1 - FARTHEST)
+    asked = np.where(is_finite, different, 0.5) if len(different) else np.full((1, 2 * len(levels)), 0.5)
+    prediction = predict_by_row(law, coded, asked, part, num_draws)
+    bounds = [quantile.values for quantile in prediction.quantiles]
+    for j, values in enumerate(bounds):
+        values[~is_finite[part, j]] = np.inf if j % 2 else -np.inf
+    intervals = [Interval(each.level, *bounds[2 * i : 2 * i + 2]) for i, each in enumerate(levels)]
+    return replace(prediction, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))
 
 
 def probabilities(prediction: Prediction) -> Floats:
@@ -106,12 +149,17 @@ def predict_calibrated(
 
     An end is infinite where no finite one can be claimed. A set always has the most probable class.
     """
+    own = next((each.cells.subgroups for each in levels if each.cells is not None), None)
+    if own is not None and not isinstance(X, Coded):
+        X = law.draws.encode(X, ignore_extra=ignore_extra, subgroups=own)
     if law.classes is not None:
         prediction = predict(law, X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
         p = probabilities(prediction)
         best = p == p.max(axis=1, keepdims=True)
-        sets = [PredictionSet(each.level, (p >= (each.least_probability or 0.0)) | best) for each in levels]
+        sets = [PredictionSet(each.level, (p >= _least(law, X, each)) | best) for each in levels]
         return replace(prediction, interval="calibrated", sets=sets, claims=list(levels))
+    if own is not None:
+        return _predict_in_subgroups(law, X, levels, num_draws)
     ends = [end for each in levels for end in each.ends or (0.0, 1.0)]
     finite = sorted({end for end in ends if FARTHEST < end < 1 - FARTHEST})
     prediction = predict(law, X, None, "predictive", finite or None, num_draws, ignore_extra=ignore_extra)

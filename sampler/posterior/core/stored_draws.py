@@ -9,20 +9,22 @@ import numpy as np
 
 from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
-from sampler.data.table import read_rows
+from sampler.data.table import is_array, read_rows
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import DEGREES, NOISES, SPREAD
 from sampler.posterior.weighting import noise_law
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
+from sampler.subgroups.membership import bits_of, columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
+    from sampler.subgroups.declaration import Subgroup
 
     Floats = NDArray[np.float64]
 
@@ -113,20 +115,40 @@ class StoredDraws:
         groups = None if header.groupings is None else header.groupings.reference_index()
         return Coded(header.reference, [], values=header.reference_values, groups=groups)
 
-    def encode(self, X: Any, *, ignore_extra: bool = False) -> Coded:
-        """Encode the rows of a table by column name, with those that have a role; see `Posterior.encode`."""
+    def encode(
+        self,
+        X: Any,
+        *,
+        ignore_extra: bool = False,
+        subgroups: Sequence[Subgroup] | None = None,
+        beside: Collection[str] = (),
+    ) -> Coded:
+        """Encode the rows of a table by column name, with those that have a role; see `Posterior.encode`.
+
+        `subgroups` are those to note of each row, by default the model's; `beside` are further columns that
+        are read elsewhere.
+        """
         header = self.header
+        if subgroups is None:
+            subgroups = header.subgroups
+        by = columns_of(subgroups)
+        if by and type(X) is not dict and not is_array(X):
+            X = read_rows(X).reading_once(by)
         coded = encode(
             X,
             header.schema,
             header.grid,
             keep_values=header.needs_values,
             ignore_extra=ignore_extra,
-            beside=header.beside.values(),
+            beside={*header.beside.values(), *beside, *by} - {each.name for each in header.schema.inputs},
         )
-        if not header.beside:
+        if not header.beside and not subgroups:
             return coded
         table = read_rows(X)
+        if by and {*by} <= {*table.names}:
+            coded = replace(coded, subgroups=bits_of(subgroups, table))
+        if not header.beside:
+            return coded
         columns = {role: table.column(name) for role, name in header.beside.items() if name in table.names}
         warnings = [*coded.warnings, *absent_roles(header.beside, table.names)]
         return replace(coded, warnings=warnings, by_role=read_roles(columns, table.num_rows))

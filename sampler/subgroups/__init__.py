@@ -1,0 +1,1 @@
+"""Subgroups in each of which calibrated intervals hold: declaration, rows and thresholds."""
