@@ -3,16 +3,15 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import aclosing
-from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.sse import KEEPALIVE_COMMENT, EventSourceResponse, format_sse_event
-from pydantic import BaseModel, Field
 
 from app.services.access.keys import READ
 from app.services.fits import events
 from app.services.fits.event_stream import Feed
+from app.services.fits.events import EventPage
 from app.web.dependencies import Owner, TheTransactions
 from app.web.errors import responses
 from app.web.paging import Limit
@@ -29,26 +28,6 @@ DOCUMENTED: dict[int | str, dict[str, Any]] = {
     },
     204: {"description": "A stream was requested, and the client has already received its last event."},
 }
-
-
-class EventView(BaseModel):
-    """An event of a model."""
-
-    sequence: int = Field(description="1, 2, 3, ... per model.")
-    kind: str = Field(
-        description="created, started, chain_recovered, chain_finished, cancel_requested, cancelled, failed, "
-        "retried, extended, looked (stop rules not yet met), stopped (why the fit ended), succeeded."
-    )
-    at: datetime
-    detail: dict[str, Any]
-
-
-class EventPage(BaseModel):
-    """A page of events, oldest first."""
-
-    model_id: str
-    items: list[EventView]
-    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @router.get("/{model_id}/events", response_model=EventPage, responses=responses(503) | DOCUMENTED)
@@ -72,7 +51,7 @@ async def list_events(
     A browser's `EventSource` resumes an interrupted stream by itself.
     """
 
-    def look() -> events.LogPage:
+    def look() -> EventPage:
         with transactions(read_only=True) as session:
             return events.page(session, owner, model_id, limit, cursor)
 

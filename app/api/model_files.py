@@ -9,8 +9,7 @@ from starlette.datastructures import UploadFile
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.models import ModelView
-from app.services import model_files
+from app.services import model_files, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.explanations import model_cards
@@ -77,7 +76,7 @@ async def accept(
             imported = model_files.read(body, name)
             with transactions() as session:
                 model = model_files.add(session, owner, imported)
-                view = ModelView.model_validate(model).model_dump_json().encode()
+                view = views.to_json(model)
                 answer = StoredResponse(201, {"Location": f"/models/{model.id}"}, view)
                 idempotent.remember(session, answer)
             return answer

@@ -1,19 +1,18 @@
 """Continuation of models that have ended, over HTTP: retry and extend."""
 
-from dataclasses import asdict
-from typing import Any
-
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import BaseModel, ConfigDict, Field
 
-from app.api.models import LOOK_AGAIN, ModelView, TheAcceptance
+from app.api.models import LOOK_AGAIN, TheAcceptance
 from app.services import health
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
 from app.services.fits import creation, requests, restarts
+from app.services.fits.fit_request import StopRequest
+from app.services.fits.models import ModelView
+from app.services.fits.restarts import ExtensionView
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
-from app.web.fit_request import StopRequest
 from app.web.idempotency import render
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
@@ -34,7 +33,7 @@ def retry_model(
     response.headers["Location"] = f"/models/{model.id}"
     response.headers["Retry-After"] = LOOK_AGAIN
     after.add_task(bell.ring, len(model.progress.chains))
-    return ModelView.model_validate(model)
+    return model
 
 
 class ExtendRequest(BaseModel):
@@ -66,20 +65,6 @@ class RefitRequest(BaseModel):
         0.0, ge=0, le=0.9, description="The fraction of rows held out; by default the model sees all rows."
     )
     name: str | None = Field(None, description="The name of the new model; defaults to that of the old.")
-
-
-class ExtensionView(BaseModel):
-    """The estimated cost of an extension."""
-
-    model_id: str
-    num_draws: int = Field(description="Additional kept draws per chain, until a first check of stop rules.")
-    expected_draws: int = Field(
-        description="Additional kept draws per chain that it will probably take: with stop rules those that "
-        "the verdict converged takes, a rough estimate."
-    )
-    seconds: float = Field(description="Duration for these draws.")
-    most_seconds: float = Field(description="Duration if the stop rules are never met.")
-    stop: dict[str, Any] | None = Field(description="The stop rules, resolved.")
 
 
 @router.post("/{model_id}/extend", status_code=202, response_model=ModelView, responses=responses(409, 415))
@@ -129,8 +114,7 @@ def estimate_extension(
     """
     stop = None if body.stop is None else body.stop.model_dump()
     slots = health.slots(session, settings)
-    extension = restarts.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
-    return ExtensionView(**asdict(extension))
+    return restarts.plan_extension(session, owner, model_id, body.num_draws, stop, slots=slots)
 
 
 @router.post("/{model_id}/refit", status_code=202, response_model=ModelView, responses=responses(409, 415))

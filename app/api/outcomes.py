@@ -1,22 +1,26 @@
 """Outcomes of predicted rows over HTTP: reports, the watch on intervals, recalibration and refit."""
 
-from datetime import date, datetime
+from datetime import date
 from tempfile import TemporaryFile
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.models import ClaimView, ModelView, TheAcceptance, View
-from app.services import health
+from app.api.models import TheAcceptance
+from app.services import health, views
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits import creation
+from app.services.fits.models import ModelView
 from app.services.outcomes import recalibration, refit, reports, summary
+from app.services.outcomes.recalibration import RecalibrationView
+from app.services.outcomes.reports import AcceptedReportView
 from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.outcomes.summary import OutcomesView
 from app.services.predictions.predict_rows import Predictor
 from app.services.request_bodies import ColumnsInBody, RowsInBody
 from app.web.dependencies import (
@@ -34,11 +38,10 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.negotiation import content_type
-from app.web.read_options import BINARY, FILES, ReadingQuery, RowsReadAsView
+from app.web.read_options import BINARY, FILES, ReadingQuery
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
-Figure = dict[str, float | None]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
@@ -110,87 +113,6 @@ class OutcomesQuery(OutcomeOptions, ReadingQuery):
     model_config = ConfigDict(extra="forbid")
 
 
-WatchVerdictName = Literal["holds", "too_few", "no_longer_hold"]
-
-
-class AcceptedReportView(View):
-    """Result of a report, and the verdict on the model's intervals with it."""
-
-    id: str | None = Field(description="Null if all rows were skipped.")
-    model_id: str
-    rows: int = Field(description="Outcomes stored.")
-    replaced: int
-    skipped: int
-    verdict: WatchVerdictName
-    text: str
-    since: date | None = Field(description="The week since which the intervals no longer hold.")
-    warnings: list[str]
-    read_as: RowsReadAsView | None = Field(None, description="How a file was read; null for JSON rows.")
-
-
-class OutcomeFiguresView(View):
-    """Figures of some outcomes; `lower` and `upper` are the range that chance allows 95% of such figures."""
-
-    rows: int
-    coverage: list[Figure] = Field(
-        description="The share `observed` inside the intervals (or prediction sets) of each `level`."
-    )
-    pit_mean: Figure = Field(description="The mean probability integral transform; a half is right.")
-    log_score: Figure = Field(
-        description="The mean log score; its range is around that of the held-out rows, else of all outcomes."
-    )
-    rmse: float | None = Field(description="Null for classes, and where all outcomes are censored.")
-    brier: float | None = Field(description="Of classes.")
-
-
-class OutcomesOfWeekView(View):
-    """Figures of the outcomes of a week."""
-
-    week: date = Field(description="Its Monday, in UTC.")
-    era: int = Field(description="The number of calibrations before them.")
-    figures: OutcomeFiguresView
-
-
-class BrokenBoundView(View):
-    """A bound that the outcomes break."""
-
-    code: Literal["too_narrow_90", "too_narrow_50", "above", "below", "too_wide"]
-    since: date = Field(description="The week from which on it is most clearly broken.")
-    observed: float = Field(description="The share since then.")
-    rows: int = Field(description="Outcomes since then.")
-    limit: float = Field(description="The share at which the bound is.")
-
-
-class OutcomesView(View):
-    """Figures and verdict of a model's outcomes."""
-
-    model_id: str
-    target: str
-    intervals: Literal["predictive", "calibrated", "sets"] = Field(
-        description="Which intervals are judged: calibrated ones where the model has them."
-    )
-    rows: int = Field(description="All outcomes; the verdict rests on those of the present era.")
-    verdict: WatchVerdictName = Field(
-        description="no_longer_hold is an alarm: fewer than 85% of outcomes inside 90% intervals, fewer than "
-        "40% inside 50% ones, or more than 60% on one side of the median (less where few rows calibrated the "
-        "intervals), beyond chance however often one looks."
-    )
-    text: str
-    since: date | None = Field(description="The week since which the intervals no longer hold.")
-    alerted_at: datetime | None = Field(description="When the present alarm began.")
-    updated_at: datetime | None
-    false_alarms: float = Field(
-        description="Probability, at most, that a model is ever alarmed about wrongly, over all its eras, if "
-        "outcomes are independent of each other."
-    )
-    reasons: list[BrokenBoundView]
-    era: int
-    total: OutcomeFiguresView | None = Field(description="All outcomes of the present era.")
-    histogram: list[Figure] = Field(description="Shares of outcomes in tenths of the PIT, in this era.")
-    held_out: dict[str, Any] | None = Field(description="The same figures of the held-out rows.")
-    weeks: list[OutcomesOfWeekView]
-
-
 class SinceBody(BaseModel):
     """The outcomes to use."""
 
@@ -201,16 +123,6 @@ class SinceBody(BaseModel):
         description="Use the outcomes from this date's week on. Default: all; for a calibration during an "
         "alarm, those since the intervals no longer hold.",
     )
-
-
-class RecalibrationView(View):
-    """A new calibration of a model's intervals."""
-
-    model_id: str
-    rows: int = Field(description="Outcomes used, at most 10,000, the newest.")
-    first: datetime | None
-    last: datetime | None
-    claims: list[ClaimView] = Field(description="What calibrated intervals now promise, by level.")
 
 
 class OutcomesRefitBody(SinceBody):
@@ -234,7 +146,7 @@ def _stored(
         scored = reports.scored(predictor, owner, model_id, report)
         with transactions() as session:
             accepted = reports.accept(session, owner, scored)
-            body = AcceptedReportView.model_validate(accepted).model_dump_json().encode()
+            body = views.to_json(accepted)
             answer = StoredResponse(201, {"Location": f"/models/{accepted.model_id}/outcomes"}, body)
             idempotent.remember(session, answer)
             return answer
@@ -305,7 +217,7 @@ async def report_outcomes(
 @needs(READ, PREDICT)
 def get_outcomes(model_id: str, session: Reading, owner: Owner) -> OutcomesView:
     """Return what the outcomes say: coverage, PIT and log score by week, and whether the intervals hold."""
-    return OutcomesView.model_validate(summary.of_model(session, owner, model_id))
+    return summary.of_model(session, owner, model_id)
 
 
 @router.delete("/{model_id}/outcomes", status_code=204, responses=responses())
@@ -336,16 +248,8 @@ def recalibrate_by_outcomes(
 
     def make() -> StoredResponse:
         with transactions() as session:
-            result = recalibration.recalibrate(session, owner, model_id, body.since)
-            claims = [ClaimView(**each) for each in result.calibration["claims"]]
-            view = RecalibrationView(
-                model_id=result.model_id,
-                rows=result.rows,
-                first=result.first,
-                last=result.last,
-                claims=claims,
-            )
-            answer = StoredResponse(200, {}, view.model_dump_json().encode())
+            view = recalibration.recalibrate(session, owner, model_id, body.since)
+            answer = StoredResponse(200, {}, views.to_json(view))
             idempotent.remember(session, answer)
             return answer
 

@@ -9,16 +9,18 @@ from pydantic_core import to_json
 from starlette.routing import Match
 from starlette.types import Scope
 
-from app.api.models import ClaimView
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
+from app.services.fits.models import ClaimView
 from app.services.metrics import predict_seconds
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
 from app.services.predictions.csv_tables import CsvDialect, Digits, style_of, to_csv
+from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.predict_rows import MAX_SAMPLES, Predictor, PredictRequest
 from app.services.request_bodies import (
     MAX_LEVELS,
     MAX_QUANTILES,
+    AskedInterval,
     ColumnsInBody,
     Levels,
     RowsInBody,
@@ -30,7 +32,7 @@ from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.middleware.concurrency import GateOf
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
-from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery, RowsReadAsView
+from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery
 from app.web.scopes import needs
 from app.web.uploads import check_coding
 
@@ -64,15 +66,6 @@ class _File(StrictRoute):
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Json)
 files = APIRouter(prefix="/models", tags=["predictions"], route_class=_File)
 
-IntervalKind = Annotated[
-    Literal["predictive", "credible", "calibrated"] | None,
-    Field(
-        description="Of a new outcome (predictive) or of its expectation (credible). Unless given, "
-        "predictive for numbers and, for classes, credible: of their probabilities. calibrated: of a new "
-        "outcome, with a stated coverage; for classes, prediction sets. For models fitted with calibrate."
-    ),
-]
-
 
 class TableOptions(BaseModel):
     """Form of a table of predictions."""
@@ -104,7 +97,7 @@ class PredictionOptions(TableOptions):
     """Requested figures for each row."""
 
     level: Levels = 0.9
-    interval: IntervalKind = None
+    interval: AskedInterval = None
     quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
         None, description="Further quantiles of the same distribution as the intervals."
     )

@@ -1,19 +1,17 @@
 """Background predictions of stored datasets over HTTP."""
 
 from collections.abc import Callable, Iterator
-from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
-from pydantic import BaseModel, ConfigDict, Field
 from starlette.responses import StreamingResponse
 
-from app.api.models import ErrorView, State, View
-from app.api.predict import IntervalKind, TableOptions
+from app.api.predict import TableOptions
+from app.services import views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import results, stored
-from app.services.request_bodies import MAX_QUANTILES, Levels, Share, levels_of
+from app.services.predictions.stored import BatchBody, BatchPage, BatchView
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -33,85 +31,6 @@ from app.web.scopes import needs
 
 router = APIRouter(tags=["predictions"], route_class=StrictRoute)
 LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new prediction
-
-
-class BatchBody(BaseModel):
-    """A dataset to predict, and the requested figures."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    dataset_id: str
-    level: Levels = 0.9
-    interval: IntervalKind = None
-    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
-    draws: Annotated[int, Field(ge=1)] | None = Field(
-        None, description="Use only this many kept draws of each chain, the first; default: all present ones."
-    )
-    mcse: bool = Field(False, description="Also return Monte Carlo errors: half a millisecond more per row.")
-    rhat: bool = Field(False, description="Also return R-hat at each row, at the same cost.")
-    keep: Annotated[list[str], Field(max_length=10_000)] = Field(
-        default=[],
-        description="Columns of the dataset that tables of the result repeat before the figures, such as "
-        'ids; ["*"] for all. The model need not know them.',
-    )
-
-    def batch_request(self) -> stored.BatchRequest:
-        """Convert to the service's request."""
-        return stored.BatchRequest(
-            dataset_id=self.dataset_id,
-            levels=levels_of(self.level),
-            interval=self.interval,
-            quantiles=self.quantiles,
-            draws=self.draws,
-            mcse=self.mcse,
-            rhat=self.rhat,
-            keep=self.keep,
-        )
-
-
-class RowsView(View):
-    """Progress in rows."""
-
-    fraction: float
-    rows_done: int
-    rows: int
-
-
-class BatchView(View):
-    """A background prediction: finished, running, or ended early."""
-
-    id: str
-    model_id: str
-    dataset_id: str | None = Field(description="Null if it has been deleted.")
-    state: State
-    level: list[float]
-    interval: Literal["credible", "predictive", "calibrated"]
-    quantiles: list[float]
-    draws: int = Field(description="Kept draws used per chain.")
-    mcse: bool
-    rhat: bool
-    verdict: str | None
-    classes: list[str] | None
-    warnings: list[str] = Field(
-        description="About the columns, and once succeeded about levels that training had not; `flags` "
-        "counts unusual cells of rows."
-    )
-    keep: list[str] = Field(description="Columns of the dataset that tables of the result repeat.")
-    progress: RowsView
-    flags: dict[str, dict[str, int]] | None = Field(
-        description="Number of rows by column and flag, once succeeded."
-    )
-    error: ErrorView | None
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
-
-
-class BatchPage(View):
-    """A page of background predictions, newest first."""
-
-    items: list[BatchView]
-    next_cursor: str | None = Field(description="The cursor of the next page; null on the last page.")
 
 
 @router.post(
@@ -138,11 +57,11 @@ def create_prediction(
     """
 
     def make() -> StoredResponse:
-        plan = stored.plan(predictor, owner, model_id, body.batch_request())
+        plan = stored.plan(predictor, owner, model_id, body)
         with transactions() as session:
             prediction = stored.accept(session, owner, plan)
             headers = {"Location": f"/predictions/{prediction.id}", "Retry-After": LOOK_AGAIN}
-            view = BatchView.model_validate(prediction).model_dump_json().encode()
+            view = views.to_json(prediction)
             answer = StoredResponse(202, headers, view)
             idempotent.remember(session, answer)
         after.add_task(bell.ring)
@@ -155,21 +74,21 @@ def create_prediction(
 @needs(READ, PREDICT)
 def list_predictions(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> BatchPage:
     """List your background predictions, newest first."""
-    return BatchPage.model_validate(stored.list_page(session, owner, limit, cursor))
+    return stored.list_page(session, owner, limit, cursor)
 
 
 @router.get("/predictions/{prediction_id}", responses=responses())
 @needs(READ, PREDICT)
 def get_prediction(prediction_id: str, session: Reading, owner: Owner) -> BatchView:
     """Return a background prediction with its progress."""
-    return BatchView.model_validate(stored.view(session, owner, prediction_id))
+    return stored.view(session, owner, prediction_id)
 
 
 @router.post("/predictions/{prediction_id}/cancel", responses=responses(409))
 @needs(PREDICT)
 def cancel_prediction(prediction_id: str, session: Writing, owner: Owner) -> BatchView:
     """Cancel a background prediction; finished blocks are discarded."""
-    return BatchView.model_validate(stored.cancel(session, owner, prediction_id))
+    return stored.cancel(session, owner, prediction_id)
 
 
 @router.delete("/predictions/{prediction_id}", status_code=204, responses=responses())

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.services.fits.models import FittedModel
+from app.services.fits.models import ModelView
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class ModelFigures:
 
     """
 
-    model: FittedModel
+    model: ModelView
     error: float | None
     error_name: str
     skill: float | None
@@ -46,7 +46,7 @@ ERRORS = (
 )
 
 
-def figures_of(model: FittedModel) -> ModelFigures:
+def figures_of(model: ModelView) -> ModelFigures:
     """Return the figures of a model."""
     held = model.holdout or {}
     score, of_base, name = next((each for each in ERRORS if each[0] in held), ERRORS[-1])
@@ -93,19 +93,19 @@ def ordered(rows: Iterable[ModelFigures], by: str, *, reverse: bool) -> list[Mod
     return sorted(known, key=key, reverse=reverse) + unknown
 
 
-def matching(models: Iterable[FittedModel], words: str) -> list[FittedModel]:
+def matching(models: Iterable[ModelView], words: str) -> list[ModelView]:
     """Return the models in whose label, target, method, state or verdict all the words occur."""
     parts = words.casefold().split()
     return [model for model in models if all(word in _text(model) for word in parts)]
 
 
-def _text(model: FittedModel) -> str:
+def _text(model: ModelView) -> str:
     method = str(model.settings.get("method", "bart"))
     verdict = (model.verdict or "").replace("_", " ")
     return f"{model.label} {model.id} {model.target} {method} {model.state} {verdict}".casefold()
 
 
-def differing(models: Sequence[FittedModel]) -> list[tuple[str, list[Any]]]:
+def differing(models: Sequence[ModelView]) -> list[tuple[str, list[Any]]]:
     """Return the settings that differ between models, by name, with the value of each model."""
     names = dict.fromkeys(name for model in models for name in model.settings)
     values = {name: [model.settings.get(name) for model in models] for name in names}

@@ -6,7 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Generic, TypeVar
+from typing import Annotated, Generic, TypeVar
+
+from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
 from app.store.statements import After
@@ -24,7 +26,9 @@ class Page(Generic[T]):
     """A page of items, newest first, and the cursor of the next page (None on the last page)."""
 
     items: Sequence[T]
-    next_cursor: str | None
+    next_cursor: Annotated[
+        str | None, Field(description="The cursor of the next page; null on the last page.")
+    ]
 
 
 def cut(rows: Sequence[Row], limit: int) -> Page[Row]:

@@ -89,7 +89,7 @@ def read(file: BinaryIO, name: str | None = None) -> Imported:
         return _imported(report, parts, name)
 
 
-def add(session: Session, owner: str, imported: Imported) -> models.FittedModel:
+def add(session: Session, owner: str, imported: Imported) -> models.ModelView:
     """Store an imported model as a finished one and return it.
 
     Raises

@@ -3,7 +3,7 @@
 A body is a pydantic model that a service takes as it was parsed: its schema is the one that OpenAPI shows.
 """
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
 
@@ -19,6 +19,14 @@ Levels = Annotated[
 FirstDraws = Annotated[
     Annotated[int, Field(ge=1)] | None,
     Field(description="Use only this many kept draws of each chain, the first."),
+]
+AskedInterval = Annotated[
+    Literal["predictive", "credible", "calibrated"] | None,
+    Field(
+        description="Of a new outcome (predictive) or of its expectation (credible). Unless given, "
+        "predictive for numbers and, for classes, credible: of their probabilities. calibrated: of a new "
+        "outcome, with a stated coverage; for classes, prediction sets. For models fitted with calibrate."
+    ),
 ]
 # Checked cell by cell in the service, in a thread; here they are only documented.
 RowsInBody = Annotated[

@@ -6,10 +6,11 @@ What is stored or computed as a dict has a view that is a TypedDict, and stays a
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from pydantic import Field, TypeAdapter
+from typing_extensions import TypedDict
 
 T = TypeVar("T")
 DrawsPerChain = Annotated[int, Field(description="Number of draws per chain.")]
@@ -17,6 +18,15 @@ ClassesOfF = Annotated[
     list[str] | None,
     Field(description="For two classes f is the probability of the second; for more, of each."),
 ]
+
+State = Literal["queued", "running", "succeeded", "failed", "cancelled"]
+
+
+class ErrorView(TypedDict):
+    """The reason for a failure."""
+
+    type: str
+    detail: str
 
 
 def filled(view: type[T], answer: Any, **others: Any) -> T:
@@ -29,6 +39,17 @@ def of_document(view: type[T], document: Mapping[str, Any]) -> T:
     """Read a stored document as a view, nested ones too; what it has besides is left out."""
     read: T = _adapter(view).validate_python(document)  # type: ignore[arg-type]
     return read
+
+
+def if_any(view: type[T], document: Mapping[str, Any] | None) -> T | None:
+    """Read a stored document as a view; None where there is none."""
+    return None if document is None else of_document(view, document)
+
+
+def to_json(view: Any) -> bytes:
+    """Render a view as JSON by its schema."""
+    kind: Any = type(view)
+    return _adapter(kind).dump_json(view)
 
 
 @cache

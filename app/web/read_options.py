@@ -1,6 +1,6 @@
 """Query parameters for reading a file; whatever is not given is detected."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -63,25 +63,6 @@ class ReadingQuery(BaseModel):
             missing=None if self.missing is None else tuple(self.missing),
             kinds=kinds or {},
         )
-
-
-class RowsReadAsView(BaseModel):
-    """Report of how a file of rows for a model was read; null where nothing shows it."""
-
-    model_config = ConfigDict(from_attributes=True)
-
-    summary: str
-    format: Literal["csv", "parquet", "arrow"]
-    separator: Separator | None
-    encoding: str | None
-    decimal: Decimal | None
-    dates: DateOrder | None
-    spellings: list[str] | None = Field(
-        description="Spellings of missing values besides empty cells; null: the usual ones."
-    )
-    as_in_model: list[Literal["decimal", "dates", "missing"]] = Field(
-        description="What the request leaves open, and was read as in the file that the model was fitted to."
-    )
 
 
 class UploadQuery(ReadingQuery):

@@ -24,7 +24,7 @@ exec(compile(sys.stdin.read(), "settings.py", "exec"), module.__dict__)
 import sampler
 sampler.settings = module
 from sampler import Settings, prepare
-from app.web.fit_request import ModelRequest
+from app.services.fits.fit_request import ModelRequest
 from worker.fits import fit_spec
 shown = ModelRequest.model_json_schema()["properties"]["width"]
 assert shown["description"] == "How wide." and shown["anyOf"][0]["maximum"] == 9, shown

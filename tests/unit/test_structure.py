@@ -44,6 +44,7 @@ DICTS = {
     "app.services.errors.Fault.to_json": "a document",
     "app.services.fits.creation.PlannedModel.at_most": "settings",
     "app.services.fits.creation.PlannedModel.stored_settings": "settings",
+    "app.services.fits.fit_request.CandidateSettings.given": "settings",
     "app.services.fits.requests.FitRequest.roles": "columns by role",
     "app.services.fits.stop_rules.resolve": "settings",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",

@@ -10,9 +10,9 @@ from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
+from app.services.fits.fit_request import ModelRequest
 from app.services.fits.requests import LABELS, FitRequest
 from app.web.errors import faults_of
-from app.web.fit_request import ModelRequest
 
 KIND = "kind:"  # prefix of a field that overrides a column's kind
 PLAIN = ("name", "family", "method", "calibrate")  # fields of text or a choice

@@ -25,7 +25,7 @@ from app.services.explanations.guard import explain
 from app.services.explanations.importance import ImportanceQuery, InteractionsQuery
 from app.services.explanations.partial_dependence import DependenceView
 from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
-from app.services.studies.stored import ModelStudy
+from app.services.studies.stored import StudyView
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
 from sampler.posterior.charts.effects import height_of as chart_height
@@ -93,7 +93,7 @@ async def features(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("features")],
-    selection: Annotated[ModelStudy | None, newest_of("selection")],
+    selection: Annotated[StudyView | None, newest_of("selection")],
     *,
     pairs: bool = False,
 ) -> Response:

@@ -19,9 +19,9 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFo
 from app.services.explanations import comparison as comparisons
 from app.services.explanations import diagnostics
 from app.services.fits import creation, events, models, requests, restarts
-from app.services.fits.models import FittedModel
+from app.services.fits.models import ModelView
 from app.services.predictions.csv_tables import to_csv
-from app.services.studies.stored import ModelStudy
+from app.services.studies.stored import StudyView
 from app.web.dependencies import (
     Deleting,
     Owner,
@@ -133,7 +133,7 @@ def compare(
 
 
 def _compared(
-    session: Session, owner: str, first: FittedModel, other: FittedModel
+    session: Session, owner: str, first: ModelView, other: ModelView
 ) -> comparisons.ComparisonView | None:
     """Compare a model with the first one, where both held out the same rows."""
     if other is first:
@@ -180,8 +180,8 @@ def show(
     settings: TheSettings,
     owner: Owner,
     model_id: str,
-    tuning: Annotated[ModelStudy | None, newest_of("tuning")],
-    calibration: Annotated[ModelStudy | None, newest_of("calibration")],
+    tuning: Annotated[StudyView | None, newest_of("tuning")],
+    calibration: Annotated[StudyView | None, newest_of("calibration")],
     before: str | None = None,
 ) -> Response:
     """Show a model: its progress, its verdict, and its scores on held-out rows."""
@@ -205,7 +205,7 @@ def show(
     )
 
 
-def framed(session: Session, owner: str, model: models.FittedModel, tab: str) -> Frame:
+def framed(session: Session, owner: str, model: models.ModelView, tab: str) -> Frame:
     """Return the values common to all pages of a model."""
     dataset = None
     if model.dataset_id is not None:
@@ -224,15 +224,15 @@ def framed_as(tab: str) -> Any:
     return Depends(frame)
 
 
-def version_of(model: models.FittedModel) -> str:
+def version_of(model: models.ModelView) -> str:
     """Return the version of a model's draws, for the addresses of its charts."""
     version = f"{model.draws}-{model.finished_at or ''}"
     return "".join(letter for letter in version if letter.isalnum() or letter == "-")
 
 
 def _continuation(
-    session: Session, owner: str, model: models.FittedModel, slots: int
-) -> restarts.Extension | ServiceError | None:
+    session: Session, owner: str, model: models.ModelView, slots: int
+) -> restarts.ExtensionView | ServiceError | None:
     """Return the plan that continues a model until it has converged, or why there is none.
 
     None for a model that has converged, or hasn't succeeded.
@@ -245,7 +245,7 @@ def _continuation(
         return error
 
 
-def held_out_of(session: Session, owner: str, model: models.FittedModel) -> diagnostics.HeldOut | None:
+def held_out_of(session: Session, owner: str, model: models.ModelView) -> diagnostics.HeldOut | None:
     """Return the held-out rows of a succeeded model with a holdout, else None."""
     if model.state != "succeeded" or model.holdout is None:
         return None

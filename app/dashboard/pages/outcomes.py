@@ -103,7 +103,7 @@ async def report(
 ) -> Response:
     """Report the outcomes of a file's rows, and show what they say."""
 
-    def work() -> reports.AcceptedReport:
+    def work() -> reports.AcceptedReportView:
         if not received.filename:
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
         repeated = text(form, "repeated") or "refuse"

@@ -12,10 +12,10 @@ from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError
 from app.services.fits import creation, models, requests
 from app.services.studies import stored
-from app.services.studies.calibration import CalibrationRequest
-from app.services.studies.selection import SelectionRequest
-from app.services.studies.stored import ModelStudy
-from app.services.studies.tuning import TuningRequest
+from app.services.studies.calibration import CalibrationBody
+from app.services.studies.selection import SelectionBody
+from app.services.studies.stored import StudyView
+from app.services.studies.tuning import TuningBody
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.scopes import GuardedRoute, needs
 
@@ -26,7 +26,7 @@ PLACES = {"selection": "/features#selection", "tuning": "#tuning", "calibration"
 def newest_of(kind: str) -> Any:
     """Return a dependency: the newest study of that kind of the model in the path, or None."""
 
-    def find(session: Reading, owner: Owner, model_id: str) -> ModelStudy | None:
+    def find(session: Reading, owner: Owner, model_id: str) -> StudyView | None:
         return stored.newest(session, owner, models.get(session, owner, model_id).id, kind)
 
     return Depends(find)
@@ -48,9 +48,7 @@ class _Queue:
         self.slots = health.slots_now(engine, settings)
         self._bell, self._after = bell, after
 
-    def start(
-        self, model_id: str, request: SelectionRequest | TuningRequest | CalibrationRequest
-    ) -> Response:
+    def start(self, model_id: str, request: SelectionBody | TuningBody | CalibrationBody) -> Response:
         """Start a study, then return to its part of a page."""
         planned = stored.plan(self.engine, self.owner, model_id, request, slots=self.slots)
         with self.transactions() as session:
@@ -70,7 +68,7 @@ OwnersQueue = Annotated[_Queue, Depends(_Queue)]
 @needs(TRAIN)
 def select(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a selection of the model's features."""
-    return queue.start(model_id, SelectionRequest())
+    return queue.start(model_id, SelectionBody())
 
 
 @router.post("/models/{model_id}/tune")
@@ -78,14 +76,15 @@ def select(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
 def tune(form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a comparison of settings: of the grid that the form names."""
     parsimony = text(form, "parsimony") is not None
-    return queue.start(model_id, TuningRequest(text(form, "candidates") or "prior", parsimony=parsimony))
+    grid = text(form, "candidates") or "prior"
+    return queue.start(model_id, TuningBody(kind="tuning", candidates=grid, parsimony=parsimony))
 
 
 @router.post("/models/{model_id}/calibrate")
 @needs(TRAIN)
 def calibrate(_form: SentForm, queue: OwnersQueue, model_id: str) -> Response:
     """Start a calibration of the model's intervals by fits to its folds."""
-    return queue.start(model_id, CalibrationRequest())
+    return queue.start(model_id, CalibrationBody(kind="calibration"))
 
 
 @router.get("/studies/{study_id}")

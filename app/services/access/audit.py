@@ -8,13 +8,16 @@ import logging
 import secrets
 from dataclasses import asdict, dataclass
 from datetime import datetime
+from typing import Annotated
 
+from pydantic import Field
 from sqlalchemy import event
 from sqlalchemy.orm import Session
 
 from app.services import cursors
 from app.services.cursors import Page
 from app.services.request_context import actor
+from app.services.views import filled
 from app.store.access import audit as store
 from app.store.clock import utc_now
 from app.store.tables import AuditEntry, new_id
@@ -23,17 +26,24 @@ log = logging.getLogger("bartserve.audit")
 FORGET_EVERY = 100  # entries, on average, between deletions of old ones
 
 
-@dataclass(frozen=True)
-class Change:
-    """An entry of the log."""
+@dataclass(frozen=True, kw_only=True)
+class AuditView:
+    """One change."""
 
     id: str
     at: datetime
-    who: str
-    owner: str
-    action: str
-    subject: str
-    request_id: str | None
+    who: Annotated[str, Field(description="The actor: a key's id, `local` on loopback, or `command line`.")]
+    owner: Annotated[str, Field(description="The owner of the object.")]
+    action: Annotated[str, Field(description="The change, such as `model.created`.")]
+    subject: Annotated[str, Field(description="The id of the object.")]
+    request_id: Annotated[str | None, Field(description="The id of the request, as in the logs.")]
+
+
+@dataclass(frozen=True)
+class AuditPage(Page[AuditView]):
+    """A page of changes, newest first."""
+
+    items: list[AuditView]
 
 
 def record(session: Session, owner: str, action: str, subject: str) -> None:
@@ -67,14 +77,12 @@ def record(session: Session, owner: str, action: str, subject: str) -> None:
         log.info(line)
 
 
-def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> Page[Change]:
+def list_page(session: Session, owner: str | None, limit: int, cursor: str | None) -> AuditPage:
     """Return a page of one owner's entries, or of all owners' (`owner=None`), newest first."""
     page: Page[AuditEntry]
     page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    return Page([_change(entry) for entry in page.items], page.next_cursor)
+    return AuditPage([_change(entry) for entry in page.items], page.next_cursor)
 
 
-def _change(entry: AuditEntry) -> Change:
-    return Change(
-        entry.id, entry.created_at, entry.who, entry.owner, entry.action, entry.subject, entry.request_id
-    )
+def _change(entry: AuditEntry) -> AuditView:
+    return filled(AuditView, entry, at=entry.created_at)

@@ -114,7 +114,7 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     return planned
 
 
-def accept(session: Session, owner: str, plan: PlannedModel) -> models.FittedModel:
+def accept(session: Session, owner: str, plan: PlannedModel) -> models.ModelView:
     """Create the planned model with a unit of work per chain, and return it.
 
     Raises

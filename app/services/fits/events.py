@@ -3,36 +3,49 @@
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
-from app.services.cursors import Page
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits import models
+from app.services.views import filled
 from app.store import events as store
-from app.store.tables import OPEN_STATES, Json, ModelEvent
+from app.store.tables import OPEN_STATES, ModelEvent
 
 MAX_DIGITS = 15
 
 
-@dataclass(frozen=True)
-class LoggedEvent:
-    """An event of a model, numbered 1, 2, ... by `sequence`."""
+@dataclass(frozen=True, kw_only=True)
+class EventView:
+    """An event of a model."""
 
-    sequence: int
-    kind: str
+    sequence: Annotated[int, Field(description="1, 2, 3, ... per model.")]
+    kind: Annotated[
+        str,
+        Field(
+            description="created, started, chain_recovered, chain_finished, cancel_requested, "
+            "cancelled, failed, retried, extended, looked (stop rules not yet met), "
+            "stopped (why the fit ended), succeeded."
+        ),
+    ]
     at: datetime
-    detail: Json
+    detail: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class LogPage(Page[LoggedEvent]):
-    """A page of the log of one model."""
+@dataclass(frozen=True, kw_only=True)
+class EventPage:
+    """A page of events, oldest first."""
 
     model_id: str
+    items: list[EventView]
+    next_cursor: Annotated[
+        str | None, Field(description="The cursor of the next page; null on the last page.")
+    ]
 
 
-def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | None) -> LogPage:
+def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | None) -> EventPage:
     """Return events of a model, oldest first.
 
     Raises NotFoundError and InvalidRequestError.
@@ -40,10 +53,14 @@ def page(session: Session, owner: str, model_id: str, limit: int, cursor: str | 
     model = models.get(session, owner, model_id)
     events = store.page(session, model.id, after(cursor, "cursor"), limit + 1)
     items = _logged(events[:limit])
-    return LogPage(items, str(items[-1].sequence) if len(events) > limit else None, model.id)
+    return EventPage(
+        model_id=model.id,
+        items=items,
+        next_cursor=str(items[-1].sequence) if len(events) > limit else None,
+    )
 
 
-def back(session: Session, owner: str, model_id: str, limit: int, before: str | None) -> LogPage:
+def back(session: Session, owner: str, model_id: str, limit: int, before: str | None) -> EventPage:
     """Return a model's events before a number (None: the newest), newest first; the cursor is such a number.
 
     Raises NotFoundError and InvalidRequestError.
@@ -54,11 +71,15 @@ def back(session: Session, owner: str, model_id: str, limit: int, before: str | 
         end = min(end, after(before, "before") - 1)
     start = max(0, end - limit)  # numbers have no gaps
     items = store.page(session, model.id, start, end - start) if end > start else []
-    return LogPage(_logged(items[::-1]), str(start + 1) if start else None, model.id)
+    return EventPage(
+        model_id=model.id,
+        items=_logged(items[::-1]),
+        next_cursor=str(start + 1) if start else None,
+    )
 
 
-def _logged(events: Iterable[ModelEvent]) -> list[LoggedEvent]:
-    return [LoggedEvent(event.sequence, event.kind, event.at, event.detail) for event in events]
+def _logged(events: Iterable[ModelEvent]) -> list[EventView]:
+    return [filled(EventView, event) for event in events]
 
 
 def seen_to_the_end(session: Session, owner: str, model_id: str, last_seen: int) -> tuple[str, bool]:

@@ -3,19 +3,23 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Literal, NotRequired
 
+from pydantic import Field
 from sqlalchemy.orm import Session
+from typing_extensions import TypedDict
 
 from app.services import cursors
 from app.services.access import audit
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
+from app.services.views import ErrorView, State, filled, if_any
 from app.store import models as store
 from app.store.outcomes import watches
-from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Json, Model, Unit
+from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
 from sampler.families import FAMILIES
-from sampler.posterior.verdict.use import Use, use_of
+from sampler.posterior.verdict.reasons import Verdict
+from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions, use_of
 from sampler.storage.model_header import Header
 
 COMPILING, FINISHING = "compiling", "finishing"
@@ -25,69 +29,215 @@ NO_LONGER = "no_longer_hold"  # verdict of reported outcomes
 ALMOST = 0.99  # the chains are done, the verdict is pending
 
 
-@dataclass(frozen=True)
-class ChainProgress:
+@dataclass(frozen=True, kw_only=True)
+class ChainView:
     """Progress of a chain."""
 
     chain: int
-    state: str
-    phase: str | None
+    state: Literal["queued", "running", "done", "failed", "cancelled"]
+    phase: Literal["compiling", "burn_in", "sampling"] | None
     iteration: int
     iterations: int
 
 
-@dataclass(frozen=True)
-class FitProgress:
-    """Progress of a fit.
+@dataclass(frozen=True, kw_only=True)
+class ProgressView:
+    """Progress of a model."""
 
-    `fraction` is the share of iterations done; `phase` that of the running chain which is furthest behind, or
-    "finishing" after the last chain, None of a model that is not running; `eta_seconds` assumes that the
-    present rate continues, and is None while the rate is unknown.
-    """
+    fraction: Annotated[
+        float, Field(description="The share of iterations done, 0 to 1; 1 when it has succeeded.")
+    ]
+    phase: Annotated[
+        Literal["compiling", "burn_in", "sampling", "finishing"] | None,
+        Field(
+            description="The phase of the running chain that is furthest behind. compiling: once "
+            "per machine, a quarter of a minute for a default fit, up to a minute for "
+            "others; finishing: all chains are done, the verdict and the scores are "
+            "being computed."
+        ),
+    ] = None
+    iterations_per_second: Annotated[float | None, Field(description="The total over all running chains.")]
+    eta_seconds: Annotated[float | None, Field(description="Remaining seconds at the present rate.")]
+    chains: list[ChainView]
 
-    fraction: float
-    phase: str | None
-    iterations_per_second: float | None
-    eta_seconds: float | None
-    chains: list[ChainProgress]
+
+class StoppedView(TypedDict):
+    """Reason why a fit with stop rules ended, and the figures at that time."""
+
+    by: Annotated[
+        Literal["rules", "max_seconds", "max_draws"], Field(description="rules: all given rules were met.")
+    ]
+    draws: Annotated[int, Field(description="Kept draws per chain.")]
+    discarded: NotRequired[
+        Annotated[
+            int,
+            Field(
+                default=0,
+                description="Draws per chain that came before these and were discarded: the first "
+                "third, where the rules hold without them only.",
+            ),
+        ]
+    ]
+    held: Annotated[
+        dict[str, bool], Field(description="Whether each rule was met, without limits of time and draws.")
+    ]
+    verdict: str
+    rhat: Annotated[float | None, Field(description="The largest R-hat that max_rhat considers.")]
+    ess: Annotated[
+        float | None, Field(description="The smallest ESS that min_ess considers; null without that rule.")
+    ]
 
 
-@dataclass(frozen=True)
-class FittedModel:
-    """A model with its progress.
+class ClaimView(TypedDict):
+    """Promise of calibrated intervals, or prediction sets, of one level."""
 
-    `label` is its name, or what it predicts from which dataset, numbered; `num_rows` those of its dataset;
-    `outcomes` the verdict of reported outcomes on its intervals, None where there are none.
-    """
+    level: float
+    rows: Annotated[int, Field(description="Calibration rows.")]
+    at_least: Annotated[
+        float | None,
+        Field(
+            description="Expected share of new outcomes inside, at least; null where there is an "
+            "estimate only."
+        ),
+    ]
+    text: Annotated[str, Field(description="The same in words.")]
+
+
+class IntervalCalibrationView(TypedDict):
+    """Calibration of a model's intervals."""
+
+    kind: Annotated[
+        Literal["holdout", "folds", "outcomes"],
+        Field(
+            description="By rows held out, by fits to the other folds, or by outcomes reported after the fit."
+        ),
+    ]
+    draws: Annotated[
+        int, Field(description="Draws per chain of the predictions that are calibrated: all of them.")
+    ]
+    rows: int
+    checksum: Annotated[str, Field(description="Another one after another calibration.")]
+    claims: Annotated[list[ClaimView], Field(description="Claims of the usual levels that the rows allow.")]
+
+
+class ChainAgreementView(TypedDict):
+    """Agreement of the chains, and by how much figures may be off."""
+
+    verdict: Verdict
+    mean: Annotated[
+        float | None,
+        Field(
+            description="Two Monte Carlo standard errors of means that 95% of the rows don't "
+            "exceed, in the unit of the outcome (of classes as probabilities); null "
+            "where they are unknown."
+        ),
+    ]
+    ends: Annotated[float | None, Field(description="The same of the ends of 90% credible intervals.")]
+    noise_share: Annotated[
+        float | None, Field(description="`mean` as a share of the noise's standard deviation.")
+    ]
+
+
+class HeldOutIntervalsView(TypedDict):
+    """Predictive intervals by held-out rows."""
+
+    verdict: Annotated[Literal["held", "not_held", "unknown"], Field(description="unknown: too few rows.")]
+    rows: int
+    level: float
+    inside: Annotated[
+        float | None, Field(description="The share of outcomes inside; null where it wasn't measured.")
+    ]
+    lower: Annotated[float | None, Field(description="That share's 95% interval.")]
+    upper: float | None
+
+
+class AnotherFitView(TypedDict):
+    """Difference from another fit of the same request with another seed, as the chains tell it."""
+
+    moves: Annotated[
+        float | None,
+        Field(
+            description="What predictions would move by, in the unit of the outcome: root mean "
+            "square over rows."
+        ),
+    ]
+    sds: Annotated[float, Field(description="The same in posterior standard deviations.")]
+
+
+class UseView(TypedDict):
+    """Uses of a model, by three questions answered apart."""
+
+    predictions: OfPredictions
+    intervals: Annotated[
+        OfIntervals,
+        Field(
+            description="Predictive intervals of 90%: usable where held-out rows say so, unchecked without "
+            "enough of them, not_usable where these, or reported outcomes, say otherwise."
+        ),
+    ]
+    credible: Annotated[OfCredible, Field(description="Credible intervals and effects.")]
+    chains: Annotated[ChainAgreementView, Field(description="Do the chains agree?")]
+    held_out: Annotated[
+        HeldOutIntervalsView | None,
+        Field(description="Do held-out rows say that predictive intervals hold? null: none was held out."),
+    ]
+    another_fit: Annotated[
+        AnotherFitView | None,
+        Field(description="Would another fit say the same? null where one chain can't tell."),
+    ]
+    unit: Annotated[str | None, Field(description="The unit of the outcome, where its file had one.")]
+    text: Annotated[str, Field(description="All of it in sentences.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelView:
+    """A model: fitted, being fitted, or ended early."""
 
     id: str
     name: str | None
-    label: str
-    num_rows: int | None
-    state: str
+    label: Annotated[
+        str,
+        Field(
+            description="The name, or what it predicts from which dataset, numbered: mpg from auto_mpg, 2."
+        ),
+    ]
+    state: State
     dataset_id: str | None
     target: str
-    settings: Json
-    progress: FitProgress
-    draws: int
-    verdict: str | None
-    diagnostics: Json | None
-    holdout: Json | None
-    calibration: Json | None
-    outcomes: str | None
-    stopped: Json | None
-    error: Json | None
+    settings: Annotated[dict[str, Any], Field(description="All settings, resolved.")]
+    progress: ProgressView
+    draws: Annotated[int, Field(description="Kept draws per chain so far.")]
+    verdict: Verdict | None
+    diagnostics: Annotated[
+        dict[str, Any] | None,
+        Field(description="The verdict with its figures; `chosen` has what settings left to the data."),
+    ]
+    holdout: Annotated[dict[str, Any] | None, Field(description="Scores on the held-out rows.")]
+    use: Annotated[UseView | None, Field(description="What it can be used for; null before the verdict.")] = (
+        None
+    )
+    calibration: Annotated[
+        IntervalCalibrationView | None,
+        Field(description="How intervals are calibrated; null where they are not."),
+    ] = None
+    outcomes: Annotated[
+        Literal["holds", "too_few", "no_longer_hold"] | None,
+        Field(description="Whether the intervals hold by reported outcomes; null where there are none."),
+    ] = None
+    stopped: Annotated[StoppedView | None, Field(description="Why a fit with stop rules ended.")] = None
+    error: ErrorView | None
     warnings: list[str]
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+    num_rows: Annotated[int | None, Field(exclude=True)]  # of its dataset, for pages
 
-    @property
-    def use(self) -> Use | None:
-        """Uses, by chains, held-out rows and reported outcomes; None before the verdict."""
-        if self.verdict is None or not self.diagnostics:
-            return None
-        return use_of(self.diagnostics, self.holdout, no_longer_hold=self.outcomes == NO_LONGER)
+
+@dataclass(frozen=True)
+class ModelPage(Page[ModelView]):
+    """A page of models, newest first."""
+
+    items: list[ModelView]
 
 
 def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
@@ -110,7 +260,7 @@ def _may_be_name(text: str) -> bool:
     return text.isprintable() and 0 < len(text) <= MAX_NAME
 
 
-def view(session: Session, owner: str, model_id: str) -> FittedModel:
+def view(session: Session, owner: str, model_id: str) -> ModelView:
     """Return a model with its progress; raises NotFoundError."""
     model = get(session, owner, model_id)
     chains = store.chains(session, [model.id])[model.id]
@@ -118,17 +268,17 @@ def view(session: Session, owner: str, model_id: str) -> FittedModel:
     return _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id))
 
 
-def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[FittedModel]:
+def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> ModelPage:
     """Return a page of the owner's models, newest first."""
     page: Page[Model] = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
     ids = [model.id for model in page.items]
     chains, origins = store.chains(session, ids), store.origins(session, owner, ids)
     verdicts = watches.verdicts(session, ids)
     models = [_fitted(m, chains[m.id], origins[m.id], verdicts.get(m.id)) for m in page.items]
-    return Page(models, page.next_cursor)
+    return ModelPage(models, page.next_cursor)
 
 
-def cancel(session: Session, owner: str, model_id: str) -> FittedModel:
+def cancel(session: Session, owner: str, model_id: str) -> ModelView:
     """Cancel a model; its draws are kept. Cancelling it again has no effect.
 
     Raises
@@ -167,7 +317,7 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     return model.id
 
 
-def unit_of(session: Session, model: FittedModel, read_as: Mapping[str, Any] | None) -> str | None:
+def unit_of(session: Session, model: ModelView, read_as: Mapping[str, Any] | None) -> str | None:
     """Return the unit of the outcomes: None for classes, and where the file has none.
 
     `read_as` says how the file of the model's dataset was read; without it the header does.
@@ -190,29 +340,22 @@ def _label(model: Model, origin: store.ModelOrigin) -> str:
 
 def _fitted(
     model: Model, chains: Sequence[Unit], origin: store.ModelOrigin, outcomes: str | None
-) -> FittedModel:
-    return FittedModel(
-        id=model.id,
-        name=model.name,
+) -> ModelView:
+    use = None
+    if model.verdict is not None and model.diagnostics:
+        use = use_of(model.diagnostics, model.holdout, no_longer_hold=outcomes == NO_LONGER).to_json()
+    return filled(
+        ModelView,
+        model,
         label=_label(model, origin),
-        num_rows=origin.num_rows,
-        state=model.state,
-        dataset_id=model.dataset_id,
-        target=model.target,
-        settings=model.settings,
         progress=progress(model.state, model.settings, chains),
         draws=draws_of(model, chains),
-        verdict=model.verdict,
-        diagnostics=model.diagnostics,
-        holdout=model.holdout,
-        calibration=model.calibration,
+        use=use,
+        calibration=if_any(IntervalCalibrationView, model.calibration),
         outcomes=outcomes,
-        stopped=model.stopped,
-        error=model.error,
-        warnings=model.warnings,
-        created_at=model.created_at,
-        started_at=model.started_at,
-        finished_at=model.finished_at,
+        stopped=if_any(StoppedView, model.stopped),
+        error=if_any(ErrorView, model.error),
+        num_rows=origin.num_rows,
     )
 
 
@@ -222,7 +365,7 @@ def draws_of(model: Model, chains: Sequence[Unit]) -> int:
     return min((chain.num_draws for chain in chains if chain.num_draws or not ended), default=0)
 
 
-def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> FitProgress:
+def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> ProgressView:
     """Return the progress of a fit by its chains."""
     made = int(settings.get("discarded", 0)) + int(settings["num_draws"])
     each = int(settings["num_burnin"]) + made * int(settings["thin"])
@@ -232,16 +375,16 @@ def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) ->
     total = max(each * len(chains), 1)
     rates = [c.rate for c in chains if c.state == RUNNING and c.phase != COMPILING and c.rate]
     rate = sum(rates) if rates and state == RUNNING else None
-    return FitProgress(
+    return ProgressView(
         fraction=1.0 if state == SUCCEEDED else min(done / total, ALMOST),
         phase=_phase(state, chains),
         iterations_per_second=rate,
         eta_seconds=(total - done) / rate if rate else None,
-        chains=[ChainProgress(c.ordinal, c.state, c.phase, c.iteration, c.iterations) for c in chains],
+        chains=[filled(ChainView, chain, chain=chain.ordinal) for chain in chains],
     )
 
 
-def _phase(state: str, chains: Sequence[Unit]) -> str | None:
+def _phase(state: str, chains: Sequence[Unit]) -> Any:
     """Return the phase of a running fit: that of the chain which is furthest behind, or `finishing`."""
     if state != RUNNING:
         return None

@@ -2,8 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from app.services import datasets
@@ -11,7 +12,7 @@ from app.services.access import audit, quotas
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits import models, stop_rules
 from app.services.fits.costs import TooLongError, TooMuchMemoryError, check_memory, check_seconds
-from app.services.fits.models import FittedModel
+from app.services.fits.models import ModelView
 from app.store import models as model_store
 from app.store.queue import restarts as queue
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
@@ -29,7 +30,7 @@ MAX_DRAWS = LIMITS["num_draws"][1]
 TIMES = (TIMES_DRAWS, 16, 8, 4, 2)  # defaults of `max_draws`, in multiples of the draws at the first check
 
 
-def retry(session: Session, owner: str, model_id: str) -> FittedModel:
+def retry(session: Session, owner: str, model_id: str) -> ModelView:
     """Continue a cancelled or failed model where its chains ended; return it.
 
     Raises
@@ -51,32 +52,24 @@ def retry(session: Session, owner: str, model_id: str) -> FittedModel:
     return _view(session, owner, model.id)
 
 
-@dataclass(frozen=True)
-class Extension:
-    """More draws of a succeeded model, checked.
-
-    Attributes
-    ----------
-    model_id
-        Id of the model.
-    num_draws
-        Additional kept draws per chain; with stop rules, until they are checked first.
-    stop
-        The resolved stop rules, or None.
-    expected_draws
-        Additional kept draws per chain that the extension will probably take: `num_draws`, or an estimate of
-        what the verdict "converged" takes.
-    seconds, most_seconds
-        Estimated duration for these draws, and if the stop rules are never met.
-
-    """
+@dataclass(frozen=True, kw_only=True)
+class ExtensionView:
+    """The estimated cost of an extension."""
 
     model_id: str
-    num_draws: int
-    stop: dict[str, Any] | None
-    expected_draws: int
-    seconds: float
-    most_seconds: float
+    num_draws: Annotated[
+        int, Field(description="Additional kept draws per chain, until a first check of stop rules.")
+    ]
+    expected_draws: Annotated[
+        int,
+        Field(
+            description="Additional kept draws per chain that it will probably take: with stop "
+            "rules those that the verdict converged takes, a rough estimate."
+        ),
+    ]
+    seconds: Annotated[float, Field(description="Duration for these draws.")]
+    most_seconds: Annotated[float, Field(description="Duration if the stop rules are never met.")]
+    stop: Annotated[dict[str, Any] | None, Field(description="The stop rules, resolved.")]
 
 
 def extend(
@@ -87,7 +80,7 @@ def extend(
     stop: Mapping[str, Any] | None = None,
     *,
     slots: int = 0,
-) -> FittedModel:
+) -> ModelView:
     """Continue every chain of a succeeded model; return it.
 
     Parameters
@@ -135,7 +128,7 @@ def plan_extension(
     stop: Mapping[str, Any] | None = None,
     *,
     slots: int = 0,
-) -> Extension:
+) -> ExtensionView:
     """Check an extension and estimate its duration; nothing is started. Raises as `extend`, but no quota."""
     model = models.get(session, owner, model_id)
     return _planned(session, owner, model, num_draws, stop, slots)[1]
@@ -148,7 +141,7 @@ def _planned(
     num_draws: int | None,
     stop: Mapping[str, Any] | None,
     slots: int,
-) -> tuple[bytes, Extension]:
+) -> tuple[bytes, ExtensionView]:
     """Check an extension; return the model's header with it."""
     if model.state in {CANCELLED, FAILED}:
         raise ConflictError(f"The model is {model.state}: POST /models/{{id}}/retry finishes it first.")
@@ -175,7 +168,7 @@ def _planned(
 
 def _costed(
     session: Session, owner: str, model: Model, more: int, stop: Mapping[str, Any] | None, slots: int
-) -> Extension:
+) -> ExtensionView:
     """Resolve stop rules and estimate the duration; raises for too much memory or time.
 
     The default of `max_draws` is reduced until the extension is accepted.
@@ -196,28 +189,39 @@ def _costed(
 
 def _estimated(
     session: Session, owner: str, model: Model, more: int, stop: dict[str, Any] | None, slots: int
-) -> Extension:
+) -> ExtensionView:
     settings = model.settings
     has, chains = int(settings["num_draws"]), int(settings["num_chains"])
     most = more if stop is None else stop["max_draws"] - has
     expected = more
     while stop is not None and expected < min(_needed(model) - has, most):
         expected = next_look(has + expected, stop["max_draws"]) - has
+
+    def cost(seconds: float, most_seconds: float) -> ExtensionView:
+        return ExtensionView(
+            model_id=model.id,
+            num_draws=more,
+            expected_draws=expected,
+            seconds=seconds,
+            most_seconds=most_seconds,
+            stop=stop,
+        )
+
     if model.dataset_id is None:
-        return Extension(model.id, more, stop, expected, 0.0, 0.0)
+        return cost(0.0, 0.0)
     dataset = datasets.get(session, owner, model.dataset_id)
     columns = coded_columns(settings.get("columns") or {}, datasets.summaries_of(dataset))
     check_memory(settings | {"num_draws": has + most}, dataset.num_rows, columns)
-    seconds = []
+    durations = []
     for draws in (expected, most):
         afresh = settings | {"num_draws": draws, "num_burnin": 0}
-        cost = estimate(afresh, dataset.num_rows, columns, slots=slots).seconds
+        each = estimate(afresh, dataset.num_rows, columns, slots=slots).seconds
         if stop is not None:
-            cost += looks_seconds(stop | {"max_draws": has + draws}, chains, slots)
-            cost = min(cost, stop["max_seconds"] or cost)
-        seconds.append(cost)
-    check_seconds(seconds[1])
-    return Extension(model.id, more, stop, expected, *seconds)
+            each += looks_seconds(stop | {"max_draws": has + draws}, chains, slots)
+            each = min(each, stop["max_seconds"] or each)
+        durations.append(each)
+    check_seconds(durations[1])
+    return cost(*durations)
 
 
 def _needed(model: Model) -> int:
@@ -237,7 +241,7 @@ def _locked(session: Session, owner: str, model_id: str) -> Model:
     return model
 
 
-def _view(session: Session, owner: str, model_id: str) -> FittedModel:
+def _view(session: Session, owner: str, model_id: str) -> ModelView:
     session.flush()
     session.expire_all()  # the updates bypassed the session's copies
     return models.view(session, owner, model_id)

@@ -2,14 +2,17 @@
 
 from dataclasses import dataclass
 from datetime import date, datetime
+from typing import Annotated
 
 import numpy as np
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from app.services.access import audit
 from app.services.errors import ConflictError, NotFoundError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
+from app.services.fits.models import ClaimView
 from app.services.outcomes.reports import has_classes
 from app.services.outcomes.summary import week_since
 from app.store import events
@@ -17,25 +20,24 @@ from app.store import models as model_store
 from app.store.errors import ModelGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
-from app.store.tables import Json
 from sampler.storage.conformal_table import MAX_ROWS, USUAL_LEVEL, ConformalTable, rows_needed
 from sampler.storage.model_header import with_calibration
 
 RECALIBRATED = "recalibrated"  # the event
 
 
-@dataclass(frozen=True)
-class Recalibration:
-    """A model's new calibration, and the outcomes behind it."""
+@dataclass(frozen=True, kw_only=True)
+class RecalibrationView:
+    """A new calibration of a model's intervals."""
 
     model_id: str
-    rows: int
+    rows: Annotated[int, Field(description="Outcomes used, at most 10,000, the newest.")]
     first: datetime | None
     last: datetime | None
-    calibration: Json
+    claims: Annotated[list[ClaimView], Field(description="What calibrated intervals now promise, by level.")]
 
 
-def recalibrate(session: Session, owner: str, name: str, since: date | None = None) -> Recalibration:
+def recalibrate(session: Session, owner: str, name: str, since: date | None = None) -> RecalibrationView:
     """Calibrate a model's intervals, or prediction sets, by its outcomes; monitoring starts afresh.
 
     Parameters
@@ -82,4 +84,10 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
     watches.begin_era(session, model.id)
     events.append(session, model.id, RECALIBRATED, {"rows": table.rows})
     audit.record(session, owner, "model.recalibrated", model.id)
-    return Recalibration(model.id, table.rows, outcomes.first, outcomes.last, summary)
+    return RecalibrationView(
+        model_id=model.id,
+        rows=table.rows,
+        first=outcomes.first,
+        last=outcomes.last,
+        claims=summary["claims"],
+    )

@@ -5,9 +5,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from app.services.access import audit, quotas
@@ -16,6 +18,7 @@ from app.services.fits import models
 from app.services.metrics import reported_outcomes
 from app.services.outcomes import rows as reported
 from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.predict_rows import Predictor, PredictRequest, understood
 from app.store import events
 from app.store.access.quotas import OUTCOME_BYTES
@@ -30,7 +33,7 @@ from sampler.families import FAMILIES
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.outcome_scores import LEVELS, OutcomeScores, score_outcomes
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import WatchedIntervals, WatchReport, watch
+from sampler.posterior.assessment.outcome_watch import WatchedIntervals, WatchReport, WatchVerdict, watch
 
 MAX_OUTCOMES = 200_000  # most outcomes that a model may have
 ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm
@@ -58,23 +61,25 @@ class ScoredReport:
     rows: list[Json]  # columns of `KnownOutcome`
     data: bytes
     warnings: list[str]
-    read_as: Json | None
+    read_as: RowsReadAsView | None
 
 
-@dataclass(frozen=True)
-class AcceptedReport:
-    """Result of a report, and the watch with it."""
+@dataclass(frozen=True, kw_only=True)
+class AcceptedReportView:
+    """Result of a report, and the verdict on the model's intervals with it."""
 
-    id: str | None  # None where all rows were skipped
+    id: Annotated[str | None, Field(description="Null if all rows were skipped.")]
     model_id: str
-    rows: int  # number of stored rows
+    rows: Annotated[int, Field(description="Outcomes stored.")]
     replaced: int
     skipped: int
-    verdict: str
+    verdict: WatchVerdict
     text: str
-    since: date | None
+    since: Annotated[date | None, Field(description="The week since which the intervals no longer hold.")]
     warnings: list[str]
-    read_as: Json | None  # how the file was read, where it was one
+    read_as: Annotated[
+        RowsReadAsView | None, Field(description="How a file was read; null for JSON rows.")
+    ] = None
 
 
 def scored(predictor: Predictor, owner: str, model: str, request: OutcomesRequest) -> ScoredReport:
@@ -123,7 +128,7 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
 _STORED = ("pit", "score", "log_score", "error", "inside_50", "inside_90", "above")
 
 
-def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport:
+def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReportView:
     """Store a scored report, and judge the model's intervals by all its outcomes.
 
     Raises
@@ -266,8 +271,8 @@ def _add_sums(session: Session, model_id: str, sums: Mapping[tuple[int, int], Ou
         watches.save_weeks(session, model_id, era, weeks)
 
 
-def _answer(report: ScoredReport, stored: int, replaced: int, judgement: WatchReport) -> AcceptedReport:
-    return AcceptedReport(
+def _answer(report: ScoredReport, stored: int, replaced: int, judgement: WatchReport) -> AcceptedReportView:
+    return AcceptedReportView(
         id=report.id if stored else None,
         model_id=report.model_id,
         rows=stored,

@@ -13,7 +13,7 @@ from sqlalchemy import Engine
 
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.outcomes.predicted_rows import PredictedRows
-from app.services.predictions.file_rows import read_rows
+from app.services.predictions.file_rows import RowsReadAsView, read_rows
 from app.services.predictions.predict_rows import understood
 from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import columns_of
@@ -80,7 +80,7 @@ class ReportedRows:
     at: list[datetime]
     values: pa.Table
     notes: list[str]
-    read_as: dict[str, Any] | None
+    read_as: RowsReadAsView | None
 
 
 def read(
@@ -140,7 +140,7 @@ def read(
 
 def _columns_as_sent(
     model: ModelHead, posterior: Posterior, request: OutcomesRequest, max_rows: int
-) -> tuple[dict[str, Any], list[str], dict[str, Any] | None]:
+) -> tuple[dict[str, Any], list[str], RowsReadAsView | None]:
     """Return the columns as they were sent, by name, and of a file warnings and how it was read."""
     if request.file is None:
         sent = columns_of(request.rows, request.columns, max_rows)

@@ -1,81 +1,113 @@
 """Figures and verdict of a model's outcomes: by week, altogether, and beside the held-out rows."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from pydantic import Field
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
 from app.services.fits import models
 from app.services.outcomes.reports import has_classes, judged
+from app.services.views import filled
 from app.store.engine import session_scope
 from app.store.outcomes import watches
 from app.store.tables import Json, Model, OutcomeWatch
 from sampler.posterior.assessment.outcome_scores import LEVELS
 from sampler.posterior.assessment.outcome_sums import CENTRAL, OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import ALPHA, total_of
+from sampler.posterior.assessment.outcome_watch import ALPHA, WatchVerdict, total_of
+
+Figure = Mapping[str, float | None]
 
 
-@dataclass(frozen=True)
-class OutcomeFigures:
-    """Figures of some outcomes; ranges are those that chance allows 95% of such figures."""
+@dataclass(frozen=True, kw_only=True)
+class OutcomeFiguresView:
+    """Figures of some outcomes; `lower` and `upper` are the range that chance allows 95% of such figures."""
 
     rows: int
-    coverage: list[dict[str, float]]  # by level: observed, lower, upper
-    pit_mean: dict[str, float]  # observed, lower, upper
-    log_score: dict[str, float]  # observed, lower, upper
-    rmse: float | None
-    brier: float | None
+    coverage: Annotated[
+        list[Figure],
+        Field(description="The share `observed` inside the intervals (or prediction sets) of each `level`."),
+    ]
+    pit_mean: Annotated[
+        Figure, Field(description="The mean probability integral transform; a half is right.")
+    ]
+    log_score: Annotated[
+        Figure,
+        Field(
+            description="The mean log score; its range is around that of the held-out rows, else of "
+            "all outcomes."
+        ),
+    ]
+    rmse: Annotated[float | None, Field(description="Null for classes, and where all outcomes are censored.")]
+    brier: Annotated[float | None, Field(description="Of classes.")]
 
 
-@dataclass(frozen=True)
-class OutcomesOfWeek:
-    """Figures of the outcomes of one week, which belong to an era."""
+@dataclass(frozen=True, kw_only=True)
+class OutcomesOfWeekView:
+    """Figures of the outcomes of a week."""
 
-    week: date  # its Monday
-    era: int
-    figures: OutcomeFigures
-
-
-@dataclass(frozen=True)
-class BrokenBoundOfWatch:
-    """A bound that outcomes break, since when, and by how much."""
-
-    code: str
-    since: date
-    observed: float
-    rows: int
-    limit: float
+    week: Annotated[date, Field(description="Its Monday, in UTC.")]
+    era: Annotated[int, Field(description="The number of calibrations before them.")]
+    figures: OutcomeFiguresView
 
 
-@dataclass(frozen=True)
-class OutcomeSummary:
-    """Figures and verdict of a model's outcomes.
+@dataclass(frozen=True, kw_only=True)
+class BrokenBoundView:
+    """A bound that the outcomes break."""
 
-    `total` and `histogram` are of the present era, which begins with each calibration; `rows` are all.
-    """
+    code: Literal["too_narrow_90", "too_narrow_50", "above", "below", "too_wide"]
+    since: Annotated[date, Field(description="The week from which on it is most clearly broken.")]
+    observed: Annotated[float, Field(description="The share since then.")]
+    rows: Annotated[int, Field(description="Outcomes since then.")]
+    limit: Annotated[float, Field(description="The share at which the bound is.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomesView:
+    """Figures and verdict of a model's outcomes."""
 
     model_id: str
     target: str
-    intervals: str
-    rows: int
-    verdict: str
+    intervals: Annotated[
+        Literal["predictive", "calibrated", "sets"],
+        Field(description="Which intervals are judged: calibrated ones where the model has them."),
+    ]
+    rows: Annotated[int, Field(description="All outcomes; the verdict rests on those of the present era.")]
+    verdict: Annotated[
+        WatchVerdict,
+        Field(
+            description="no_longer_hold is an alarm: fewer than 85% of outcomes inside 90% "
+            "intervals, fewer than 40% inside 50% ones, or more than 60% on one side of "
+            "the median (less where few rows calibrated the intervals), beyond chance "
+            "however often one looks."
+        ),
+    ]
     text: str
-    since: date | None
-    alerted_at: datetime | None
+    since: Annotated[date | None, Field(description="The week since which the intervals no longer hold.")]
+    alerted_at: Annotated[datetime | None, Field(description="When the present alarm began.")]
     updated_at: datetime | None
-    false_alarms: float
-    reasons: list[BrokenBoundOfWatch]
+    false_alarms: Annotated[
+        float,
+        Field(
+            description="Probability, at most, that a model is ever alarmed about wrongly, over all "
+            "its eras, if outcomes are independent of each other."
+        ),
+    ]
+    reasons: list[BrokenBoundView]
     era: int
-    total: OutcomeFigures | None
-    histogram: list[dict[str, float]]
-    held_out: Json | None
-    weeks: list[OutcomesOfWeek]
+    total: Annotated[OutcomeFiguresView | None, Field(description="All outcomes of the present era.")]
+    histogram: Annotated[
+        list[Figure], Field(description="Shares of outcomes in tenths of the PIT, in this era.")
+    ]
+    held_out: Annotated[dict[str, Any] | None, Field(description="The same figures of the held-out rows.")]
+    weeks: list[OutcomesOfWeekView]
 
 
-def of_model(session: Session, owner: str, name: str) -> OutcomeSummary:
+def of_model(session: Session, owner: str, name: str) -> OutcomesView:
     """Return what a model's outcomes say; raises NotFoundError."""
     model = models.get(session, owner, name, succeeded=True)
     of_classes = has_classes(model)
@@ -89,7 +121,7 @@ def of_model(session: Session, owner: str, name: str) -> OutcomeSummary:
     total = total_of(eras.get(era, {}))
     every = total_of({e: total_of(weeks) for e, weeks in eras.items()})
     expected = _expected_log_score(model, every)
-    return OutcomeSummary(
+    return OutcomesView(
         model_id=model.id,
         target=model.target,
         intervals=_intervals(model, of_classes=of_classes),
@@ -100,16 +132,17 @@ def of_model(session: Session, owner: str, name: str) -> OutcomeSummary:
         alerted_at=None if begun is None else begun.alerted_at,
         updated_at=None if begun is None else begun.updated_at,
         false_alarms=ALPHA,
-        reasons=[
-            BrokenBoundOfWatch(each.code, monday_of(each.since), each.observed, each.rows, each.limit)
-            for each in report.reasons
-        ],
+        reasons=[filled(BrokenBoundView, each, since=monday_of(each.since)) for each in report.reasons],
         era=era,
         total=_figures(total, expected, every, of_classes=of_classes) if total.rows else None,
-        histogram=total.histogram() if total.rows else [],
+        histogram=[*total.histogram()] if total.rows else [],
         held_out=_held_out(model),
         weeks=[
-            OutcomesOfWeek(monday_of(week), number, _figures(sums, expected, every, of_classes=of_classes))
+            OutcomesOfWeekView(
+                week=monday_of(week),
+                era=number,
+                figures=_figures(sums, expected, every, of_classes=of_classes),
+            )
             for week, number, sums in sorted(
                 ((week, number, sums) for number, weeks in eras.items() for week, sums in weeks.items()),
                 key=lambda each: each[:2],
@@ -119,23 +152,25 @@ def of_model(session: Session, owner: str, name: str) -> OutcomeSummary:
     )
 
 
-def of_model_by(engine: Engine, owner: str, name: str) -> OutcomeSummary:
+def of_model_by(engine: Engine, owner: str, name: str) -> OutcomesView:
     """Return `of_model` in a transaction of its own."""
     with session_scope(engine, read_only=True) as session:
         return of_model(session, owner, name)
 
 
-def _intervals(model: Model, *, of_classes: bool) -> str:
+def _intervals(model: Model, *, of_classes: bool) -> Literal["predictive", "calibrated", "sets"]:
     if model.calibration is not None:
         return "calibrated"
     return "sets" if of_classes else "predictive"
 
 
-def _figures(sums: OutcomeSums, expected: float, every: OutcomeSums, *, of_classes: bool) -> OutcomeFigures:
+def _figures(
+    sums: OutcomeSums, expected: float, every: OutcomeSums, *, of_classes: bool
+) -> OutcomeFiguresView:
     error = sums.mean_error()
     reach = CENTRAL * every.log_score_sd() / math.sqrt(sums.rows)
     log_score = {"observed": sums.mean_log_score(), "lower": expected - reach, "upper": expected + reach}
-    return OutcomeFigures(
+    return OutcomeFiguresView(
         rows=sums.rows,
         coverage=[sums.coverage(level) for level in LEVELS],
         pit_mean=sums.pit_mean(),

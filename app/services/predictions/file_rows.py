@@ -1,18 +1,41 @@
 """New rows from a file (CSV, Arrow, Parquet), read as the model's columns within limits."""
 
 from dataclasses import dataclass, replace
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import pyarrow as pa
+from pydantic import Field
+from typing_extensions import TypedDict
 
 from app.services.predictions.row_reading import RowReading
 from app.services.readers.options import ReaderLimits
 from app.services.readers.process.confined import readers
+from sampler.storage.file_dialect import DateOrder, Decimal, Separator
 
 # Tight limits, because a client waits for the response.
 LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)
-# What an answer tells of how its file was read.
-TOLD = ("summary", "format", "separator", "encoding", "decimal", "dates", "spellings", "as_in_model")
+
+
+class RowsReadAsView(TypedDict):
+    """Report of how a file of rows for a model was read; null where nothing shows it."""
+
+    summary: str
+    format: Literal["csv", "parquet", "arrow"]
+    separator: Separator | None
+    encoding: str | None
+    decimal: Decimal | None
+    dates: DateOrder | None
+    spellings: Annotated[
+        list[str] | None,
+        Field(description="Spellings of missing values besides empty cells; null: the usual ones."),
+    ]
+    as_in_model: Annotated[
+        list[Literal["decimal", "dates", "missing"]],
+        Field(
+            description="What the request leaves open, and was read as in the file that the model "
+            "was fitted to."
+        ),
+    ]
 
 
 @dataclass(frozen=True)
@@ -22,7 +45,7 @@ class FileRows:
     rows: pa.Table
     as_sent: pa.Table
     notes: list[str]
-    read_as: dict[str, Any]
+    read_as: RowsReadAsView
 
 
 def read_rows(file: BinaryIO, reading: RowReading, max_rows: int) -> FileRows:
@@ -40,5 +63,5 @@ def read_rows(file: BinaryIO, reading: RowReading, max_rows: int) -> FileRows:
     with sink:
         table = pa.ipc.open_stream(sink).read_all()
     rows = reading.as_trained(table)
-    read_as = {name: report["read_as"].get(name) for name in TOLD}
+    read_as: Any = {name: report["read_as"].get(name) for name in RowsReadAsView.__annotations__}
     return FileRows(rows, table, report["warnings"], read_as)

@@ -121,7 +121,7 @@ class Predictor(Posteriors):
         rows: Any = None
         kept: Any = None
         notes: list[str] = []
-        read_as: dict[str, Any] | None = None
+        read_as: Mapping[str, Any] | None = None
         if request.file is None:
             rows = columns_of(request.rows, request.columns, self.max_rows)
         with LOADING.time():

@@ -1,10 +1,11 @@
 """Background predictions of stored datasets: creating, viewing, cancelling and deleting them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import Field
 from sqlalchemy.orm import Session
 
 from app.services import cursors, datasets
@@ -14,14 +15,17 @@ from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
 from app.services.predictions.predict_rows import Predictor, PredictRequest, understood, work_of_row
 from app.services.predictions.row_reading import RowReading
+from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
+from app.services.views import ErrorView, State, filled, if_any
 from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.queue.jobs import UNSEEN
-from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction, Json
+from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
 from sampler.data.row_flags import NAMES, UNSEEN_LEVEL, unseen_in_words
 from sampler.posterior.assessment import row_diagnostics
+from sampler.posterior.core.intervals import IntervalKind
 from sampler.posterior.results.columns import percent
 
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
@@ -31,22 +35,30 @@ RESOLVED = ("interval", "quantiles", "draws", "mcse", "rhat", "verdict", "classe
 FIGURE_BYTES = 8  # upper bound of the stored bytes per figure and row
 
 
-@dataclass(frozen=True)
-class BatchRequest:
-    """A request for background predictions (`POST /models/{id}/predictions`)."""
+class BatchBody(StrictBody):
+    """A dataset to predict, and the requested figures."""
 
     dataset_id: str
-    levels: Sequence[float] = (0.9,)
-    interval: str | None = None  # as of `PredictRequest`
-    quantiles: Sequence[float] | None = None
-    draws: int | None = None  # per chain; None: all present ones
-    mcse: bool = False
-    rhat: bool = False
-    keep: Sequence[str] = ()  # columns of the dataset that tables of the result repeat
+    level: Levels = 0.9
+    interval: AskedInterval = None
+    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = None
+    draws: Annotated[int, Field(ge=1)] | None = Field(
+        default=None,
+        description="Use only this many kept draws of each chain, the first; default: all present ones.",
+    )
+    mcse: bool = Field(
+        default=False, description="Also return Monte Carlo errors: half a millisecond more per row."
+    )
+    rhat: bool = Field(default=False, description="Also return R-hat at each row, at the same cost.")
+    keep: Annotated[list[str], Field(max_length=10_000)] = Field(
+        default=[],
+        description="Columns of the dataset that tables of the result repeat before the figures, such as "
+        'ids; ["*"] for all. The model need not know them.',
+    )
 
 
-@dataclass(frozen=True)
-class RowProgress:
+@dataclass(frozen=True, kw_only=True)
+class RowsView:
     """Progress in rows."""
 
     fraction: float
@@ -54,30 +66,46 @@ class RowProgress:
     rows: int
 
 
-@dataclass(frozen=True)
-class StoredPrediction:
-    """A background prediction with its progress."""
+@dataclass(frozen=True, kw_only=True)
+class BatchView:
+    """A background prediction: finished, running, or ended early."""
 
     id: str
     model_id: str
-    dataset_id: str | None
-    state: str
+    dataset_id: Annotated[str | None, Field(description="Null if it has been deleted.")]
+    state: State
     level: list[float]
-    interval: str
+    interval: IntervalKind
     quantiles: list[float]
-    draws: int
+    draws: Annotated[int, Field(description="Kept draws used per chain.")]
     mcse: bool
     rhat: bool
     verdict: str | None
     classes: list[str] | None
-    warnings: list[str]
-    keep: list[str]
-    progress: RowProgress
-    flags: dict[str, dict[str, int]] | None
-    error: Json | None
+    warnings: Annotated[
+        list[str],
+        Field(
+            description="About the columns, and once succeeded about levels that training had not; `flags` "
+            "counts unusual cells of rows."
+        ),
+    ]
+    keep: Annotated[list[str], Field(description="Columns of the dataset that tables of the result repeat.")]
+    progress: RowsView
+    flags: Annotated[
+        dict[str, dict[str, int]] | None,
+        Field(description="Number of rows by column and flag, once succeeded."),
+    ]
+    error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class BatchPage(Page[BatchView]):
+    """A page of background predictions, newest first."""
+
+    items: list[BatchView]
 
 
 @dataclass(frozen=True)
@@ -90,7 +118,7 @@ class BatchPlan:
     work: int  # work of one row, see `work_of_row`
 
 
-def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) -> BatchPlan:
+def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> BatchPlan:
     """Check a request against the model and the dataset's columns; writes nothing.
 
     Raises
@@ -101,6 +129,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
     stored_model, posterior, draws = predictor.lookup(owner, model)
+    levels = levels_of(request.level)
     with session_scope(predictor.engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
     names = [column["name"] for column in dataset.columns]
@@ -113,7 +142,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         warnings = posterior.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
             nothing,
-            list(request.levels),
+            levels,
             request.interval,
             request.quantiles,
             draws if request.draws is None else request.draws,
@@ -123,7 +152,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         if request.mcse or request.rhat:
             row_diagnostics.check_draws(checked.draws)
     resolved: dict[str, Any] = {
-        "levels": list(dict.fromkeys(request.levels)),
+        "levels": list(dict.fromkeys(levels)),
         "interval": checked.interval,
         "quantiles": list(dict.fromkeys(request.quantiles or [])),
         "draws": checked.draws,
@@ -143,7 +172,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
         kept_columns.check_free(keep, _names(resolved))
         resolved["keep"] = keep
     prediction = PredictRequest(
-        levels=request.levels,
+        levels=levels,
         interval=checked.interval,
         quantiles=request.quantiles,
         draws=checked.draws,
@@ -153,7 +182,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchRequest) ->
     return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, prediction))
 
 
-def accept(session: Session, owner: str, plan: BatchPlan) -> StoredPrediction:
+def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
     """Queue the planned prediction and return it.
 
     Raises
@@ -218,22 +247,22 @@ def get(session: Session, owner: str, prediction_id: str) -> BatchPrediction:
     return prediction
 
 
-def view(session: Session, owner: str, prediction_id: str) -> StoredPrediction:
+def view(session: Session, owner: str, prediction_id: str) -> BatchView:
     """Return a prediction with its progress; raises NotFoundError."""
     prediction = get(session, owner, prediction_id)
     return _with_progress(prediction, store.rows_done(session, prediction.id))
 
 
-def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> Page[StoredPrediction]:
+def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> BatchPage:
     """Return a page of the owner's predictions, newest first."""
     page: Page[BatchPrediction]
     page = cursors.cut(store.list_page(session, owner, limit + 1, cursors.after(cursor)), limit)
-    return Page(
+    return BatchPage(
         [_with_progress(item, store.rows_done(session, item.id)) for item in page.items], page.next_cursor
     )
 
 
-def cancel(session: Session, owner: str, prediction_id: str) -> StoredPrediction:
+def cancel(session: Session, owner: str, prediction_id: str) -> BatchView:
     """Cancel a prediction; cancelling it again has no effect.
 
     Raises NotFoundError, and ConflictError when it has ended.
@@ -264,22 +293,16 @@ def warnings_of(prediction: BatchPrediction) -> list[str]:
     return [*prediction.request["warnings"], *of_levels]
 
 
-def _with_progress(prediction: BatchPrediction, done: int) -> StoredPrediction:
+def _with_progress(prediction: BatchPrediction, done: int) -> BatchView:
     request = prediction.request
     fraction = 1.0 if prediction.state == SUCCEEDED else min(done / max(prediction.num_rows, 1), 0.99)
-    return StoredPrediction(
-        id=prediction.id,
-        model_id=prediction.model_id,
-        dataset_id=prediction.dataset_id,
-        state=prediction.state,
+    return filled(
+        BatchView,
+        prediction,
         level=request["levels"],
         **{name: request[name] for name in RESOLVED},
         warnings=warnings_of(prediction),
         keep=request.get("keep", []),
-        progress=RowProgress(fraction, done, prediction.num_rows),
-        flags=prediction.flags,
-        error=prediction.error,
-        created_at=prediction.created_at,
-        started_at=prediction.started_at,
-        finished_at=prediction.finished_at,
+        progress=RowsView(fraction=fraction, rows_done=done, rows=prediction.num_rows),
+        error=if_any(ErrorView, prediction.error),
     )

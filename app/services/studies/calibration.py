@@ -1,9 +1,12 @@
 """Studies "calibration": intervals calibrated by fits to the other folds, which then belong to the model."""
 
-from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
+from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from sampler import SettingsError
 from sampler.costs.durations import chain_seconds, prepare_seconds
@@ -13,9 +16,13 @@ SCORE_BYTES = 22  # upper bound of the stored bytes per row
 MOST_ROWS = 10_000  # rows that are scored at most
 
 
-@dataclass(frozen=True)
-class CalibrationRequest:
-    """A request for a calibration by folds (`POST /models/{id}/studies`)."""
+class CalibrationBody(StrictBody):
+    """A calibration of a model's intervals by its training rows, each scored by a fit to other folds."""
+
+    kind: Literal["calibration"] = Field(
+        description="calibration: five more fits, each to four fifths of the rows. Then the model answers "
+        "interval=calibrated, and its `calibration` says what that promises."
+    )
 
 
 def plan(data: TrainingData, slots: int) -> StudyPlan:

@@ -1,13 +1,16 @@
 """Studies "selection": the features that matter beyond chance, by a permutation null."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
 
 import numpy as np
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
+from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
@@ -32,34 +35,57 @@ SHARE_BYTES = 22  # upper bound of the stored bytes per share
 _CHECKED: dict[str, Setting] = {"permutations": PERMUTATIONS, "level": LEVEL, "seed": SETTINGS["seed"]}
 
 
-@dataclass(frozen=True)
-class SelectionRequest:
-    """A request for a selection (`POST /models/{id}/studies`)."""
-
-    permutations: int = NUM_PERMUTATIONS
-    level: float = 0.05
-    seed: int = 0
+def _check_kind(kind: Any) -> Any:
+    """Refuse a kind that doesn't exist; a body without a known one is read as a selection."""
+    if kind != "selection":
+        raise PydanticCustomError("kind", "Input should be 'selection', 'tuning' or 'calibration'")
+    return kind
 
 
-@dataclass(frozen=True)
-class SelectedFeature:
-    """A feature's share of the split rules, the share it must exceed by each rule, and rules it passes."""
+class SelectionBody(StrictBody):
+    """A question about a model: which of its features matter beyond chance."""
+
+    kind: Annotated[Literal["selection"], BeforeValidator(_check_kind)] = Field(
+        default="selection",
+        description="selection: compare each feature's share of the split rules with its share in fits to "
+        "permuted outcomes (Bleich et al. 2014).",
+    )
+    permutations: int = Field(default=NUM_PERMUTATIONS, description=PERMUTATIONS.about)
+    level: float = Field(default=0.05, description=LEVEL.about)
+    seed: int = Field(default=0, description="Seed of the permutations and of all chains.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelectedFeatureView:
+    """A feature's share of the split rules, compared with what unrelated outcomes would give."""
 
     name: str
     share: float
-    thresholds: dict[str, float]
-    selected_by: list[str]
+    thresholds: Annotated[
+        dict[str, float],
+        Field(
+            description="The share that the feature must exceed, by rule: local, from the feature's own null "
+            "shares; max, from the largest of all features; se, in standard deviations of its own."
+        ),
+    ]
+    selected_by: Annotated[list[str], Field(description="The rules by which it is selected.")]
 
 
-@dataclass(frozen=True)
-class SelectionResult:
-    """Features, the largest share first, and the level of the rules."""
+@dataclass(frozen=True, kw_only=True)
+class SelectionView:
+    """The result of a selection, the largest share first."""
 
-    level: float
-    features: list[SelectedFeature]
+    level: Annotated[
+        float,
+        Field(
+            description="Probability that each rule allows for a feature (local), or for any (max, se), to "
+            "be selected though nothing is related to the outcome."
+        ),
+    ]
+    features: list[SelectedFeatureView]
 
 
-def plan(request: SelectionRequest, data: TrainingData, slots: int) -> StudyPlan:
+def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
     """Check a request and resolve its settings; raises InvalidRequestError and those of a fit too large."""
     faults = []
     for name, setting in _CHECKED.items():
@@ -92,17 +118,19 @@ def plan(request: SelectionRequest, data: TrainingData, slots: int) -> StudyPlan
     firsts = range(0, request.permutations, at_once)
     fits = [NUM_CHAINS, *(min(at_once, request.permutations - first) for first in firsts)]
     size = request.permutations * data.num_features * SHARE_BYTES
-    return StudyPlan("selection", asdict(request) | chosen | {"at_once": at_once}, fits, seconds, size)
+    return StudyPlan(
+        "selection", request.model_dump(exclude={"kind"}) | chosen | {"at_once": at_once}, fits, seconds, size
+    )
 
 
-def result(request: Json, statistics: Sequence[Json]) -> SelectionResult:
+def result(request: Json, statistics: Sequence[Json]) -> SelectionView:
     """Put the units' shares together."""
     own, *permuted = statistics
     null = np.array([row for part in permuted for row in part["null"]])
     chosen = Selection(own["names"], np.array(own["share"]), null, request["level"])
     thresholds = {rule: chosen.threshold(rule) for rule in RULES}
     features = [
-        SelectedFeature(
+        SelectedFeatureView(
             name=chosen.names[j],
             share=float(chosen.share[j]),
             thresholds={rule: float(values[j]) for rule, values in thresholds.items()},
@@ -110,7 +138,7 @@ def result(request: Json, statistics: Sequence[Json]) -> SelectionResult:
         )
         for j in np.argsort(-chosen.share, kind="stable")
     ]
-    return SelectionResult(chosen.level, features)
+    return SelectionView(level=chosen.level, features=features)
 
 
 def _settings(model: Mapping[str, Any], chosen: Mapping[str, int]) -> dict[str, Any]:

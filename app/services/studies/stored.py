@@ -2,7 +2,9 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Annotated, Any, Literal
 
+from pydantic import Discriminator, Field, Tag
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
@@ -12,10 +14,11 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import posteriors
 from app.services.studies import calibration, selection, tuning
-from app.services.studies.calibration import CalibrationRequest
+from app.services.studies.calibration import CalibrationBody
 from app.services.studies.plan import StudyPlan, TrainingData
-from app.services.studies.selection import SelectionRequest, SelectionResult
-from app.services.studies.tuning import TuningRequest, TuningResult
+from app.services.studies.selection import SelectionBody, SelectionView
+from app.services.studies.tuning import TuningBody, TuningView
+from app.services.views import ErrorView, State, filled, if_any
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
@@ -24,31 +27,56 @@ from sampler.costs.memory import coded_columns
 from sampler.definitions.data import CENSORING
 
 
-@dataclass(frozen=True)
-class FitsProgress:
-    """Progress in fits (chains)."""
+def _kind(body: Any) -> str:
+    named = body.get("kind") if isinstance(body, dict) else getattr(body, "kind", None)
+    return f"kind-{named}" if named in ("tuning", "calibration") else "kind-selection"
+
+
+StudyBody = Annotated[
+    Annotated[SelectionBody, Tag("kind-selection")]
+    | Annotated[TuningBody, Tag("kind-tuning")]
+    | Annotated[CalibrationBody, Tag("kind-calibration")],
+    Discriminator(_kind),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FitsView:
+    """Progress in fits of one chain each."""
 
     fraction: float
     fits_done: int
     fits: int
 
 
-@dataclass(frozen=True)
-class ModelStudy:
-    """A study with its progress, and its result once it has succeeded."""
+@dataclass(frozen=True, kw_only=True)
+class StudyView:
+    """A study: finished, running, or ended early."""
 
     id: str
     model_id: str
-    kind: str
-    state: str
-    request: Json
-    progress: FitsProgress
-    selection: SelectionResult | None
-    tuning: TuningResult | None
-    error: Json | None
+    kind: Literal["selection", "tuning", "calibration"]
+    state: State
+    request: Annotated[dict[str, Any], Field(description="The request, with all settings of the fits.")]
+    progress: FitsView
+    selection: Annotated[
+        SelectionView | None,
+        Field(description="The result of kind selection, once succeeded; null in lists."),
+    ]
+    tuning: Annotated[
+        TuningView | None, Field(description="The result of kind tuning, once succeeded; null in lists.")
+    ]
+    error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
+
+
+@dataclass(frozen=True)
+class StudyPage(Page[StudyView]):
+    """A page of studies, newest first."""
+
+    items: list[StudyView]
 
 
 @dataclass(frozen=True)
@@ -63,7 +91,7 @@ def plan(
     engine: Engine,
     owner: str,
     model_id: str,
-    request: SelectionRequest | TuningRequest | CalibrationRequest,
+    request: SelectionBody | TuningBody | CalibrationBody,
     *,
     slots: int = 0,
 ) -> StudyOfModel:
@@ -98,14 +126,14 @@ def plan(
         coded_columns=coded_columns(kinds, datasets.summaries_of(dataset)),
         settings=model.settings,
     )
-    if isinstance(request, TuningRequest):
+    if isinstance(request, TuningBody):
         return StudyOfModel(model.id, tuning.plan(request, data, slots))
-    if isinstance(request, CalibrationRequest):
+    if isinstance(request, CalibrationBody):
         return StudyOfModel(model.id, calibration.plan(data, slots))
     return StudyOfModel(model.id, selection.plan(request, data, slots))
 
 
-def accept(session: Session, owner: str, planned: StudyOfModel) -> ModelStudy:
+def accept(session: Session, owner: str, planned: StudyOfModel) -> StudyView:
     """Queue the planned study and return it.
 
     Raises
@@ -140,27 +168,27 @@ def get(session: Session, owner: str, study_id: str) -> Study:
     return study
 
 
-def view(session: Session, owner: str, study_id: str) -> ModelStudy:
+def view(session: Session, owner: str, study_id: str) -> StudyView:
     """Return a study with its progress and result; raises NotFoundError."""
     return _view(session, get(session, owner, study_id))
 
 
 def list_page(
     session: Session, owner: str, limit: int, cursor: str | None, model_id: str | None = None
-) -> Page[ModelStudy]:
+) -> StudyPage:
     """Return a page of the owner's studies, or of those of a model, newest first; without their results."""
     after = cursors.after(cursor)
     page: Page[Study] = cursors.cut(store.list_page(session, owner, limit + 1, after, model_id), limit)
-    return Page([_view(session, item, with_result=False) for item in page.items], page.next_cursor)
+    return StudyPage([_view(session, item, with_result=False) for item in page.items], page.next_cursor)
 
 
-def newest(session: Session, owner: str, model_id: str, kind: str) -> ModelStudy | None:
+def newest(session: Session, owner: str, model_id: str, kind: str) -> StudyView | None:
     """Return the newest study of a model of that kind, with its result; None without one."""
     study = store.newest(session, owner, model_id, kind)
     return None if study is None else _view(session, study)
 
 
-def cancel(session: Session, owner: str, study_id: str) -> ModelStudy:
+def cancel(session: Session, owner: str, study_id: str) -> StudyView:
     """Cancel a study; cancelling it again has no effect.
 
     Raises NotFoundError, and ConflictError when it has ended.
@@ -181,24 +209,18 @@ def delete(session: Session, owner: str, study_id: str) -> None:
     audit.record(session, owner, "study.deleted", study_id)
 
 
-def _view(session: Session, study: Study, *, with_result: bool = True) -> ModelStudy:
+def _view(session: Session, study: Study, *, with_result: bool = True) -> StudyView:
     succeeded = study.state == SUCCEEDED
     done = study.num_fits if succeeded else store.fits_done(session, study.id)
     fraction = 1.0 if succeeded else min(done / study.num_fits, 0.99)
     statistics: list[Json] = store.statistics(session, study.id) if succeeded and with_result else []
-    return ModelStudy(
-        id=study.id,
-        model_id=study.model_id,
-        kind=study.kind,
-        state=study.state,
+    shown = study.kind if statistics else None
+    return filled(
+        StudyView,
+        study,
         request={name: value for name, value in study.request.items() if name != "at_once"},
-        progress=FitsProgress(fraction, done, study.num_fits),
-        selection=selection.result(study.request, statistics)
-        if statistics and study.kind == "selection"
-        else None,
-        tuning=tuning.result(study.request, statistics) if statistics and study.kind == "tuning" else None,
-        error=study.error,
-        created_at=study.created_at,
-        started_at=study.started_at,
-        finished_at=study.finished_at,
+        progress=FitsView(fraction=fraction, fits_done=done, fits=study.num_fits),
+        selection=selection.result(study.request, statistics) if shown == "selection" else None,
+        tuning=tuning.result(study.request, statistics) if shown == "tuning" else None,
+        error=if_any(ErrorView, study.error),
     )

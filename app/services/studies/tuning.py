@@ -2,12 +2,16 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Discriminator, Field, Tag
 
 from app.services.errors import MAX_DETAIL, Fault, InvalidRequestError, TooLargeError
 from app.services.fits.costs import check_memory, check_seconds
+from app.services.fits.fit_request import CandidateSettings
 from app.services.fits.requests import LENGTHS
+from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
@@ -23,30 +27,73 @@ MAX_CANDIDATES = 50
 MAX_SCORES = 500_000  # candidates times rows
 SCORE_BYTES = 60  # upper bound of the stored bytes per row and candidate
 OF_DATA = ("family", "method")  # the model's, for all candidates
-Candidates = str | Sequence[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class TuningRequest:
-    """A request for a tuning (`POST /models/{id}/studies`)."""
-
-    candidates: Candidates = "model"
-    folds: int = 5
-    parsimony: bool = False
-    seed: int = 0
+def _is_list(value: Any) -> str:
+    return "kind-list" if isinstance(value, list) else "kind-grid"
 
 
-@dataclass(frozen=True)
-class TuningResult:
-    """Candidates with their scores, and the chosen one's place and settings; None if none can be fitted."""
+class TuningBody(StrictBody):
+    """A question about a model: which settings predict unseen rows best."""
 
-    trials: list[TriedSettings]
-    chosen: int | None
+    kind: Literal["tuning"] = Field(
+        description="tuning: compare settings by K-fold cross-validation of the log score."
+    )
+    candidates: Annotated[
+        Annotated[str, Tag("kind-grid")] | Annotated[list[CandidateSettings], Tag("kind-list")],
+        Discriminator(_is_list),
+    ] = Field(
+        default="model",
+        description="Settings to compare, simpler ones first, at most 50; all share those in which the model "
+        "differs from the defaults. Or a grid: model (noise, transform, linear part; of numbers) or prior "
+        "(k, the noise's prior, number of trees). Fits have two chains of 100 draws unless a candidate says "
+        "otherwise.",
+    )
+    folds: int = Field(default=5, description=f"{FOLDS.about} From 2 to 20.")
+    parsimony: bool = Field(
+        default=False,
+        description="Choose the first candidate that is at most one standard error behind the best.",
+    )
+    seed: int = Field(default=0, description="Seed of the folds and of all fits.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrialView:
+    """A candidate, and its scores over all folds; null for one that can't be fitted."""
+
+    settings: Annotated[dict[str, Any], Field(description="Those by which it differs from the others.")]
+    log_score: Annotated[float | None, Field(description="Mean log score of the rows.")]
+    error: Annotated[float | None, Field(description="Standard error of the log score.")]
+    behind: Annotated[float | None, Field(description="By how much the best one's log score is above it.")]
+    behind_error: Annotated[float | None, Field(description="Standard error of that difference.")]
+    rmse: Annotated[float | None, Field(description="Root mean square error; null for classes.")]
+    coverage: Annotated[
+        float | None,
+        Field(description="Share of the rows inside their 90% predictive intervals; null for classes."),
+    ]
+    seconds: Annotated[float | None, Field(description="Mean duration of a fit.")]
+    refused: Annotated[str, Field(description="Why it can't be fitted to these rows; empty otherwise.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class TuningView:
+    """The result of a tuning."""
+
+    trials: Annotated[list[TrialView], Field(description="All candidates, in the order of the request.")]
+    chosen: Annotated[
+        int | None, Field(description="Place of the chosen one, from 0; null if no candidate can be fitted.")
+    ]
     folds: int
-    best: Json | None
+    best: Annotated[
+        dict[str, Any] | None,
+        Field(
+            description="Settings to fit with, as fields of POST /models: the chosen candidate's, "
+            "and those that all share."
+        ),
+    ]
 
 
-def plan(request: TuningRequest, data: TrainingData, slots: int) -> StudyPlan:
+def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
     """Check a request and resolve its settings; raises InvalidRequestError and those of a fit too large.
 
     Raises TooLargeError for more scores than are stored.
@@ -69,11 +116,12 @@ def plan(request: TuningRequest, data: TrainingData, slots: int) -> StudyPlan:
         units.append(prepare_seconds(rows, columns) + each)
     seconds = max(*units, request.folds * sum(units) / max(slots, 1))
     check_seconds(seconds, "study", "Ask for fewer candidates or folds, or tune a model of fewer rows.")
-    stored = asdict(request) | {"candidates": tried, "common": common}
+    others = request.model_dump(exclude={"kind", "candidates"})
+    stored = {"candidates": tried, **others, "common": common}
     return StudyPlan("tuning", stored, fits, seconds, scores * SCORE_BYTES)
 
 
-def result(request: Json, statistics: Sequence[Json]) -> TuningResult:
+def result(request: Json, statistics: Sequence[Json]) -> TuningView:
     """Compare the candidates by the units' scores."""
     tried, folds = request["candidates"], request["folds"]
     scores = [_scores_of(each) for each in statistics]
@@ -82,12 +130,11 @@ def result(request: Json, statistics: Sequence[Json]) -> TuningResult:
         judged = compare(tried, parts, parsimony=request["parsimony"], common=request["common"])
     except SettingsError:
         refusals = [next((each for each in of_one if isinstance(each, str)), "") for of_one in parts]
-        trials = [
-            TriedSettings(one, refused=why or "no score is finite")
-            for one, why in zip(tried, refusals, strict=True)
-        ]
-        return TuningResult(trials, None, folds, None)
-    return TuningResult([_finite(trial) for trial in judged.trials], judged.chosen, folds, judged.best)
+        refused = [why or "no score is finite" for why in refusals]
+        trials = [_view(TriedSettings(one, refused=why)) for one, why in zip(tried, refused, strict=True)]
+        return TuningView(trials=trials, chosen=None, folds=folds, best=None)
+    trials = [_view(trial) for trial in judged.trials]
+    return TuningView(trials=trials, chosen=judged.chosen, folds=folds, best=judged.best)
 
 
 def in_words(settings: Json) -> str:
@@ -95,11 +142,12 @@ def in_words(settings: Json) -> str:
     return settings_in_words(settings)
 
 
-def _checked(request: TuningRequest, data: TrainingData) -> list[Json]:
+def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
     """Return the candidates; raise InvalidRequestError with all faults that need no settings of fits."""
-    faults, tried = [], []
+    faults, tried, grid = [], [], request.candidates
+    named = grid if isinstance(grid, str) else [each.given() for each in grid]
     try:
-        tried = candidates_of(request.candidates, data.settings.get("family") or "gaussian")
+        tried = candidates_of(named, data.settings.get("family") or "gaussian")
     except SettingsError as error:
         faults.append(Fault.of_setting(error))
     if len(tried) > MAX_CANDIDATES:
@@ -118,7 +166,7 @@ def _checked(request: TuningRequest, data: TrainingData) -> list[Json]:
     return tried
 
 
-def _resolved(request: TuningRequest, tried: Sequence[Json], common: Json, data: TrainingData) -> list[Json]:
+def _resolved(request: TuningBody, tried: Sequence[Json], common: Json, data: TrainingData) -> list[Json]:
     """Resolve the settings of each candidate's fits, as the estimates of costs take them.
 
     Raises InvalidRequestError where given ones contradict each other, and where all of a grid do. The others
@@ -179,10 +227,8 @@ def _scores_of(statistics: Json) -> FoldScores | str:
     return FoldScores(**statistics | {"log_score": scores})
 
 
-def _finite(trial: TriedSettings) -> TriedSettings:
-    """Replace figures that are not finite by None."""
-    lost = [
-        name for name, value in asdict(trial).items() if isinstance(value, float) and not math.isfinite(value)
-    ]
-    nothing: dict[str, Any] = dict.fromkeys(lost)
-    return replace(trial, **nothing)
+def _view(trial: TriedSettings) -> TrialView:
+    """Show a candidate with None for figures that are not finite."""
+    figures = asdict(trial)
+    lost = [name for name, each in figures.items() if isinstance(each, float) and not math.isfinite(each)]
+    return TrialView(**figures | dict.fromkeys(lost))

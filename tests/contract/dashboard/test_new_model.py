@@ -10,7 +10,7 @@ from starlette.datastructures import FormData
 from app.dashboard import formatting
 from app.dashboard.forms import fit_fields, fit_form
 from app.services.errors import InvalidRequestError
-from app.web.fit_request import ModelRequest, StopRequest
+from app.services.fits.fit_request import ModelRequest, StopRequest
 from sampler.bart import prior
 from sampler.cart import prior as single
 from sampler.definitions.search import SEARCH

@@ -7,7 +7,7 @@ from app.services.errors import InvalidRequestError
 from app.services.fits.costs import TooLongError
 from app.services.request_context import Actor, OwnerLimits, acting
 from app.services.studies import selection
-from app.services.studies.selection import SelectionRequest
+from app.services.studies.selection import SelectionBody
 from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.queue import claims, units
@@ -222,7 +222,7 @@ def test_a_study_that_fails_says_why(client, settings, database, model):
 @pytest.mark.parametrize("num_rows", [50, 5_000, 100_000, 2_000_000])
 def test_a_unit_takes_seconds(num_rows):
     """Units have as many permutations as take about two seconds, at most ten, and together all of them."""
-    planned = selection.plan(SelectionRequest(permutations=57), training_size(num_rows), slots=4)
+    planned = selection.plan(SelectionBody(permutations=57), training_size(num_rows), slots=4)
     own, *permuted = planned.fits
     at_once = planned.request["at_once"]
     assert (own, sum(permuted), permuted[0]) == (10, 57, at_once)
@@ -235,11 +235,11 @@ def test_a_unit_takes_seconds(num_rows):
 def test_what_would_take_too_long_is_refused():
     """The limit on the duration of a fit holds for a study; so does one on the size of its result."""
     with acting(Actor("ann", limits=OwnerLimits(fit_seconds=60.0))):
-        selection.plan(SelectionRequest(), training_size(1000), slots=1)
+        selection.plan(SelectionBody(), training_size(1000), slots=1)
         with pytest.raises(TooLongError, match="fewer permutations"):
-            selection.plan(SelectionRequest(permutations=1000), training_size(100_000), slots=2)
+            selection.plan(SelectionBody(permutations=1000), training_size(100_000), slots=2)
     with pytest.raises(InvalidRequestError, match="shares"):
-        selection.plan(SelectionRequest(permutations=1000), training_size(100, 600), slots=2)
+        selection.plan(SelectionBody(permutations=1000), training_size(100, 600), slots=2)
 
 
 @only("sqlite")

@@ -7,7 +7,7 @@ from app.services.errors import TooLargeError
 from app.services.fits.costs import TooLongError
 from app.services.request_context import Actor, OwnerLimits, acting
 from app.services.studies import tuning
-from app.services.studies.tuning import TuningRequest
+from app.services.studies.tuning import TuningBody
 from sampler import holdout_rows, tune
 from tests.support.api_calls import places, problem, table
 from tests.support.databases import only
@@ -145,9 +145,9 @@ def test_tunings_refused_by_field(client, model, subtests):
 def test_large_tunings_are_refused():
     """The limits on the duration of a fit and on stored scores hold for a tuning."""
     with acting(Actor("ann", limits=OwnerLimits(fit_seconds=600.0))):
-        planned = tuning.plan(TuningRequest(folds=3), training_size(200), slots=1)
+        planned = tuning.plan(TuningBody(kind="tuning", folds=3), training_size(200), slots=1)
         assert planned.fits == [2] * 30
         with pytest.raises(TooLongError, match="fewer candidates"):
-            tuning.plan(TuningRequest(folds=20), training_size(50_000), slots=2)
+            tuning.plan(TuningBody(kind="tuning", folds=20), training_size(50_000), slots=2)
     with pytest.raises(TooLargeError, match=r"1,000,000 scores.*fewer candidates"):
-        tuning.plan(TuningRequest(), training_size(100_000), slots=2)
+        tuning.plan(TuningBody(kind="tuning"), training_size(100_000), slots=2)

@@ -8,6 +8,7 @@ from pydantic import create_model as make_model
 from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
+from app.services.request_bodies import StrictBody
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.prior import PRIOR
@@ -29,10 +30,6 @@ def _check_few(value: Any) -> Any:
     if isinstance(value, dict) and len(value) > 20:
         raise ValueError("at most 20 entries are accepted")
     return value
-
-
-class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
 
 
 TYPES: dict[str, Any] = {
@@ -84,10 +81,10 @@ def _validated(setting: Setting) -> Any:
 
 
 if TYPE_CHECKING:
-    _StopRules = _Strict
+    _StopRules = StrictBody
 else:
     _StopRules = make_model(
-        "_StopRules", __base__=_Strict, **{name: _validated(rule) for name, rule in STOP.items()}
+        "_StopRules", __base__=StrictBody, **{name: _validated(rule) for name, rule in STOP.items()}
     )
 
 
@@ -100,7 +97,7 @@ class StopRequest(_StopRules):
     """
 
 
-class _DataRequest(_Strict):
+class _DataRequest(StrictBody):
     """The dataset of a fit and the column to predict."""
 
     dataset_id: str
@@ -138,12 +135,12 @@ else:
 
 if TYPE_CHECKING:
 
-    class _Candidate(_Strict):
+    class _Candidate(StrictBody):
         prior: dict[str, Any] | None
 else:
     _Candidate = make_model(
         "_Candidate",
-        __base__=_Strict,
+        __base__=StrictBody,
         **{
             name: _field(setting)
             for name, setting in SETTINGS.items()
