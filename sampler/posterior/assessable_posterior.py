@@ -9,7 +9,7 @@ import numpy as np
 from sampler.data.splits.split_plan import Split, SplitPlan
 from sampler.data.table import read_rows
 from sampler.definitions.new_rows import NewRows
-from sampler.errors import SettingsError
+from sampler.errors import SettingsError, suggestion
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
@@ -67,7 +67,9 @@ class AssessablePosterior:
         """
         return self.law.summary.use(scores)
 
-    def score(self, X: Any, y: Any, weights: Any = None, *, quick: bool = False) -> Scores:
+    def score(
+        self, X: Any, y: Any, weights: Any = None, *, groups: str | None = None, quick: bool = False
+    ) -> Scores:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
 
         Parameters
@@ -78,6 +80,10 @@ class AssessablePosterior:
             n outcomes.
         weights
             n positive precision weights, or None: row i has variance sigma^2 / weight.
+        groups
+            Column of X whose values the fit has not seen, a subject or a site: rows of one value resemble
+            each other, and count as one in the ranges and the verdict on intervals. None for the one that
+            the model was calibrated by, if X has it.
         quick
             Leave out `crps` and `pinball`, which take most of the time.
 
@@ -107,7 +113,18 @@ class AssessablePosterior:
             For weights with classes.
 
         """
-        return Scores(score(self.law, LabelledRows.read(self.law, X, y, weights), quick=quick))
+        rows, table = LabelledRows.read(self.law, X, y, weights), read_rows(X)
+        if groups is None and (calibrated := self.law.draws.header.calibration) is not None:
+            known = calibrated.new_rows.groups
+            groups = known if known in table.names else None
+        elif groups is not None and groups not in table.names:
+            raise SettingsError(
+                f"groups names {groups!r}, which X doesn't have{suggestion(groups, table.names)}",
+                field="groups",
+                code="unknown",
+            )
+        rows = rows if groups is None else rows.of_groups(table.column(groups))
+        return Scores(score(self.law, rows, quick=quick))
 
     def log_likelihood(self, X: Any, y: Any, weights: Any = None) -> NDArray[np.float64]:
         """Compute how probable each draw finds each outcome.

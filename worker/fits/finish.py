@@ -140,7 +140,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     def beat() -> None:
         _beat(watch)
 
-    scores = score(posterior, training, held, beat)
+    scores = score(posterior, training, held, plan, beat)
     by_row = look_at(posterior, held, scored, beat)
     table = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":

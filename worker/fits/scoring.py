@@ -1,6 +1,7 @@
 """Scores and predictions of held-out rows, in the form of the store."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,18 @@ from sampler.storage.conformal_table import ConformalTable, kept_rows, kept_rows
 UNSEEN = "The served model was fitted without these rows."
 
 
-def score(posterior: Posterior, training: Rows, held: Rows, beat: Callable[[], None]) -> Json:
-    """Score the posterior, fitted to the training rows, on the held-out rows.
+def score(
+    posterior: Posterior, training: Rows, held: Rows, plan: SplitPlan | None, beat: Callable[[], None]
+) -> Json:
+    """Score the posterior, fitted to the training rows, on the held-out rows, by their plan.
 
     `beat` is called between batches of rows. The figures are those of `Posterior.score` and baselines without
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
     rows = LabelledRows.of(posterior.law, held)
+    if plan is not None and plan.new_rows.groups is not None:
+        rows = replace(rows, unit=plan.unit.astype(np.int64))
     scores = scoring.score(posterior.law, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline

@@ -5,17 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
+from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.rows import Rows, read_roles_again
 from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
-from sampler.errors import SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import takes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    import numpy as np
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
@@ -48,6 +50,8 @@ class LabelledRows:
         float64 [row], precisions; None where all are 1.
     classes
         The model's classes, then those that only these rows have; None for numbers.
+    unit
+        int64 [row], the group of each row, where groups count once (`of_groups`); else None.
 
     """
 
@@ -55,6 +59,7 @@ class LabelledRows:
     y: Floats
     weights: Floats | None = None
     classes: tuple[str, ...] | None = None
+    unit: NDArray[np.int64] | None = None
 
     @classmethod
     def read(cls, law: Law, X: Any, y: Any, weights: Any = None, coded: Coded | None = None) -> LabelledRows:
@@ -114,7 +119,18 @@ class LabelledRows:
     def part(self, rows: slice | NDArray[np.int64]) -> LabelledRows:
         """Select some of the rows."""
         weights = None if self.weights is None else self.weights[rows]
-        return LabelledRows(self.coded.part(rows), self.y[rows], weights, self.classes)
+        unit = None if self.unit is None else self.unit[rows]
+        return LabelledRows(self.coded.part(rows), self.y[rows], weights, self.classes, unit)
+
+    def of_groups(self, column: RawColumn) -> LabelledRows:
+        """Let rows of one value of a column count as one group; raises DataError for missing values."""
+        problems: list[DataProblem] = []
+        labels = to_labels(column, problems)
+        missing = np.flatnonzero(labels.index < 0)[:NAMED_CELLS]
+        problems += [DataProblem(column.name, int(row) + 1, "the group is missing") for row in missing]
+        if problems:
+            raise DataError(problems)
+        return replace(self, unit=labels.index.astype(np.int64))
 
     def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:
         """Yield all rows, up to `size` at a time, with their positions."""

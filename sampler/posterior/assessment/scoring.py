@@ -10,7 +10,7 @@ from scipy.special import betaincinv
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
 from sampler.posterior.assessment.class_scores import class_scores
-from sampler.posterior.assessment.interval_verdict import interval_verdict
+from sampler.posterior.assessment.interval_verdict import independent_rows, interval_verdict
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
 
@@ -58,9 +58,11 @@ def score(
         the mean continuous ranked probability score (Gneiting and Raftery 2007), and ``pinball``, the mean
         losses of the mixture's quantiles, both in units of the outcome; ``coverage`` of predictive intervals,
         each with its 95% binomial interval (Clopper and Pearson 1934); ``intervals_verdict``, whether they
-        hold everywhere (`interval_verdict`). The mixture is that of each row's own weight. For counts also
-        ``deviance``, the mean Poisson deviance of the posterior means, and ``zeros``, the shares of zeros
-        ``observed`` and ``predicted``; coverage is that of randomised intervals. Of censored outcomes
+        hold everywhere (`interval_verdict`). Where rows have groups that count once (`LabelledRows.unit`),
+        these ranges are by groups, and there are ``units``, their number, and ``rmse_se``, the standard error
+        of the RMSE by leaving out one at a time. The mixture is that of each row's own weight. For counts
+        also ``deviance``, the mean Poisson deviance of the posterior means, and ``zeros``, the shares of
+        zeros ``observed`` and ``predicted``; coverage is that of randomised intervals. Of censored outcomes
         ``rows``, ``censored`` (how many of them are), ``log_score`` (of a censored row the log probability of
         its limits), ``concordance`` (Harrell's C) and ``integrated_brier`` with ``brier_by_time``, None
         where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
@@ -151,10 +153,11 @@ def _score_numbers(
     return {
         "rows": count,
         "rmse": float(np.sqrt(np.mean((mean - rows.y) ** 2))),
+        **_of_units(rows.y, mean, rows.unit),
         "log_score": float(density.mean()),
         **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
-        "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
+        "coverage": [_coverage_of(level, below, rows.unit) for level in LEVELS],
         "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
@@ -190,7 +193,7 @@ def _score_censored(
         if at is None or by_time is None
         else [{"time": t, "score": each} for t, each in zip(at.tolist(), by_time.tolist(), strict=True)],
         "d_calibration": d_calibration(low, high),
-        "coverage": [coverage(level, count_inside(below, level), count) for level in LEVELS],
+        "coverage": [_coverage_of(level, below, rows.unit) for level in LEVELS],
         "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
@@ -210,9 +213,31 @@ def pinball_loss(y: Floats, quantile: Floats, q: float) -> Floats:
     return np.asarray((y - quantile) * (q - (y < quantile)))
 
 
-def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:
-    """Compute the share of outcomes inside intervals of that level, with its own 95% interval."""
-    lower, upper = binomial_interval(inside, rows)
+def _of_units(y: Floats, mean: Floats, unit: NDArray[np.int64] | None) -> dict[str, Any]:
+    """Compute the number of groups, and the standard error of the RMSE by leaving out one at a time."""
+    if unit is None:
+        return {}
+    of_row = np.unique(unit, return_inverse=True)[1]
+    squares, sizes = np.bincount(of_row, (mean - y) ** 2), np.bincount(of_row)
+    units = len(sizes)
+    if units < 2:
+        return {"units": units, "rmse_se": None}
+    without = np.sqrt((squares.sum() - squares) / (sizes.sum() - sizes))
+    return {"units": units, "rmse_se": float(np.sqrt((units - 1) * np.var(without)))}
+
+
+def _coverage_of(level: float, below: Floats, unit: NDArray[np.int64] | None) -> dict[str, Any]:
+    is_inside = _inside(below, level)
+    inside, count = int(np.count_nonzero(is_inside)), len(below)
+    return coverage(level, inside, count, independent_rows(is_inside.astype(np.float64), unit) / count)
+
+
+def coverage(level: float, inside: int, rows: int, share: float = 1.0) -> dict[str, Any]:
+    """Compute the share of outcomes inside intervals of that level, with its own 95% interval.
+
+    The rows count as that `share` of independent ones.
+    """
+    lower, upper = binomial_interval(inside * share, rows * share)
     return {
         "level": level,
         "interval": "predictive",
@@ -225,11 +250,15 @@ def coverage(level: float, inside: int, rows: int) -> dict[str, Any]:
 
 def count_inside(below: Floats, level: float) -> int:
     """Count outcomes inside their equal-tailed intervals, from the predictive probabilities `below` them."""
+    return int(np.count_nonzero(_inside(below, level)))
+
+
+def _inside(below: Floats, level: float) -> NDArray[np.bool_]:
     tail = (1 - level) / 2
-    return int(np.count_nonzero((tail <= below) & (below <= 1 - tail)))
+    return np.asarray((tail <= below) & (below <= 1 - tail))
 
 
-def binomial_interval(count: int, rows: int) -> tuple[float, float]:
+def binomial_interval(count: float, rows: float) -> tuple[float, float]:
     """Compute the 95% interval of a share (Clopper and Pearson 1934)."""
     other = rows - count
     lower = betaincinv(count, other + 1, 0.025) if count else 0.0

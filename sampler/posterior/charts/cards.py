@@ -29,6 +29,7 @@ SHOWN_FEATURES = 30  # features in other cards
 ACCENT = "#0b6b72"
 SCORES = {
     "rmse": "Root mean square error of the posterior mean",
+    "rmse_se": "Standard error of the RMSE, by groups",
     "linear_rmse": "The same of least squares without trees",
     "accuracy": "Accuracy of the most probable class",
     "majority_rate": "Accuracy of always naming the most frequent class",
@@ -43,7 +44,7 @@ SCORES = {
     "base_log_loss": "Log loss of the classes' shares alone",
     "brier": "Brier score",
 }
-OF_UNIT = {"rmse", "linear_rmse", "crps"}  # scores in the unit of the outcome
+OF_UNIT = {"rmse", "rmse_se", "linear_rmse", "crps"}  # scores in the unit of the outcome
 COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}
 
 

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from scipy.stats import binom, kruskal
+from scipy.stats import binom, kruskal, norm
 
 from sampler import fit
 from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
@@ -12,14 +12,14 @@ from tests.support.models.random_posteriors import make_posterior
 POSTERIOR, _, _ = make_posterior()
 
 
-def judged(below, mean=None, seed=0):
+def judged(below, mean=None, seed=0, unit=None):
     """Judge rows of x1, x2, x3 and c, where `below` is the predictive probability below each outcome."""
     rng = np.random.default_rng(seed)
     rows = len(below)
     X = {name: rng.normal(size=rows).tolist() for name in ("x1", "x2", "x3")} | {"c": ["a"] * rows}
     coded = POSTERIOR.encode(X)
     mean = rng.normal(size=rows) if mean is None else mean
-    return interval_verdict(POSTERIOR.law, LabelledRows(coded, np.zeros(rows)), below, mean), coded
+    return interval_verdict(POSTERIOR.law, LabelledRows(coded, np.zeros(rows), unit=unit), below, mean), coded
 
 
 def test_quarters_are_compared_as_kruskal_and_wallis_do():
@@ -46,6 +46,51 @@ def test_right_intervals_are_rarely_doubted():
     rng = np.random.default_rng(2)
     doubted = sum(judged(rng.uniform(size=300), seed=k)[0]["verdict"] != "held" for k in range(300))
     assert doubted <= 6
+
+
+def alike_levels(rng, unit, correlation=0.6):
+    """Draw uniform levels of central intervals that are alike within a group; return them as `below`."""
+    z = np.sqrt(correlation) * rng.normal(size=unit.max() + 1)[unit]
+    z += np.sqrt(1 - correlation) * rng.normal(size=len(unit))
+    return 0.5 + norm.cdf(z) / 2 * rng.choice([-1, 1], len(unit))
+
+
+def test_groups_count_once():
+    """Right intervals of alike rows are doubted by rows often, and by groups hardly ever."""
+    rng = np.random.default_rng(5)
+    unit = np.repeat(np.arange(60), 10)
+    by_group = rng.normal(size=(60, 60))
+    doubted = np.zeros(2)
+    for k in range(60):
+        below, mean = alike_levels(rng, unit), by_group[k][unit]
+        for place, groups in enumerate((None, unit)):
+            doubted[place] += judged(below, mean, seed=k, unit=groups)[0]["verdict"] != "held"
+    assert doubted[0] >= 9
+    assert doubted[1] <= 1
+
+
+def test_groups_of_one_row_are_rows():
+    """Shares, ranges and faults are those of rows; fewer than 30 groups are unknown."""
+    rng = np.random.default_rng(6)
+    below = 0.5 + rng.uniform(size=200) ** 0.5 / 2 * rng.choice([-1, 1], 200)
+    plain, by_unit = judged(below)[0], judged(below, unit=np.arange(200))[0]
+    assert by_unit["overall"] == plain["overall"]
+    assert by_unit["reasons"] == plain["reasons"] == [{"code": "too_narrow", "feature": None}]
+    assert by_unit["units"] == 200
+    few = judged(below, unit=np.arange(200) % 29)[0]
+    assert few["verdict"] == "unknown"
+    assert "29 held-out groups (200 rows)" in few["text"]
+
+
+def test_wider_noise_of_groups_is_detected():
+    """Most tables of 60 groups with 1.5 times the noise that is claimed are doubted."""
+    rng = np.random.default_rng(7)
+    unit = np.repeat(np.arange(60), 10)
+    found = 0
+    for k in range(20):
+        z = np.sqrt(0.2) * rng.normal(size=60)[unit] + np.sqrt(0.8) * rng.normal(size=600)
+        found += judged(norm.cdf(1.5 * z), seed=k, unit=unit)[0]["verdict"] == "not_held"
+    assert found >= 12
 
 
 @pytest.mark.parametrize(("power", "code"), [(0.5, "too_narrow"), (2.0, "too_wide")])

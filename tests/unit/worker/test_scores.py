@@ -48,7 +48,7 @@ def test_a_class_that_training_rows_lack_was_given_no_probability():
     training, held_out = rows(slice(60)), rows(slice(60, None))
     p = posterior.predict({"x": x[60:]}).mean
 
-    scores = score(posterior, training, held_out, lambda: None)
+    scores = score(posterior, training, held_out, None, lambda: None)
     with pytest.raises(
         DataError, match="column 'y', row 2: 'b' is no class of the model, which has 'a', 'c', 'd'"
     ):
@@ -96,7 +96,8 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     low, high = np.quantile(outcomes, [0.05, 0.95], axis=0)
 
     shares = {
-        each["level"]: each["coverage"] for each in score(posterior, training, held_out, list)["coverage"]
+        each["level"]: each["coverage"]
+        for each in score(posterior, training, held_out, None, list)["coverage"]
     }
     assert shares[0.9] == pytest.approx(np.mean((low <= y[300:]) & (y[300:] <= high)), abs=0.02)
     assert all(abs(share - level) < 0.12 for level, share in shares.items())
@@ -104,7 +105,7 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     view = look_at(posterior, held_out, np.arange(300, 600), list)
     assert {each["level"]: each["observed"] for each in view["calibration"]}[0.9] == shares[0.9]
     own_scores = posterior.score({"x": x[300:]}, y[300:], w[300:])
-    stored = score(posterior, training, held_out, list)
+    stored = score(posterior, training, held_out, None, list)
     assert {name: own_scores[name] for name in ("rows", "rmse", "log_score", "coverage")} == {
         name: stored[name] for name in ("rows", "rmse", "log_score", "coverage")
     }
