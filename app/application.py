@@ -54,10 +54,8 @@ ROUTERS = (
     models.router,
     model_restarts.router,
     events.router,
-    predict.files,
     predict.router,
     predictions.router,
-    outcomes.files,
     outcomes.router,
     studies.router,
     explanations.router,
@@ -66,7 +64,7 @@ ROUTERS = (
     docs.router,
 )
 PLACES = 8  # requests of all owners in threads at once; one owner has half of them at most
-FIRST = (predict.files, predict.router)  # matched before all other routes
+FIRST = (predict.router,)  # matched before all other routes
 
 
 def create_app(settings: Settings) -> FastAPI:

@@ -1,45 +1,36 @@
 """POST /models/{id}/predict: JSON, CSV, Parquet or an Arrow stream in; JSON, CSV or an Arrow stream out."""
 
-from tempfile import TemporaryFile
-from typing import Annotated, Any, Literal
+from collections.abc import Sequence
+from typing import Annotated, Any, BinaryIO, Literal
 
 from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import to_json
-from starlette.routing import Match
-from starlette.types import Scope
 
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.models import ClaimView
 from app.services.metrics import predict_seconds
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
-from app.services.predictions.csv_tables import CsvDialect, Digits, style_of, to_csv
+from app.services.predictions.csv_tables import style_of, to_csv
 from app.services.predictions.file_rows import RowsReadAsView
-from app.services.predictions.predict_rows import MAX_SAMPLES, Predictor, PredictRequest
+from app.services.predictions.options import PredictBody, PredictionOptions, TableOptions
+from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.rows import SentRows
 from app.services.request_bodies import (
     MAX_LEVELS,
-    MAX_QUANTILES,
-    AskedInterval,
-    ColumnsInBody,
-    Levels,
-    RowsInBody,
     Share,
-    levels_of,
 )
 from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
-from app.web.json_body import StrictRoute
 from app.web.middleware.concurrency import GateOf
-from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form, content_type
-from app.web.read_options import BINARY, FILES, OptionText, ReadingQuery
+from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
+from app.web.read_options import OptionText, ReadingQuery
+from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import needs
-from app.web.uploads import check_coding
 
 
-class _Json(StrictRoute):
-    instead = f", or a file with one of these: {', '.join(FILES)}"
-
+class _Route(RowsRoute):
     async def answer_directly(self, request: Request, value: Any) -> Response | None:
         """Answer a valid body without query parameters: to resolve those took longer than a row's answer."""
         if request.scope["query_string"]:
@@ -53,101 +44,7 @@ class _Json(StrictRoute):
         return await _predicted(request.path_params["model_id"], body, predictor, gate, owner, form)
 
 
-class _File(StrictRoute):
-    """Route for the same path with the content type of a file."""
-
-    def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Match only requests with a file."""
-        if scope["type"] == "http" and content_type(scope) not in FILES:
-            return Match.NONE, {}
-        return super().matches(scope)
-
-
-router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Json)
-files = APIRouter(prefix="/models", tags=["predictions"], route_class=_File)
-
-
-class TableOptions(BaseModel):
-    """Form of a table of predictions."""
-
-    dialect: CsvDialect = Field(
-        "plain",
-        description="Of CSV: plain has commas between values and decimal points; model has the separator and "
-        "decimal sign of the file that the model was fitted to, for the same spreadsheet.",
-    )
-    digits: Digits = Field(
-        "full",
-        description="Of a table: rounded leaves figures as many decimal places as give the median standard "
-        "deviation three digits.",
-    )
-
-    def check_form(self, form: MediaType) -> None:
-        """Refuse options that the form of the answer doesn't have; raises InvalidRequestError."""
-        faults = []
-        if self.dialect != "plain" and form != CSV:
-            faults.append(Fault("dialect", None, f"only CSV has a dialect: Accept {CSV}"))
-        if self.digits != "full" and form == JSON:
-            message = f"only tables are rounded: Accept {CSV}, {ARROW} or {PARQUET}"
-            faults.append(Fault("digits", None, message))
-        if faults:
-            raise InvalidRequestError(errors=faults)
-
-
-class PredictionOptions(TableOptions):
-    """Requested figures for each row."""
-
-    level: Levels = 0.9
-    interval: AskedInterval = None
-    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
-        None, description="Further quantiles of the same distribution as the intervals."
-    )
-    draws: Annotated[int, Field(ge=1)] | None = Field(
-        None,
-        description="Use only this many kept draws of each chain, the first: then the answer never changes.",
-    )
-    mcse: bool = Field(
-        False, description="Also return Monte Carlo standard errors of the mean and of each bound."
-    )
-    rhat: bool = Field(False, description="Also return R-hat of the draws at each row.")
-    require: Literal["converged", "approximate"] | None = Field(
-        None, description="Refuse with 409 if the verdict on these rows is worse."
-    )
-    samples: Annotated[int, Field(ge=1, le=MAX_SAMPLES)] | None = Field(
-        None, description="Number of draws of the regression function per row, evenly spaced among all."
-    )
-    samples_of: Literal["mean", "outcome"] = Field(
-        "mean",
-        description="What samples are draws of: the regression function (mean), or new outcomes of weight 1, "
-        "one from the distribution that each draw gives the row. Outcomes of rows of one new group go "
-        "together, so that sums over rows are right too; of classes they are positions in `classes`.",
-    )
-    seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = Field(
-        0,
-        description="Seed of samples of outcomes. Take different ones where answers are added up.",
-    )
-    target: Literal["all", "mean"] = Field("all", description="mean: only the mean, as fast as possible.")
-
-    def predict_request(self, **data: Any) -> PredictRequest:
-        """Convert to the service's request."""
-        others = {"level", *TableOptions.model_fields}
-        options = {name: getattr(self, name) for name in PredictionOptions.model_fields if name not in others}
-        levels = levels_of(self.level)
-        return PredictRequest(**data, levels=levels, **options)
-
-
-class PredictBody(PredictionOptions):
-    """Rows to predict, and the requested figures."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    rows: RowsInBody | None = Field(
-        None,
-        description="Objects of values by column name; alternatively use columns. For numbers, true and "
-        "false count as 1 and 0; a time without a zone is in UTC.",
-    )
-    columns: ColumnsInBody | None = Field(
-        None, description="Lists of values by column name; alternatively use rows."
-    )
+router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Route)
 
 
 class PredictQuery(PredictionOptions, ReadingQuery):
@@ -249,7 +146,6 @@ class PredictionView(BaseModel):
     )
 
 
-OPENAPI: dict[str, Any] = {"requestBody": {"content": dict.fromkeys(FILES, BINARY)}}
 TABLES: dict[int | str, dict[str, Any]] = {
     200: {
         "description": "JSON or, by `Accept`, a table with the columns mean, sd, lower_90, upper_90, ... and "
@@ -262,37 +158,6 @@ TABLES: dict[int | str, dict[str, Any]] = {
 FormOfAnswer = Annotated[MediaType, Depends(chosen_form)]
 
 
-# Registered before the JSON route, so that it is tried first.
-@files.post("/{model_id}/predict", include_in_schema=False)
-@needs(PREDICT)
-async def predict_file(
-    model_id: str,
-    request: Request,
-    query: Annotated[PredictQuery, Query()],
-    predictor: ThePredictor,
-    gate: TheGate,
-    owner: Owner,
-    form: FormOfAnswer,
-) -> Response:
-    """Predict rows in a file, with options as query parameters."""
-    check_coding(request)
-    options = query.options(FILES[content_type(request.scope)])
-    body = await request.body()
-
-    query.check_form(form)
-    if query.keep and form == JSON:
-        message = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
-        raise InvalidRequestError(errors=[Fault("keep", None, message)])
-
-    def work() -> Response:
-        with TemporaryFile() as file:
-            file.write(body)
-            prediction = query.predict_request(file=(file, options), keep=query.keep)
-            return _rendered(predictor.predict(owner, model_id, prediction), form, query)
-
-    return await gate.run(work)
-
-
 @router.post(
     "/{model_id}/predict",
     response_model=PredictionView,
@@ -302,8 +167,9 @@ async def predict_file(
 @needs(PREDICT)
 async def predict(
     model_id: str,
+    request: Request,
     body: PredictBody,
-    of_a_file: Annotated[PredictQuery, Query()],
+    query: Annotated[PredictQuery, Query()],
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
@@ -324,23 +190,45 @@ async def predict(
     used. With a JSON body, which holds the options itself, query parameters are refused unless they equal
     the default, since some generated clients always send them.
     """
-    if misplaced := of_a_file.model_dump(exclude_defaults=True):
-        message = "query parameters are for rows in a file; with JSON rows put the option into the body"
-        raise InvalidRequestError(errors=[Fault(name, None, message) for name in sorted(misplaced)])
-    return await _predicted(model_id, body, predictor, gate, owner, form)
+    if not isinstance(request, FileRequest):
+        refuse_misplaced(query)
+        return await _predicted(model_id, body, predictor, gate, owner, form)
+    options = query.options(request.promised)
+    check_form(query, form, query.keep)
+
+    def work(file: BinaryIO) -> Response:
+        sent = SentRows(file=(file, options), keep=query.keep)
+        return _rendered(predictor.predict(owner, model_id, query, sent), form, query)
+
+    return await gate.run(await request.reading(work))
 
 
 async def _predicted(
     model_id: str, body: PredictBody, predictor: Predictor, gate: GateOf, owner: str, form: MediaType
 ) -> Response:
-    body.check_form(form)
-    prediction = body.predict_request(rows=body.rows, columns=body.columns)
-    loaded = predictor.cached_model(owner, model_id, prediction)
+    check_form(body, form)
+    sent = SentRows(body.rows, body.columns)
+    loaded = predictor.cached_model(owner, model_id, body, sent)
 
     def work() -> Response:
-        return _rendered(predictor.predict(owner, model_id, prediction, loaded), form, body)
+        return _rendered(predictor.predict(owner, model_id, body, sent, loaded), form, body)
 
     return await gate.run(work) if loaded is None else gate.run_here(work)
+
+
+def check_form(options: TableOptions, form: MediaType, keep: Sequence[str] = ()) -> None:
+    """Refuse options that the form of the answer doesn't have; raises InvalidRequestError."""
+    faults = []
+    if options.dialect != "plain" and form != CSV:
+        faults.append(Fault("dialect", None, f"only CSV has a dialect: Accept {CSV}"))
+    if options.digits != "full" and form == JSON:
+        message = f"only tables are rounded: Accept {CSV}, {ARROW} or {PARQUET}"
+        faults.append(Fault("digits", None, message))
+    if keep and form == JSON and not faults:
+        message = f"only tables repeat columns: Accept {CSV}, {ARROW} or {PARQUET}"
+        faults.append(Fault("keep", None, message))
+    if faults:
+        raise InvalidRequestError(errors=faults)
 
 
 @predict_seconds.labels("encode").time()

@@ -6,11 +6,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Response
 from starlette.responses import StreamingResponse
 
-from app.api.predict import TableOptions
+from app.api.predict import check_form
 from app.services import views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ
 from app.services.predictions import results, stored
+from app.services.predictions.options import TableOptions
 from app.services.predictions.stored import BatchBody, BatchPage, BatchView
 from app.web.dependencies import (
     Deleting,
@@ -129,7 +130,7 @@ def get_prediction_result(
     query: Annotated[TableOptions, Query()],
 ) -> StreamingResponse:
     """Stream the predictions, in the order of the dataset's rows."""
-    query.check_form(form)
+    check_form(query, form)
     result = results.Result(engine, owner, prediction_id, query.digits)
     style = result.style(query.dialect)
     if form != JSON:

@@ -3,11 +3,15 @@
 A body is a pydantic model that a service takes as it was parsed: its schema is the one that OpenAPI shows.
 """
 
-from typing import Annotated, Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, WithJsonSchema
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+
+from app.services.errors import Fault, InvalidRequestError
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
+Body = TypeVar("Body", bound=BaseModel)
 CELL: dict[str, Any] = {
     "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
 }
@@ -45,6 +49,15 @@ class StrictBody(BaseModel):
     """A JSON body without other fields, whose values have the very types."""
 
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+def filled_in(body: type[Body], values: Mapping[str, Any]) -> Body:
+    """Make a body of values that a page has; raises InvalidRequestError for those that are refused."""
+    try:
+        return body(**values)
+    except ValidationError as error:
+        faults = [Fault(str(each["loc"][0]), None, each["msg"]) for each in error.errors() if each["loc"]]
+        raise InvalidRequestError(errors=faults) from None
 
 
 def levels_of(level: float | list[float]) -> list[float]:

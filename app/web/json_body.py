@@ -152,6 +152,10 @@ class StrictRoute(GuardedRoute):
 
     instead = ""  # other accepted content types, for the error message
 
+    def file_of(self, request: Request) -> Request | None:  # noqa: ARG002
+        """Return a request whose body is a file, which the endpoint reads; None for JSON."""
+        return None
+
     async def answer_directly(self, request: Request, value: Any) -> Response | None:  # noqa: ARG002
         """Answer a parsed body without FastAPI's handler; None leaves it to that, refusals included."""
         return None
@@ -165,6 +169,8 @@ class StrictRoute(GuardedRoute):
         async def handle(request: Request) -> Response:
             strict = _StrictRequest(request.scope, request.receive)
             try:
+                if (with_file := self.file_of(request)) is not None:
+                    return await handler(with_file)
                 size = len(await strict.body())
                 if size and not _says_json(request.headers.get("content-type", "")):
                     raise UnsupportedMediaError(

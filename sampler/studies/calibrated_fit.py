@@ -10,7 +10,7 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.rows import Rows
 from sampler.data.splits.copies import copied_rows
-from sampler.data.splits.split_plan import FOLDS, SplitPlan, without_new_groups
+from sampler.data.splits.split_plan import SplitPlan, without_new_groups
 from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
 from sampler.definitions.new_rows import NewRows
@@ -18,9 +18,9 @@ from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.preparation import prepare_rows, resemblance_warnings
+from sampler.preparation.calibration_splits import calibration_splits
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
-from sampler.storage.conformal_table import check_calibration_size
 
 USUAL_HOLDOUT = 0.2
 
@@ -57,6 +57,9 @@ def fit_calibrated(
     copies = copied_rows(rows, settings.get("features"))
     plan = SplitPlan.of(declared, rows.table.column, rows.num_rows, int(settings["seed"]), copies)
 
+    share = USUAL_HOLDOUT if holdout is None else HOLDOUT.check("holdout", holdout)
+    splits = calibration_splits(plan, rows, calibrate, share)
+
     def fitted(problem: PreparedFit) -> Posterior:
         return run(problem, progress=progress, num_threads=num_threads)
 
@@ -64,14 +67,11 @@ def fit_calibrated(
         return conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(split.test)))
 
     if calibrate == "holdout":
-        split = plan.holdout(USUAL_HOLDOUT if holdout is None else HOLDOUT.check("holdout", holdout))
-        check_calibration_size(len(np.unique(plan.unit[split.test])), declared, "holdout")
+        (split,) = splits
         problem = prepare_rows(rows, **settings | {"transform": NO_TRANSFORM})  # all checked
         _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
         posterior = fitted(prepare_rows(rows.take(split.train), **settings))
         return posterior.calibrated_by("holdout", scores_of(posterior, split), plan, [split])
-    splits = plan.folds(FOLDS)
-    check_calibration_size(plan.num_units, declared, "folds")
     problem = prepare_rows(rows, **settings)
     _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
     posterior = fitted(problem)

@@ -1,6 +1,6 @@
 """Tab of a model's page: its outcomes by week, a form to report a file of them, and what to do then."""
 
-from typing import Annotated, Any, cast, get_args
+from typing import Annotated, Any
 from urllib.parse import urlencode
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Request
@@ -17,8 +17,10 @@ from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.fits import creation
 from app.services.outcomes import recalibration, refit, reports, summary
-from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.outcomes.rows import OutcomeOptions
 from app.services.predictions.file_rows import LIMITS
+from app.services.predictions.rows import SentRows
+from app.services.request_bodies import filled_in
 from app.web.dependencies import (
     Owner,
     Reading,
@@ -106,16 +108,10 @@ async def report(
     def work() -> reports.AcceptedReportView:
         if not received.filename:
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
-        repeated = text(form, "repeated") or "refuse"
-        if repeated not in get_args(Repeated):
-            raise InvalidRequestError(errors=[Fault("repeated", None, "choose one of the three")])
-        sent = OutcomesRequest(
-            file=(received.file, reading_options(form)),
-            key=text(form, "key"),
-            at=text(form, "at"),
-            repeated=cast("Repeated", repeated),
-        )
-        scored = reports.scored(predictor, owner, frame["model"].id, sent)
+        named = {name: each for name in ("key", "at", "repeated") if (each := text(form, name))}
+        options = filled_in(OutcomeOptions, named)
+        sent = SentRows(file=(received.file, reading_options(form)))
+        scored = reports.scored(predictor, owner, frame["model"].id, options, sent)
         with transactions() as transaction:
             return reports.accept(transaction, owner, scored)
 

@@ -20,7 +20,8 @@ from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parq
 from app.services.predictions.csv_tables import Digits, style_of, to_csv
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.kept_columns import EVERY
-from app.services.predictions.predict_rows import PredictRequest
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.rows import SentRows
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.negotiation import ARROW, CSV, PARQUET
 from app.web.scopes import GuardedRoute, needs
@@ -77,8 +78,8 @@ async def predict_file(
             raise InvalidRequestError(errors=[Fault("file", None, "choose a file")])
         level = _level(text(form, "level"))
         reading = reading_options(form)
-        wish = PredictRequest(file=(received.file, reading), levels=[level], keep=[EVERY])
-        answer = predictor.predict(owner, model_id, wish)
+        sent = SentRows(file=(received.file, reading), keep=[EVERY])
+        answer = predictor.predict(owner, model_id, PredictionOptions(level=level), sent)
         if form_of_answer in DOWNLOADS:
             digits: Digits = "rounded" if text(form, "digits") == "rounded" else "full"
             return _download(answer, received.filename, form_of_answer, digits)

@@ -20,8 +20,10 @@ from app.services.errors import (
 from app.services.explanations.guard import explain
 from app.services.explanations.shap_values import ShapBody
 from app.services.explanations.survival import SurvivalBody, SurvivalView
-from app.services.predictions.predict_rows import Predictor, PredictRequest, usual_interval
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor, usual_interval
 from app.services.predictions.row_form import row_form
+from app.services.predictions.rows import SentRows
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
@@ -32,7 +34,7 @@ router = APIRouter(
     route_class=GuardedRoute,
     dependencies=[Depends(prepare_to_draw)],
 )
-LEVELS = (0.5, 0.9)
+LEVELS = [0.5, 0.9]
 MOST_REASONS = 20  # features in the table of reasons
 
 
@@ -119,15 +121,15 @@ def _predicted(
     try:
         values["row"] = form.row_of(columns, cells)
         if submitted:
-            wish = PredictRequest(
-                rows=[values["row"]], levels=LEVELS, interval=interval, mcse=True, rhat=True
-            )
-            values["answer"] = predictor.predict(owner, model_id, wish).to_json()
-            wish = PredictRequest(rows=[values["row"]], levels=LEVELS, interval="credible")
-            values["credible"] = predictor.predict(owner, model_id, wish).to_json()
+            asked = {
+                "answer": PredictionOptions(level=LEVELS, interval=interval, mcse=True, rhat=True),
+                "credible": PredictionOptions(level=LEVELS, interval="credible"),
+            }
             if model.calibration is not None:
-                wish = PredictRequest(rows=[values["row"]], interval="calibrated")
-                values["calibrated"] = predictor.predict(owner, model_id, wish).to_json()
+                asked["calibrated"] = PredictionOptions(interval="calibrated")
+            sent = SentRows([values["row"]])
+            for name, options in asked.items():
+                values[name] = predictor.predict(owner, model_id, options, sent).to_json()
             values["reasons"] = _reasons(predictor, owner, model_id, values["row"])
             if any(model.settings.get(role) for role in ("event", "lower", "upper")):
                 values["survival"] = _survival(predictor, owner, model_id, values["row"])

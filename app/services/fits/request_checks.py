@@ -19,13 +19,13 @@ from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.columns import is_beyond
 from sampler.data.repeated_columns import find_copies
 from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, without_new_groups
+from sampler.data.splits.split_plan import Split, SplitPlan, without_new_groups
 from sampler.data.table import read, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import NewRows
 from sampler.errors import suggestion
 from sampler.preparation import FitPlan, plan, resolve_settings
-from sampler.storage.conformal_table import check_calibration_size
+from sampler.preparation.calibration_splits import calibration_splits
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
@@ -172,15 +172,8 @@ def check_calibration(request: FitRequest, settings: Settings, rows: Rows) -> No
         return
     with refusing(request):
         refuse_censoring(request.roles, "calibrate")
-        if request.calibrate == "holdout":
-            plan = rows_plan_of(request, settings, rows)
-            held = plan.holdout(request.holdout).test
-            used = held[~rows.outcome.is_missing[held]]
-            check_calibration_size(len(np.unique(plan.unit[used])), plan.new_rows, "holdout")
-        elif request.new_rows is not None:
-            plan = rows_plan_of(request, settings, rows)
-            plan.folds(FOLDS)  # refuses too few periods
-            check_calibration_size(plan.num_units, plan.new_rows, "folds")
+        split_plan = rows_plan_of(request, settings, rows)
+        calibration_splits(split_plan, rows, request.calibrate, request.holdout)
 
 
 def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:

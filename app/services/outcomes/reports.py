@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from itertools import repeat
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,9 +17,11 @@ from app.services.errors import ConflictError, Fault, NotFoundError, enough
 from app.services.fits import models
 from app.services.metrics import reported_outcomes
 from app.services.outcomes import rows as reported
-from app.services.outcomes.rows import OutcomesRequest, Repeated
+from app.services.outcomes.rows import OutcomeOptions, Repeated
 from app.services.predictions.file_rows import RowsReadAsView
-from app.services.predictions.predict_rows import Predictor, PredictRequest, understood
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.rows import SentRows
 from app.store import events
 from app.store.access.quotas import OUTCOME_BYTES
 from app.store.engine import session_scope
@@ -82,7 +84,9 @@ class AcceptedReportView:
     ] = None
 
 
-def scored(predictor: Predictor, owner: str, model: str, request: OutcomesRequest) -> ScoredReport:
+def scored(
+    predictor: Predictor, owner: str, model: str, request: OutcomeOptions, sent: SentRows
+) -> ScoredReport:
     """Read the rows of a report and score their outcomes; writes nothing.
 
     Raises
@@ -96,11 +100,13 @@ def scored(predictor: Predictor, owner: str, model: str, request: OutcomesReques
     with session_scope(predictor.engine, read_only=True) as session:
         begun = watches.get(session, head.id)
         era = 0 if begun is None else begun.era
-    reported_rows = reported.read(predictor.engine, owner, head, posterior, request, predictor.max_rows)
+    reported_rows = reported.read(predictor.engine, owner, head, posterior, request, sent, predictor.max_rows)
     with understood():
         labelled = _labelled(posterior, reported_rows, head.settings.get("weights"))
-        prediction = PredictRequest(levels=LEVELS, interval=_interval(posterior), draws=posterior.num_draws)
-        predictor.check_work(posterior, labelled.coded, prediction)
+        figures = PredictionOptions(
+            level=list(LEVELS), interval=_interval(posterior), draws=posterior.num_draws
+        )
+        predictor.check_work(posterior, labelled.coded, figures)
         report_id = new_id("out")
         rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
         scores = score_outcomes(posterior.law, labelled, rng.uniform(size=len(labelled.y)))
@@ -236,7 +242,7 @@ def _labelled(
         raise DataError(problems) from None
 
 
-def _interval(posterior: Posterior) -> str:
+def _interval(posterior: Posterior) -> Literal["predictive", "credible"]:
     return "predictive" if posterior.classes is None else "credible"
 
 

@@ -4,11 +4,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, BinaryIO, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
+from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy import Engine
 
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
@@ -16,9 +17,9 @@ from app.services.outcomes.predicted_rows import PredictedRows
 from app.services.predictions.file_rows import RowsReadAsView, read_rows
 from app.services.predictions.predict_rows import understood
 from app.services.predictions.row_reading import RowReading, with_levels
-from app.services.predictions.rows import columns_of
-from app.services.readers.options import Options
+from app.services.predictions.rows import SentRows, columns_of
 from app.services.readers.values.typing_text import RAW
+from app.services.request_bodies import ColumnsInBody, RowsInBody
 from app.store.clock import utc_now
 from app.store.errors import is_storable
 from app.store.models import ModelHead
@@ -34,20 +35,48 @@ AHEAD = timedelta(days=1)  # how far clocks and zones may differ
 EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
 DAY = 86_400_000_000  # microseconds
 Repeated = Literal["refuse", "replace", "skip"]
+Name = Annotated[str, Field(min_length=1, max_length=1000)]
 
 
-@dataclass(frozen=True)
-class OutcomesRequest:
-    """A report of outcomes (`POST /models/{id}/outcomes`)."""
+class OutcomeOptions(BaseModel):
+    """Meaning of the columns of a report."""
 
-    rows: Any = None  # list of objects
-    columns: Any = None  # or object of lists
-    file: tuple[BinaryIO, Options] | None = None  # or file with its options
-    key: str | None = None  # column with a name for each row, by which it is known again
-    at: str | None = None  # column of times; None: now
-    prediction_id: str | None = None  # background prediction whose rows these are: features come from there
-    row: str | None = None  # column with the rows' numbers in that prediction, from 1
-    repeated: Repeated = "refuse"  # what happens to a row whose key has an outcome
+    key: Name | None = Field(
+        default=None,
+        description="The column with a name for each row, by which it is known again. With prediction_id and "
+        "without row, a column of the predicted dataset, by which its rows are found.",
+    )
+    at: Name | None = Field(
+        default=None,
+        description="The column with the time of each row, which decides about its week; default: now.",
+    )
+    prediction_id: Name | None = Field(
+        default=None,
+        description="A background prediction of this model: the rows are its rows, and their features come "
+        "from its dataset.",
+    )
+    row: Name | None = Field(
+        default=None, description="The column with the numbers, from 1, of the rows in that prediction."
+    )
+    repeated: Repeated = Field(
+        default="refuse",
+        description="What happens to a row whose key has an outcome: refuse the report (409), replace the "
+        "outcome, or skip the row. Rows without a key are never repeated.",
+    )
+
+
+class OutcomesBody(OutcomeOptions):
+    """Rows of which the outcome is known: the model's columns and its target."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Objects of values by column name, the target included; alternatively use columns.",
+    )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="Lists of values by column name; alternatively use rows."
+    )
 
 
 @dataclass(frozen=True)
@@ -88,7 +117,8 @@ def read(
     owner: str,
     model: ModelHead,
     posterior: Posterior,
-    request: OutcomesRequest,
+    request: OutcomeOptions,
+    sent: SentRows,
     max_rows: int,
 ) -> ReportedRows:
     """Read the rows of a report.
@@ -104,7 +134,7 @@ def read(
     schema = posterior.schema
     target = schema.target.name
     known = {column.name for column in schema.inputs} | set(schema.ignored)
-    columns, notes, read_as = _columns_as_sent(model, posterior, request, max_rows)
+    columns, notes, read_as = _columns_as_sent(model, posterior, request, sent, max_rows)
     _check_names(columns, request, target)
     keys = None if request.key is None else _keys(columns[request.key], request.key)
     at = _times(columns, request.at, len(columns[target]))
@@ -139,13 +169,13 @@ def read(
 
 
 def _columns_as_sent(
-    model: ModelHead, posterior: Posterior, request: OutcomesRequest, max_rows: int
+    model: ModelHead, posterior: Posterior, request: OutcomeOptions, sent: SentRows, max_rows: int
 ) -> tuple[dict[str, Any], list[str], RowsReadAsView | None]:
     """Return the columns as they were sent, by name, and of a file warnings and how it was read."""
-    if request.file is None:
-        sent = columns_of(request.rows, request.columns, max_rows)
-        return dict(with_levels(posterior, sent, with_target=True)), [], None
-    file, options = request.file
+    if sent.file is None:
+        named = columns_of(sent.rows, sent.columns, max_rows)
+        return dict(with_levels(posterior, named, with_target=True)), [], None
+    file, options = sent.file
     roles = COLUMN_ROLES.items()
     others = {name: each.cells for role, each in roles if (name := model.settings.get(role))}
     # A column that the model uses keeps its kind; keys stay as they are spelled.
@@ -159,7 +189,7 @@ def _columns_as_sent(
     return columns, of_file.notes, of_file.read_as
 
 
-def _check_names(columns: Mapping[str, Any], request: OutcomesRequest, target: str) -> None:
+def _check_names(columns: Mapping[str, Any], request: OutcomeOptions, target: str) -> None:
     faults = []
     if target not in columns:
         faults.append(Fault(target, None, "this is the model's target: send the outcomes in this column"))

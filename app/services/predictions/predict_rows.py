@@ -1,10 +1,10 @@
 """Predictions of new rows from a stored posterior."""
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
-from typing import Any, BinaryIO, Literal
+from dataclasses import replace
+from typing import Any, Literal
 
 from sqlalchemy import Engine
 
@@ -19,10 +19,10 @@ from app.services.metrics import predict_seconds, predicted_rows
 from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.file_rows import read_rows
+from app.services.predictions.options import MAX_SAMPLES, PredictionOptions
 from app.services.predictions.posteriors import LoadedModel, Posteriors
 from app.services.predictions.row_reading import RowReading, with_levels
-from app.services.predictions.rows import columns_of
-from app.services.readers.options import Options
+from app.services.predictions.rows import SentRows, columns_of
 from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.data.encode import Coded
@@ -32,7 +32,6 @@ from sampler.posterior.results.prediction import are_finite
 from sampler.posterior.verdict.reasons import VERDICTS
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
-MAX_SAMPLES = 1_000_000  # rows times draws in one response
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,
 # Monte Carlo errors and R-hat.
 QUANTILES, EXAMINED = 100, 5000
@@ -41,27 +40,6 @@ QUICK_ROWS, QUICK_WORK = 4, 1_000_000
 OF_OUTCOMES = ("predictive", "calibrated")  # kinds of intervals
 NAMES = {"num_draws": "draws"}  # names in requests of the sampler's settings
 LOADING, COMPUTING = (predict_seconds.labels(phase) for phase in ("load", "compute"))
-
-
-@dataclass(frozen=True)
-class PredictRequest:
-    """A request for predictions (`POST /models/{id}/predict`)."""
-
-    rows: Any = None  # list of objects
-    columns: Any = None  # or object of lists
-    file: tuple[BinaryIO, Options] | None = None  # or file with its options
-    levels: Sequence[float] = (0.9,)
-    interval: str | None = None  # None: that of a new outcome, of classes that of their probabilities
-    quantiles: Sequence[float] | None = None
-    draws: int | None = None  # per chain; None: all
-    require: str | None = None  # the worst verdict on these rows that is accepted
-    mcse: bool = False
-    rhat: bool = False
-    samples: int | None = None  # number of draws to return, evenly spaced among all
-    samples_of: Literal["mean", "outcome"] = "mean"
-    seed: int = 0  # of samples of outcomes
-    target: Literal["all", "mean"] = "all"  # "mean": the mean only
-    keep: Sequence[str] = ()  # columns of the file that tables repeat; they may be unknown to the model
 
 
 class NotConvergedError(ConflictError):
@@ -78,25 +56,32 @@ class Predictor(Posteriors):
         self.max_rows = max_rows
         self.max_work = max_work
 
-    def cached_model(self, owner: str, model: str, request: PredictRequest) -> LoadedModel | None:
+    def cached_model(
+        self, owner: str, model: str, options: PredictionOptions, sent: SentRows
+    ) -> LoadedModel | None:
         """Return the model if its answer takes about a millisecond and waits for nothing, else None.
 
         Handing such work to a thread, and its answer back, takes as long as the work. The rows are few, the
         posterior is in memory, and the database is SQLite, whose readers wait for nobody.
         """
-        rows = request.rows
+        rows = sent.rows
         if not isinstance(rows, list) or not 0 < len(rows) <= QUICK_ROWS or not self.reads_at_once():
             return None
         posterior = self.cache.peek(model)
         # the verdict for another number of draws may have to be computed first
-        if posterior is None or not FAMILIES[posterior.family].quick or request.draws is not None:
+        if posterior is None or not FAMILIES[posterior.family].quick or options.draws is not None:
             return None
-        if len(rows) * work_of_row(posterior, request) > QUICK_WORK:
+        if len(rows) * work_of_row(posterior, options) > QUICK_WORK:
             return None
         return self.finished_in_memory(owner, model, posterior)
 
     def predict(
-        self, owner: str, model: str, request: PredictRequest, loaded: LoadedModel | None = None
+        self,
+        owner: str,
+        model: str,
+        options: PredictionOptions,
+        sent: SentRows,
+        loaded: LoadedModel | None = None,
     ) -> PredictionAnswer:
         """Predict new rows.
 
@@ -106,8 +91,10 @@ class Predictor(Posteriors):
             The owner of the model.
         model
             The id of a model, or a name, which means the newest succeeded model of that name.
-        request
-            The rows and the requested figures.
+        options
+            The requested figures.
+        sent
+            The rows.
         loaded
             The model, if `cached_model` has just returned it.
 
@@ -122,16 +109,17 @@ class Predictor(Posteriors):
         kept: Any = None
         notes: list[str] = []
         read_as: Mapping[str, Any] | None = None
-        if request.file is None:
-            rows = columns_of(request.rows, request.columns, self.max_rows)
+        if sent.file is None:
+            rows = columns_of(sent.rows, sent.columns, self.max_rows)
         with LOADING.time():
             stored, posterior, draws = loaded or self.lookup(owner, model)
-        request = replace(request, draws=draws if request.draws is None else request.draws)
-        if request.file is not None:
-            file, options = request.file
-            of_file = read_rows(file, RowReading.of(posterior, options), self.max_rows)
+        if options.draws is None:
+            options = options.model_copy(update={"draws": draws})
+        if sent.file is not None:
+            file, reading = sent.file
+            of_file = read_rows(file, RowReading.of(posterior, reading), self.max_rows)
             notes, read_as = of_file.notes, of_file.read_as
-            names = kept_columns.names_of(request.keep, of_file.as_sent.column_names)
+            names = kept_columns.names_of(sent.keep, of_file.as_sent.column_names)
             kept = kept_columns.with_dates(of_file.as_sent.select(names)) if names else None
             known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
             rows = of_file.rows.drop_columns([name for name in names if name not in known])
@@ -139,60 +127,60 @@ class Predictor(Posteriors):
             rows = with_levels(posterior, rows)
         with understood(), COMPUTING.time():
             coded = posterior.encode(rows)
-            answer = self._answer(stored, posterior, coded, request)
+            answer = self._answer(stored, posterior, coded, options)
         predicted_rows.inc(coded.num_rows)
         return replace(answer, notes=notes, kept=kept, read_as=read_as)
 
     def _answer(
-        self, model: ModelHead, posterior: Posterior, coded: Coded, request: PredictRequest
+        self, model: ModelHead, posterior: Posterior, coded: Coded, options: PredictionOptions
     ) -> PredictionAnswer:
-        only_mean = request.target == "mean"
-        _check_sizes(coded.num_rows, request)
-        self.check_work(posterior, coded, request)
+        only_mean = options.target == "mean"
+        _check_sizes(coded.num_rows, options)
+        self.check_work(posterior, coded, options)
         prediction = posterior.predict(
             coded,
-            level=None if only_mean else list(request.levels),
-            interval=request.interval,
-            quantiles=None if only_mean else request.quantiles,
-            num_draws=request.draws,
+            level=None if only_mean else options.levels,
+            interval=options.interval,
+            quantiles=None if only_mean else options.quantiles,
+            num_draws=options.draws,
         )
         if not are_finite(prediction):
             raise UnusableDataError("The result exceeds the largest float: rescale the target.")
         agreement = judged = None
-        if request.rhat or request.require is not None:
-            if request.rhat or row_diagnostics.is_known(prediction.draws):
+        if options.rhat or options.require is not None:
+            if options.rhat or row_diagnostics.is_known(prediction.draws):
                 agreement = row_diagnostics.agreement(posterior.law, coded, prediction.draws)
             judged = row_diagnostics.verdict(posterior.law, agreement, prediction.draws)
-            _check_verdict(judged, request.require, coded.num_rows)
+            _check_verdict(judged, options.require, coded.num_rows)
         return PredictionAnswer(
             model_id=model.id,
             verdict=self.verdict(model, posterior, prediction.draws),
             prediction=prediction,
             only_mean=only_mean,
-            errors=row_diagnostics.errors(posterior.law, coded, prediction) if request.mcse else None,
+            errors=row_diagnostics.errors(posterior.law, coded, prediction) if options.mcse else None,
             rhat=row_diagnostics.rhat_by_row(posterior.law, agreement)
-            if agreement is not None and request.rhat
+            if agreement is not None and options.rhat
             else None,
             rows_verdict=judged,
             samples=None
-            if request.samples is None
+            if options.samples is None
             else row_diagnostics.thinned(
                 posterior.law,
                 coded,
                 prediction.draws,
-                request.samples,
-                request.seed if request.samples_of == "outcome" else None,
+                options.samples,
+                options.seed if options.samples_of == "outcome" else None,
             ),
             classes=posterior.classes,
             dialect=posterior.header.dialect,
         )
 
-    def check_work(self, posterior: Posterior, coded: Coded, request: PredictRequest) -> None:
+    def check_work(self, posterior: Posterior, coded: Coded, options: PredictionOptions) -> None:
         """Refuse a request with too much work: rows times draws times trees, and the extra figures."""
-        num_rows, work = coded.num_rows, work_of_row(posterior, request, coded)
+        num_rows, work = coded.num_rows, work_of_row(posterior, options, coded)
         if num_rows * work > self.max_work:
             trees = int(posterior.leaf_counts.shape[2])
-            draws = posterior.num_chains * min(request.draws or 0, posterior.num_draws)
+            draws = posterior.num_chains * min(options.draws or 0, posterior.num_draws)
             most = max(1, int(self.max_work / work))
             raise TooLargeError(
                 f"{num_rows} rows x {draws} draws x {trees} trees are too much work at once: send at most "
@@ -201,19 +189,19 @@ class Predictor(Posteriors):
             )
 
 
-def work_of_row(posterior: Posterior, request: PredictRequest, coded: Coded | None = None) -> int:
+def work_of_row(posterior: Posterior, options: PredictionOptions, coded: Coded | None = None) -> int:
     """Count draws times trees of one row and what comes besides, each a tenth of a nanosecond of a core.
 
     `coded` are the rows, if they are known.
     """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
-    draws = posterior.num_draws if request.draws is None else min(request.draws, posterior.num_draws)
+    draws = posterior.num_draws if options.draws is None else min(options.draws, posterior.num_draws)
     each = posterior.law.tree_work + posterior.law.own_work
-    if request.target != "mean":
-        bounds = 2 * len(request.levels) + len(request.quantiles or ())
-        kind = request.interval or posterior.usual_interval
+    if options.target != "mean":
+        bounds = 2 * len(options.levels) + len(options.quantiles or ())
+        kind = options.interval or posterior.usual_interval
         each += QUANTILES + (posterior.law.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
-    if request.mcse or request.rhat or request.require is not None:
+    if options.mcse or options.rhat or options.require is not None:
         each += EXAMINED
     return int(posterior.num_chains * draws * each)
 
@@ -230,15 +218,15 @@ def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num
     )
 
 
-def _check_sizes(num_rows: int, request: PredictRequest) -> None:
-    examined = request.mcse or request.rhat or request.require is not None
+def _check_sizes(num_rows: int, options: PredictionOptions) -> None:
+    examined = options.mcse or options.rhat or options.require is not None
     if examined and num_rows > MAX_EXAMINED:
         raise TooLargeError(
             f"mcse, rhat and require need every draw of every row: send at most {MAX_EXAMINED} rows."
         )
-    if request.samples is not None and num_rows * request.samples > MAX_SAMPLES:
+    if options.samples is not None and num_rows * options.samples > MAX_SAMPLES:
         raise TooLargeError(
-            f"{request.samples} draws of {num_rows} rows are too many at once: rows times samples may "
+            f"{options.samples} draws of {num_rows} rows are too many at once: rows times samples may "
             f"be at most {MAX_SAMPLES}."
         )
 
@@ -254,6 +242,6 @@ def understood() -> Iterator[None]:
         raise InvalidRequestError(errors=[Fault.of_setting(error, NAMES)]) from None
 
 
-def usual_interval(settings: Mapping[str, Any]) -> str:
+def usual_interval(settings: Mapping[str, Any]) -> Literal["predictive", "credible"]:
     """Name the kind of interval that a model with such settings gives unless told otherwise."""
     return FAMILIES[str(settings.get("family", "gaussian"))].usual_interval

@@ -1,6 +1,8 @@
 """New rows in JSON, by row or by column, converted to columns of plain values."""
 
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
 
 from app.services.errors import (
     ENOUGH,
@@ -10,9 +12,23 @@ from app.services.errors import (
     UnusableDataError,
     enough,
 )
+from app.services.readers.options import Options
 
 Columns = dict[str, list[Any]]
 PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+@dataclass(frozen=True)
+class SentRows:
+    """Rows of a request: objects, lists of values by column, or a file with options for reading it.
+
+    `keep` names columns of the file that tables repeat; the model need not know them.
+    """
+
+    rows: Any = None
+    columns: Any = None
+    file: tuple[BinaryIO, Options] | None = None
+    keep: Sequence[str] = ()
 
 
 def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:

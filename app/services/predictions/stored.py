@@ -13,7 +13,8 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
-from app.services.predictions.predict_rows import Predictor, PredictRequest, understood, work_of_row
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor, understood, work_of_row
 from app.services.predictions.row_reading import RowReading
 from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
 from app.services.views import ErrorView, State, filled, if_any
@@ -171,15 +172,15 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     if keep:
         kept_columns.check_free(keep, _names(resolved))
         resolved["keep"] = keep
-    prediction = PredictRequest(
-        levels=levels,
+    figures = PredictionOptions(
+        level=levels,
         interval=checked.interval,
         quantiles=request.quantiles,
         draws=checked.draws,
         mcse=request.mcse,
         rhat=request.rhat,
     )
-    return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, prediction))
+    return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, figures))
 
 
 def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:

@@ -13,7 +13,9 @@ from sqlalchemy import JSON, Boolean, DateTime, MetaData
 from app.services import datasets
 from app.services.fits import models
 from app.services.predictions import results
-from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.rows import SentRows
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.tables import Dataset
@@ -86,8 +88,8 @@ def test_a_model_of_every_revision_answers(empty_database_url, revision):
     engine = make_engine(empty_database_url)
     predictor = Predictor(engine, 1 << 26, 1000)
     body = stored["asked"]
-    request = PredictRequest(rows=body["rows"], levels=body["level"], interval=body["interval"])
-    answer = predictor.predict(OWNER, stored["model"]["name"], request).to_json()
+    options = PredictionOptions(level=body["level"], interval=body["interval"])
+    answer = predictor.predict(OWNER, stored["model"]["name"], options, SentRows(body["rows"])).to_json()
     with session_scope(engine, read_only=True) as session:
         view = models.view(session, OWNER, stored["model"]["id"])
         listed = models.list_page(session, OWNER, 10, None).items

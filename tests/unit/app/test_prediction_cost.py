@@ -5,7 +5,8 @@ import time
 import numpy as np
 import pytest
 
-from app.services.predictions.predict_rows import PredictRequest, work_of_row
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import work_of_row
 from sampler import fit
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -42,11 +43,11 @@ def test_predictions_take_the_work_that_is_declared(target, settings):
     rows = posterior.encode(np.tile(X, (2, 1)))
     posterior.predict(rows.part(slice(0, 3)))  # loads what is loaded once
     for only_mean in (True, False):
-        request = PredictRequest(draws=100, target="mean" if only_mean else "all")
+        options = PredictionOptions(draws=100, target="mean" if only_mean else "all")
         began = time.process_time()
         posterior.predict(rows, level=None if only_mean else 0.9)
         seconds = time.process_time() - began
-        assert seconds < TIMES * TREE * 300 * work_of_row(posterior, request, rows) + 0.02, (
+        assert seconds < TIMES * TREE * 300 * work_of_row(posterior, options, rows) + 0.02, (
             only_mean,
             seconds,
         )

@@ -5,7 +5,9 @@ import threading
 from collections import Counter
 from pathlib import Path
 
-from app.services.predictions.predict_rows import Predictor, PredictRequest
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.predict_rows import Predictor
+from app.services.predictions.rows import SentRows
 from sampler import Posterior
 from tests.support.api_calls import post_csv, table
 from tests.support.models.fitted_models import SMALL, fitted
@@ -71,9 +73,9 @@ def test_many_who_ask_a_cold_model_share_one_load(client, settings, database, mo
     decode = Posterior.from_blocks
     monkeypatch.setattr(Posterior, "from_blocks", lambda *args: loads.append(1) or decode(*args))
     predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
-    request = PredictRequest(rows=[{"size": 3, "colour": "red"}])
+    asked = (PredictionOptions(), SentRows([{"size": 3, "colour": "red"}]))
 
-    answers = together(*[lambda: predictor.predict("local", model["id"], request).to_json()] * 8)
+    answers = together(*[lambda: predictor.predict("local", model["id"], *asked).to_json()] * 8)
 
     assert len(loads) == 1
     assert all(answer == answers[0] for answer in answers)
@@ -84,8 +86,8 @@ def test_a_prediction_goes_one_way(client, settings, database):
     """A prediction makes at most 12 calls between our files, and never returns to an earlier one."""
     model = fitted(client, settings)
     predictor = Predictor(database.engine, cache_bytes=10**9, max_rows=100)
-    request = PredictRequest(rows=[{"size": 3, "colour": "red"}])
-    predictor.predict("local", model["id"], request)
+    asked = (PredictionOptions(), SentRows([{"size": 3, "colour": "red"}]))
+    predictor.predict("local", model["id"], *asked)
     hops: list[tuple[str, str]] = []
 
     def note(frame, event, _argument):
@@ -95,7 +97,7 @@ def test_a_prediction_goes_one_way(client, settings, database):
 
     sys.setprofile(note)
     try:
-        predictor.predict("local", model["id"], request)
+        predictor.predict("local", model["id"], *asked)
     finally:
         sys.setprofile(None)
 

@@ -7,7 +7,7 @@ import numpy as np
 from sqlalchemy import Engine, event, text, update
 from sqlalchemy.pool import QueuePool
 
-from app.api.predict import _Json
+from app.api.predict import _Route
 from app.services.predictions.predict_rows import Predictor
 from app.store import draws, models
 from app.store.engine import make_engine, session_scope
@@ -356,7 +356,7 @@ def test_bodies_answered_directly_are_answered_as_by_the_framework(client, model
         [],
         "rows",
     ]
-    path, direct = f"/models/{model['id']}/predict", _Json.answer_directly
+    path, direct = f"/models/{model['id']}/predict", _Route.answer_directly
     answered = []
 
     async def watched(self, request, value):
@@ -367,7 +367,7 @@ def test_bodies_answered_directly_are_answered_as_by_the_framework(client, model
         return None
 
     def ask(way):
-        monkeypatch.setattr(_Json, "answer_directly", way)
+        monkeypatch.setattr(_Route, "answer_directly", way)
         for accept in ("*/*", "text/csv", "image/png"):
             for body in bodies:
                 for query in ("", "?level=0.5"):
