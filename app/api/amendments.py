@@ -1,15 +1,17 @@
 """Amended copies of datasets over HTTP."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.datasets import ProfiledDatasetView
 from app.services import amendments, datasets
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
+from app.services.amendments import ColumnChangeRequest, MissingValue
 from app.services.readers.options import Options
+from app.services.request_bodies import StrictBody
 from app.web.dependencies import Owner, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
@@ -18,29 +20,13 @@ from app.web.scopes import MAX_SETTINGS_BYTES, needs
 from sampler.storage.file_dialect import DateOrder, Decimal
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRoute)
-Value = Annotated[str, Field(max_length=1000)] | float
 
 
-class ColumnChangeRequest(BaseModel):
-    """Change of a column."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-    kind: Literal["number", "boolean", "date", "category", "text"] | None = Field(
-        None, description="The kind of its values."
-    )
-    missing: Annotated[list[Value], Field(max_length=100)] = Field(
-        default=[], description='Values that mean missing, such as "k.A." or -999.'
-    )
-
-
-class AmendRequest(BaseModel):
+class AmendRequest(StrictBody):
     """Changes of a dataset, by column."""
 
-    model_config = ConfigDict(extra="forbid", strict=True)
-
     columns: dict[str, ColumnChangeRequest] = Field(default={}, description="Changes by column.")
-    missing: Annotated[list[Value], Field(max_length=100)] = Field(
+    missing: Annotated[list[MissingValue], Field(max_length=100)] = Field(
         default=[], description="Values that mean missing in every column of text or numbers."
     )
     decimal: Decimal | None = Field(
@@ -73,10 +59,6 @@ def amend_dataset(
     Texts become numbers, booleans or dates by the rules of an upload; 422 names the column and row of a
     value that doesn't. The old dataset stays as it is.
     """
-    changes = {
-        name: amendments.ColumnChange(change.kind, [str(value) for value in change.missing])
-        for name, change in body.columns.items()
-    }
     called = None if body.name is None else datasets.name_for(body.name, None)
 
     def make() -> StoredResponse:
@@ -85,7 +67,7 @@ def amend_dataset(
                 engine,
                 owner,
                 dataset_id,
-                changes,
+                body.columns,
                 [str(value) for value in body.missing],
                 Options(decimal=body.decimal, dates=body.dates),
                 max_bytes=settings.max_body_bytes,

@@ -1,7 +1,7 @@
 """Continuation of models that have ended, over HTTP: retry and extend."""
 
 from fastapi import APIRouter, BackgroundTasks, Response
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from app.api.models import LOOK_AGAIN, TheAcceptance
 from app.services import health
@@ -11,6 +11,7 @@ from app.services.fits import creation, requests, restarts
 from app.services.fits.fit_request import StopRequest
 from app.services.fits.models import ModelView
 from app.services.fits.restarts import ExtensionView
+from app.services.request_bodies import StrictBody
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
 from app.web.idempotency import render
@@ -36,10 +37,8 @@ def retry_model(
     return model
 
 
-class ExtendRequest(BaseModel):
+class ExtendRequest(StrictBody):
     """A request for more draws: a number, or stop rules, such as `{"stop": {"verdict": "converged"}}`."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     num_draws: int | None = Field(
         None,
@@ -56,10 +55,8 @@ class ExtendRequest(BaseModel):
     )
 
 
-class RefitRequest(BaseModel):
+class RefitRequest(StrictBody):
     """Differences of a new fit from another model."""
-
-    model_config = ConfigDict(extra="forbid", strict=True)
 
     holdout: float = Field(
         0.0, ge=0, le=0.9, description="The fraction of rows held out; by default the model sees all rows."

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from fastapi import APIRouter, BackgroundTasks, Depends, Response
-from pydantic import BaseModel, Field
 from sqlalchemy.orm import Session
 
 from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.fits import creation, models
+from app.services.fits.creation import EstimateView
 from app.services.fits.fit_request import ModelRequest
 from app.services.fits.models import ModelPage, ModelView
 from app.services.model_files import MEDIA_TYPE
@@ -51,24 +51,6 @@ FILE_TOO: dict[str, Any] = {
     ],
 }
 LOOK_AGAIN = "1"  # Retry-After in seconds for the state of a new model
-
-
-class EstimateView(BaseModel):
-    """The estimated cost of a fit. Time assumes a core per slot; it was within a factor of 1.5 in 21 fits."""
-
-    seconds: float = Field(description="Duration from the start of the first chain to the end.")
-    most_seconds: float = Field(description="Duration if the stop rules are never met.")
-    slots: int = Field(description="Chains that this service runs at once; 0: there is no worker now.")
-    memory_bytes: int = Field(description="Peak memory of a worker process.")
-    memory_limit_bytes: int | None = Field(description="Memory that a worker has for one fit; null: unknown.")
-    seconds_limit: float | None = Field(
-        description="The largest accepted `most_seconds` (BARTSERVE_FIT_SECONDS); null: unlimited."
-    )
-    fits: bool = Field(
-        description="Whether a worker has the memory and the fit is not too long; else it would be refused."
-    )
-    settings: dict[str, Any] = Field(description="All settings, resolved.")
-    warnings: list[str]
 
 
 @dataclass(frozen=True)
@@ -137,18 +119,7 @@ def estimate_model(
     The body and the checks are those of `POST /models`, except that a fit which needs too much memory or time
     is not refused: `fits` is false.
     """
-    plan = creation.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
-    return EstimateView(
-        seconds=plan.cost.seconds,
-        most_seconds=plan.most.seconds,
-        slots=plan.slots,
-        memory_bytes=plan.most.bytes,
-        memory_limit_bytes=plan.memory_limit,
-        seconds_limit=plan.seconds_limit,
-        fits=plan.fits,
-        settings=plan.settings,
-        warnings=plan.warnings,
-    )
+    return creation.estimated(engine, owner, body.fit_request(), health.slots(session, settings))
 
 
 @router.get("", responses=responses())

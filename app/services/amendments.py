@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import ceil
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO
+from typing import Annotated, Any, BinaryIO, Literal
 
 import pyarrow as pa
+from pydantic import Field
 from sqlalchemy import Engine
 
 from app.services import datasets
@@ -15,21 +16,29 @@ from app.services.datasets import Parsed
 from app.services.errors import Fault, InvalidRequestError, NotFoundError
 from app.services.readers.options import Options
 from app.services.readers.values.missing import MissingValues
+from app.services.request_bodies import StrictBody
 from app.store import datasets as store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 
+MissingValue = Annotated[str, Field(max_length=1000)] | float
 
-@dataclass(frozen=True)
-class ColumnChange:
-    """Change of a column; None and an empty sequence change nothing.
 
-    `missing` are the values that mean missing: texts as stored, or numbers as text.
-    """
+class ColumnChangeRequest(StrictBody):
+    """Change of a column."""
 
-    kind: str | None = None
-    missing: Sequence[str] = ()
+    kind: Literal["number", "boolean", "date", "category", "text"] | None = Field(
+        default=None, description="The kind of its values."
+    )
+    missing: Annotated[list[MissingValue], Field(max_length=100)] = Field(
+        default=[], description='Values that mean missing, such as "k.A." or -999.'
+    )
+
+    @property
+    def codes(self) -> list[str]:
+        """The values that mean missing: texts as stored, or numbers as text."""
+        return [str(value) for value in self.missing]
 
 
 @contextmanager
@@ -37,7 +46,7 @@ def amended(
     engine: Engine,
     owner: str,
     dataset_id: str,
-    changes: Mapping[str, ColumnChange],
+    changes: Mapping[str, ColumnChangeRequest],
     missing: Sequence[str] = (),
     given: Options | None = None,
     *,
@@ -62,8 +71,9 @@ def amended(
     changes = dict(changes)
     for name, column in known.items():
         if codes := [value for value in missing if _may_have(column["kind"], value)]:
-            change = changes.get(name, ColumnChange())
-            changes[name] = replace(change, missing=[*change.missing, *codes])
+            change = changes.get(name, ColumnChangeRequest())
+            more = [*change.missing, *codes]
+            changes[name] = ColumnChangeRequest(kind=change.kind, missing=more)
     changes = {name: change for name, change in changes.items() if _changes(change, known.get(name))}
     faults = [Fault(name, None, "the dataset has no such column") for name in changes if name not in known]
     if not changes and not faults:
@@ -81,7 +91,7 @@ def amended(
             yield dataset, _merged(dataset, changes, parsed)
 
 
-def _reading(dataset: Dataset, changes: Mapping[str, ColumnChange], given: Options) -> Options:
+def _reading(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], given: Options) -> Options:
     """Return how the columns are read: as their file was, with the changes.
 
     The text of the file is read where it was kept and a column changes, or its values don't give it back.
@@ -111,14 +121,14 @@ def _may_have(kind: str, value: str) -> bool:
     return kind in {"text", "category"} or (kind == "number" and bool(MissingValues((), [value]).numbers))
 
 
-def _changes(change: ColumnChange, column: Mapping[str, Any] | None) -> bool:
-    return column is None or bool(change.missing) or change.kind not in {None, column["kind"]}
+def _changes(change: ColumnChangeRequest, column: Mapping[str, Any] | None) -> bool:
+    return column is None or bool(change.codes) or change.kind not in {None, column["kind"]}
 
 
 def _write(
     engine: Engine,
     dataset: Dataset,
-    changes: Mapping[str, ColumnChange],
+    changes: Mapping[str, ColumnChangeRequest],
     as_text: Sequence[str],
     file: BinaryIO,
 ) -> None:
@@ -132,8 +142,8 @@ def _write(
         except (KeyError, DatasetGoneError) as error:
             raise NotFoundError(str(error)) from None
         for name, change in changes.items():
-            if change.missing and name not in as_text:
-                values = MissingValues((), [value.strip() for value in change.missing])
+            if change.codes and name not in as_text:
+                values = MissingValues((), [value.strip() for value in change.codes])
                 table = table.set_column(names.index(name), name, values.removed(table.column(name))[0])
         if writer is None:
             writer = pa.ipc.new_stream(file, table.schema)
@@ -142,18 +152,18 @@ def _write(
         writer.close()
 
 
-def _unfit(name: str, change: ColumnChange, column: Mapping[str, Any]) -> Fault | None:
+def _unfit(name: str, change: ColumnChangeRequest, column: Mapping[str, Any]) -> Fault | None:
     """Return why values can't mean missing in a column of this kind; None where they can."""
-    if not change.missing or column["kind"] in {"text", "category"}:
+    if not change.codes or column["kind"] in {"text", "category"}:
         return None
     if column["kind"] != "number":
         return Fault(name, None, "only text and numbers can have values that mean missing")
-    if len(MissingValues((), change.missing).numbers) == len(change.missing):
+    if len(MissingValues((), change.codes).numbers) == len(change.codes):
         return None
-    return Fault(name, None, f"{', '.join(change.missing)[:100]}: the column has numbers, so give numbers")
+    return Fault(name, None, f"{', '.join(change.codes)[:100]}: the column has numbers, so give numbers")
 
 
-def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parsed) -> Parsed:
+def _merged(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], parsed: Parsed) -> Parsed:
     """Keep the descriptions of the columns that don't change, and how the file was read."""
     old = {column["name"]: column for column in dataset.columns if column["name"] not in changes}
     columns = [old.get(column["name"], column) for column in parsed.columns]
@@ -176,8 +186,10 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChange], parsed: Parse
     )
 
 
-def _codes(changes: Mapping[str, ColumnChange], old: Mapping[str, Sequence[str]]) -> dict[str, list[str]]:
+def _codes(
+    changes: Mapping[str, ColumnChangeRequest], old: Mapping[str, Sequence[str]]
+) -> dict[str, list[str]]:
     """Return the values that mean missing, by column, the new ones after those of earlier amendments."""
-    new = {name: [value.strip() for value in change.missing] for name, change in changes.items()}
+    new = {name: [value.strip() for value in change.codes] for name, change in changes.items()}
     both = {name: list(dict.fromkeys([*old.get(name, ()), *new.get(name, ())])) for name in {**old, **new}}
     return {name: codes for name, codes in both.items() if codes}

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from app.services.errors import Fault, InvalidRequestError
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
-Body = TypeVar("Body", bound=BaseModel)
+B = TypeVar("B", bound=BaseModel)
 CELL: dict[str, Any] = {
     "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
 }
@@ -51,7 +51,7 @@ class StrictBody(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-def filled_in(body: type[Body], values: Mapping[str, Any]) -> Body:
+def filled_in(body: type[B], values: Mapping[str, Any]) -> B:
     """Make a body of values that a page has; raises InvalidRequestError for those that are refused."""
     try:
         return body(**values)

@@ -7,6 +7,7 @@ from fastapi import Depends, Header, Request, Response
 
 from app.services.access.idempotency import IdempotentRequest, StoredResponse
 from app.web.dependencies import Owner
+from app.web.rows_route import FileRequest
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"
@@ -27,7 +28,8 @@ async def _idempotent_request(
     if key is None:
         return IdempotentRequest(owner, "", None, "")
     route = f"{request.method} {request.url.path}"
-    digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + await request.body())
+    sent = await (request.content() if isinstance(request, FileRequest) else request.body())
+    digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + sent)
     return IdempotentRequest(owner, route, key, digest.hexdigest())
 
 

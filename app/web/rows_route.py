@@ -43,9 +43,13 @@ class FileRequest(Request):
         """Return an empty object."""
         return {}
 
+    async def content(self) -> bytes:
+        """Receive the file."""
+        return await super().body()
+
     async def reading(self, work: Callable[[BinaryIO], T]) -> Callable[[], T]:
         """Receive the file, and return work that reads it from the disk."""
-        content = await super().body()
+        content = await self.content()
 
         def read() -> T:
             with TemporaryFile() as file:

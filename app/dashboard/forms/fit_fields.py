@@ -18,8 +18,8 @@ SECTIONS = {
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
     "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
     "then at half as many more, and so on. Without rules, and without chains, burn-in, draws or "
-    "thinning above, a sum of trees is drawn until its verdict is approximate or better, up to about a minute "
-    "of two cores for 5,000 rows: the estimate has the most.",
+    "thinning above, a sum of trees is drawn until its verdict is approximate or better, up to about a "
+    "minute of two cores for 5,000 rows: the estimate has the most.",
     "Prior": "What is plausible before seeing the data. Scaled by the data, so it suits most tables.",
     "Hyperpriors": "Let the data determine how smooth f is, and which columns matter (bart only).",
     "Search over topologies": "For dcc-tree: the length of the search for topologies, and draws for each.",

@@ -13,10 +13,11 @@ from app.dashboard.forms.fields import SentForm, parts, reading_options, text
 from app.sample_data import NAME, sample_path
 from app.services import amendments, datasets
 from app.services.access.keys import READ, TRAIN
-from app.services.amendments import ColumnChange
+from app.services.amendments import ColumnChangeRequest
 from app.services.errors import InUseError, ServiceError
 from app.services.readers.options import KINDS, Options
 from app.services.readers.values.missing import is_word_for_missing
+from app.services.request_bodies import filled_in
 from app.web.dependencies import Deleting, Owner, Reading, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.paging import Cursor
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
@@ -161,13 +162,13 @@ def _amend(
     dataset_id: str,
 ) -> str:
     """Store the changed copy and return its id."""
-    changes: dict[str, ColumnChange] = {}
+    changes: dict[str, ColumnChangeRequest] = {}
     kinds = {name.removeprefix(KIND): text(form, name) for name in form if name.startswith(KIND)}
     for name, kind in kinds.items():
         codes = [value for value in form.getlist(f"{CODES}{name}") if isinstance(value, str)]
         # Texts among numbers are read as missing so that the column becomes one of numbers.
         new_kind = "number" if codes and kind in {"text", "category"} else kind
-        changes[name] = ColumnChange(new_kind, codes)
+        changes[name] = filled_in(ColumnChangeRequest, {"kind": new_kind, "missing": codes})
     missing = parts(text(form, "missing"), ",") or []
     given, most = reading_options(form), settings.max_body_bytes
     with (

@@ -92,7 +92,7 @@ def _page(
     owner: str,
     entries: Mapping[str, Any],
     error: ServiceError | None,
-    estimated: creation.Estimate | None = None,
+    estimated: creation.EstimateView | None = None,
     body: Mapping[str, Any] | None = None,
 ) -> Response:
     listed = datasets.list_page(session, owner, MANY, None).items

@@ -381,6 +381,11 @@ def test_odd_input_is_refused_by_name(client, model):
     first = report(client, rows_of(3), headers=twice)
     again = report(client, rows_of(3), headers=twice)
     assert (again.json(), summary_of(client)["rows"]) == (first.json(), 3)
+    path, once = "/models/mine/outcomes", {"Idempotency-Key": "a file"} | CSV
+    lines = [b"y,size,colour\n1.5,3,red\n", b"y,size,colour\n1.5,4,red\n"]
+    first, again, other = (client.post(path, content=each, headers=once) for each in (*lines[:1], *lines))
+    assert (again.json(), summary_of(client)["rows"]) == (first.json(), 4)
+    problem(other, 422, "idempotency-key-reused")
 
 
 def test_owners_and_scopes_are_apart(team, database, settings):
