@@ -12,7 +12,6 @@ from app.services.request_bodies import (
     Levels,
     RowsInBody,
     Share,
-    levels_of,
 )
 
 MAX_SAMPLES = 1_000_000  # rows times draws in one response
@@ -69,11 +68,6 @@ class PredictionOptions(TableOptions):
     target: Literal["all", "mean"] = Field(
         default="all", description="mean: only the mean, as fast as possible."
     )
-
-    @property
-    def levels(self) -> list[float]:
-        """The levels of the intervals."""
-        return levels_of(self.level)
 
 
 class PredictBody(PredictionOptions):

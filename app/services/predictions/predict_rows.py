@@ -139,7 +139,7 @@ class Predictor(Posteriors):
         self.check_work(posterior, coded, options)
         prediction = posterior.predict(
             coded,
-            level=None if only_mean else options.levels,
+            level=None if only_mean else options.level,
             interval=options.interval,
             quantiles=None if only_mean else options.quantiles,
             num_draws=options.draws,
@@ -198,7 +198,8 @@ def work_of_row(posterior: Posterior, options: PredictionOptions, coded: Coded |
     draws = posterior.num_draws if options.draws is None else min(options.draws, posterior.num_draws)
     each = posterior.law.tree_work + posterior.law.own_work
     if options.target != "mean":
-        bounds = 2 * len(options.levels) + len(options.quantiles or ())
+        levels = len(options.level) if isinstance(options.level, list) else 1
+        bounds = 2 * levels + len(options.quantiles or ())
         kind = options.interval or posterior.usual_interval
         each += QUANTILES + (posterior.law.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
     if options.mcse or options.rhat or options.require is not None:
