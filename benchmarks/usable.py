@@ -1,7 +1,7 @@
 """Measure how often "usable" is wrong, and what ending a fit by its verdict costs and brings.
 
-    python benchmarks/usable.py [--tables Auto Credit ..] [--stuck steps-5 ..] [--fits 4] [--until approximate]
-                                [--keep usable.json]
+    python benchmarks/usable.py [--tables Auto Credit ..] [--stuck steps-5 ..] [--fits 4]
+                                [--until approximate] [--keep usable.json]
 
 Real tables (of benchmarks/real_tables.py) are divided as there; simulated ones have thousands of fresh rows,
 and few trees, little noise or columns that are all alike, so that chains stay in the modes where they came
@@ -190,8 +190,8 @@ def main():
                     f"{name:14} {each['rows']:5} rows  {use.chains.verdict:13} {each['trees']:4} trees "
                     f"{each['draws']:5} draws {each['seconds']:6.1f} s  predictions {use.predictions:8} "
                     f"intervals {use.intervals:10} held out {use.held_out.inside:.2f} "
-                    f"of {use.held_out.rows:4}  fresh {each['cover90']:.3f} of {each['fresh']}  rmse {each['rmse']:.4g} "
-                    f"({each['worse']:.3f})  pinball {each['pinball']:.4g}",
+                    f"of {use.held_out.rows:4}  fresh {each['cover90']:.3f} of {each['fresh']}  "
+                    f"rmse {each['rmse']:.4g} ({each['worse']:.3f})  pinball {each['pinball']:.4g}",
                     flush=True,
                 )
         if found:

@@ -124,9 +124,9 @@ def interval_verdict(law: Law, rows: LabelledRows, below: Floats, mean: Floats) 
         ``verdict``, "held", "not_held" or, with fewer than 40 rows or 30 groups, "unknown"; ``text``, the
         same in a sentence, and ``advice`` (None when held); ``reasons``, each with ``code`` ("too_wide",
         "too_narrow" or "uneven"), of the last with ``feature`` (None: the prediction); ``overall``, for each
-        ``level`` the share ``observed`` and the 95% range (``lower``, ``upper``) that chance allows it; ``by``, the
-        prediction and up to 10 features that differ most, each with ``p`` and its ``quarters``: ``low``,
-        ``high`` (None: open), ``rows`` and the shares inside 90% intervals
+        ``level`` the share ``observed`` and the 95% range (``lower``, ``upper``) that chance allows it;
+        ``by``, the prediction and up to 10 features that differ most, each with ``p`` and its ``quarters``:
+        ``low``, ``high`` (None: open), ``rows`` and the shares inside 90% intervals
 
     """
     level = np.abs(2.0 * below - 1.0)  # level of the smallest central interval that contains the outcome
