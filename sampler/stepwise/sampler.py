@@ -157,7 +157,14 @@ class Sampler:
 
     @property
     def sigma(self) -> float:
-        """Noise standard deviation of the present state, of a row of weight 1, in units of the outcome."""
+        """Noise standard deviation of the present state, of a row of weight 1, in units of the outcome.
+
+        Where the noise differs by row, it is its geometric mean over reference rows, as of a posterior.
+        """
+        if NOISES[self._chain.training.settings.noise].forest:
+            drawn = self.posterior().sigma
+            assert drawn is not None  # models of classes and counts are refused
+            return float(drawn[0, 0])
         return self._chain.sigma
 
     @property

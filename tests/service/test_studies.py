@@ -2,7 +2,7 @@
 
 import os
 import signal
-from dataclasses import replace
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -101,8 +101,8 @@ def is_the_tuning(result, X, y):
     settings = TUNING["common"] | {"columns": {"town": "category"}, "target_name": "y"}
     expected = tune(X, y, candidates=SIZES, folds=3, seed=4, **settings)
     trials = tuning.result(TUNING, result).trials
-    assert [replace(trial, seconds=None) for trial in trials] == [
-        replace(trial, seconds=None) for trial in expected.trials
+    assert [asdict(trial) | {"seconds": None} for trial in trials] == [
+        asdict(trial) | {"seconds": None} for trial in expected.trials
     ]
 
 

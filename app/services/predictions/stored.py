@@ -160,7 +160,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
         "mcse": request.mcse,
         "rhat": request.rhat,
         "verdict": predictor.verdict(stored_model, posterior, checked.draws),
-        "classes": posterior.classes,
+        "classes": None if posterior.classes is None else list(posterior.classes),
         "warnings": [*warnings, *checked.warnings],
     }
     if checked.groups:
