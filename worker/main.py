@@ -62,7 +62,7 @@ def _refuse_other_schema(settings: Settings) -> None:
 def _load_kernels() -> None:
     """Load compiled kernels before the pool forks, so that children share them; never compile."""
     from sampler import Chain, Posterior  # noqa: F401, PLC0415
-    from sampler.kernels.jit import load_ready  # noqa: PLC0415
+    from sampler.host.fits import load_ready  # noqa: PLC0415
 
     load_ready()
     # What is loaded now stays: without this the first collection of each child would copy all of its pages.

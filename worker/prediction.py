@@ -21,13 +21,11 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
 from app.store.tables import BatchPrediction, Dataset, Json
 from sampler import DataError, Posterior, SamplerError
-from sampler.data.encode import Coded
-from sampler.data.row_flags import Flag, count
-from sampler.posterior.assessment import row_diagnostics
-from sampler.posterior.assessment.conformal import predict_calibrated
-from sampler.posterior.results.columns import without_infinity
-from sampler.posterior.results.prediction import are_finite, prediction_columns
-from sampler.storage.conformal_table import CalibratedLevel
+from sampler.host.assessment import predict_calibrated, row_diagnostics
+from sampler.host.data import Coded, Flag
+from sampler.host.data import count_flags as count
+from sampler.host.posteriors import are_finite, prediction_columns, without_infinity
+from sampler.host.storage import CalibratedLevel
 from worker.context import Context
 from worker.errors import Stopped
 from worker.heartbeat import Watch

@@ -17,7 +17,7 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
-from sampler.storage.file_dialect import DateOrder, Decimal
+from sampler.host.data import DateOrder, Decimal
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRoute)
 

@@ -17,7 +17,7 @@ from app.web.paging import Cursor, Limit
 from app.web.read_options import UploadQuery
 from app.web.scopes import ANY_UPLOAD, GuardedRoute, needs
 from app.web.uploads import OPENAPI, Upload
-from sampler.storage.file_dialect import DateOrder
+from sampler.host.data import DateOrder
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=GuardedRoute)
 

@@ -18,8 +18,8 @@ from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
-from sampler.data.scalars import number_to_text
-from sampler.definitions.data import COLUMN_ROLES, ROLES
+from sampler.host.data import number_to_text
+from sampler.host.settings import COLUMN_ROLES, ROLES
 
 Url = Annotated[
     str | None,

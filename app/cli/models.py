@@ -12,7 +12,7 @@ from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import ago, err, make_table, out, print_table
 from app.client.views import Json
-from sampler.data.scalars import number_to_text, range_to_text
+from sampler.host.data import number_to_text, range_to_text
 
 app = typer.Typer(
     help="""List the models, newest first; or show, cancel, continue, save or delete one.

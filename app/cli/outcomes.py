@@ -9,7 +9,7 @@ from app.cli.common import AsJson, DataDir, ModelName, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, How, Url, how_read, pairs
 from app.cli.output import err, make_table, out, print_table
-from sampler.data.scalars import number_to_text
+from sampler.host.data import number_to_text
 
 app = typer.Typer(
     help="""Report outcomes of predicted rows, and see whether a model's intervals still hold.

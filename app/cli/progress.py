@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
 from app.client import Chain, Client, Dataset, Model, Study
-from sampler.data.scalars import number_to_text
+from sampler.host.data import number_to_text
 
 COMPILING = "compiling, once"
 SAMPLING = "sampling"

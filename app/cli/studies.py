@@ -9,7 +9,7 @@ from app.cli.common import AsJson, DataDir, ModelName, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import err, make_table, print_table
-from sampler.data.scalars import number_to_text
+from sampler.host.data import number_to_text
 
 
 def register(models: typer.Typer) -> None:

@@ -13,7 +13,7 @@ from app.cli.common import AsJson, DataDir, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, SHOWN_ROWS, Url, pairs
 from app.cli.output import make_console, out
-from sampler.data.scalars import number_to_text, range_to_text
+from sampler.host.data import number_to_text, range_to_text
 
 # A help text; tests run its examples.
 SURVIVAL = """Print survival curves of rows: how probable it is that the outcome exceeds each time.

@@ -24,18 +24,8 @@ from app.services.explanations.shap_values import reasons_of
 from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.web.scopes import GuardedRoute, needs
-from sampler.posterior.charts import (
-    chains,
-    checks,
-    effects,
-    one_row,
-    rankings,
-    reasons,
-    residuals,
-    topologies,
-)
-from sampler.posterior.core.intervals import Interval
-from sampler.posterior.results.effects import AccumulatedEffects, PartialDependence
+from sampler.host.charts import chains, checks, effects, one_row, rankings, reasons, residuals, topologies
+from sampler.host.posteriors import AccumulatedEffects, Interval, PartialDependence
 
 router = APIRouter(prefix="/ui/models/{model_id}", include_in_schema=False, route_class=GuardedRoute)
 

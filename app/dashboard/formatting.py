@@ -5,8 +5,7 @@ from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from sampler.data import scalars
-from sampler.data.scalars import ABSENT, number_to_text, range_to_text
+from sampler.host.data import ABSENT, number_to_text, range_to_text, scalars
 
 STATES = {
     "not_converged": "not converged",

@@ -20,7 +20,8 @@ from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_form import row_form
 from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
 from app.web.middleware.concurrency import GateOf
-from sampler.posterior.charts.style import ChartStyle, prepare, to_svg
+from sampler.host.charts import ChartStyle, to_svg
+from sampler.host.charts import prepare_style as prepare
 
 KEPT_BYTES = 16 * 1024 * 1024
 # A chart has inline styles; it can't run scripts or load anything.

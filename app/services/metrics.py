@@ -23,7 +23,7 @@ from app.store.engine import session_scope
 from app.store.queue import counters
 from app.store.queue.snapshot import Snapshot, snapshot
 from app.store.tables import CANCELLED, DONE, FAILED, OPEN_STATES, SUCCEEDED, Worker
-from sampler.posterior.assessment.outcome_watch import VERDICTS
+from sampler.host.assessment import WATCH_VERDICTS as VERDICTS
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 NO_ROUTE = "(none)"  # for a request that matched no route, or was refused before routing

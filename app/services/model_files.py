@@ -21,7 +21,7 @@ from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.imported_models import Imported, ImportedChain
 from app.store.tables import Unit
-from sampler.storage.model_file import MEDIA_TYPE, write_model
+from sampler.host.storage import MEDIA_TYPE, write_model
 
 __all__ = ["MAX_BYTES", "MEDIA_TYPE", "UnusableModelError", "add", "file_of", "read"]
 

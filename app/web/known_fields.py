@@ -3,7 +3,7 @@
 from collections.abc import Collection, Mapping
 from typing import Any
 
-from sampler.definitions.other_names import meant_setting
+from sampler.host.settings import meant_setting
 
 
 def known_fields(document: Mapping[str, Any], path: str, method: str) -> frozenset[str]:

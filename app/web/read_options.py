@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from app.services import datasets
 from app.services.readers.encodings import check_encoding
 from app.services.readers.options import Format, Options, Quote
-from sampler.storage.file_dialect import DateOrder, Decimal, Separator
+from sampler.host.data import DateOrder, Decimal, Separator
 
 # Content types of files with their formats; None: detected from the signature.
 FILES: dict[str, Format | None] = {

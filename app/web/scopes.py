@@ -24,7 +24,7 @@ from app.services.access.keys import Key
 from app.services.errors import ScopeMissingError, UnauthorizedError
 from app.web.addresses import counted_as
 from app.web.middleware.concurrency import while_wanted
-from sampler import interrupt
+from sampler.host.data import interrupt
 
 KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
 BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes

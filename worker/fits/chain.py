@@ -14,8 +14,8 @@ from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
 from app.store.queue.units import Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
-from sampler.chains import needed_kernels
-from sampler.methods import METHODS
+from sampler.host.fits import needed_kernels
+from sampler.host.settings import METHODS
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.draw_blocks import BlockWriter

@@ -2,7 +2,7 @@
 
 from app.store.draws import StoredBlock
 from sampler import Draws, pack, unpack
-from sampler.storage.draws import concatenate
+from sampler.host.storage import concatenate
 
 BLOCK_BYTES = 256 * 1024
 TREE_BYTES = 10  # approximate size of a packed tree

@@ -14,11 +14,10 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior
-from sampler.data.splits.split_plan import FOLDS
-from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
-from sampler.settings import VALUES_OF_OLD_MODELS
-from sampler.storage.conformal_table import ConformalTable
-from sampler.storage.model_header import with_calibration, with_counts
+from sampler.host.data import FOLDS
+from sampler.host.fits import StopCheck, look, look_for_part, next_look
+from sampler.host.settings import VALUES_OF_OLD_MODELS
+from sampler.host.storage import ConformalTable, with_calibration, with_counts
 from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules

@@ -11,15 +11,9 @@ from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit
-from sampler.data.rows import Rows
-from sampler.data.splits.copies import copied_rows
-from sampler.data.splits.split_plan import SplitPlan
-from sampler.data.table import read, read_column
-from sampler.definitions.data import COLUMN_ROLES, ROLES
-from sampler.definitions.new_rows import NewRows
-from sampler.preparation import prepare_rows
-from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
-from sampler.storage.file_dialect import FileDialect
+from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column
+from sampler.host.fits import prepare_rows
+from sampler.host.settings import COLUMN_ROLES, ROLES, SETTINGS, VALUES_OF_OLD_MODELS, NewRows
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).

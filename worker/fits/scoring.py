@@ -7,19 +7,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.store.tables import Json
-from sampler import Posterior
-from sampler.data.censoring.outcomes import censoring_roles, read_censored
-from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import Split, SplitPlan
-from sampler.data.target import finite_numbers, read_outcomes, read_weights
-from sampler.errors import DataError
-from sampler.posterior.assessment import calibration, censored_scores, scoring
-from sampler.posterior.assessment.baseline import linear_predictions
-from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.row_scores import row_scores
-from sampler.posterior.explanations.permutation import permutation_importance
-from sampler.storage.conformal_table import ConformalTable, kept_rows, kept_rows_of
+from sampler import DataError, Posterior
+from sampler.host.assessment import (
+    LabelledRows,
+    calibration,
+    censored_scores,
+    conformity,
+    linear_predictions,
+    row_scores,
+    scoring,
+)
+from sampler.host.data import (
+    Rows,
+    Split,
+    SplitPlan,
+    censoring_roles,
+    finite_numbers,
+    read_censored,
+    read_outcomes,
+    read_weights,
+)
+from sampler.host.posteriors import permutation_importance
+from sampler.host.storage import ConformalTable, kept_rows, kept_rows_of
 
 UNSEEN = "The served model was fitted without these rows."
 

@@ -5,7 +5,7 @@ time limit depends on the machine's speed.
 """
 
 from app.store.tables import Json
-from sampler.posterior.stop_rules import StopCheck
+from sampler.host.fits import StopCheck
 
 RULES, TIME, DRAWS = "rules", "max_seconds", "max_draws"  # what can end a fit
 

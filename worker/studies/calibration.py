@@ -9,15 +9,11 @@ from sqlalchemy.orm import Session
 from app.store import models
 from app.store.outcomes import watches
 from app.store.tables import Json, Model, Study
-from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import FOLDS
-from sampler.definitions.new_rows import NewRows
-from sampler.posterior.assessment.conformal import conformity
-from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.running import run as run_fit
-from sampler.settings import LIMITS, SETTINGS
-from sampler.storage.conformal_table import ConformalTable, kept_rows
-from sampler.storage.model_header import Header, with_calibration
+from sampler.host.assessment import LabelledRows, conformity
+from sampler.host.data import FOLDS, Rows
+from sampler.host.fits import run_fit
+from sampler.host.settings import LIMITS, SETTINGS, NewRows
+from sampler.host.storage import ConformalTable, Header, kept_rows, with_calibration
 from worker.fits.fit_spec import Spec, plan_of, prepare_problem
 
 MOST_OF_A_FOLD = 2_000  # scored rows, so that all folds have at most as many as a table keeps

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from app.store.tables import Json
 from sampler import AnyChain
-from sampler.data.rows import Rows
-from sampler.studies.selection import NullFits
+from sampler.host.data import Rows
+from sampler.host.studies import NullFits
 from worker.fits.fit_spec import Spec
 
 

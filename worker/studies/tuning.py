@@ -6,9 +6,8 @@ from dataclasses import asdict, replace
 
 from app.store.tables import Json
 from sampler import Settings, SettingsError
-from sampler.data.rows import Rows
-from sampler.studies.candidates import merged
-from sampler.studies.tuning import of_fold, score_fold
+from sampler.host.data import Rows
+from sampler.host.studies import merged, of_fold, score_fold
 from worker.fits.fit_spec import Spec, plan_of
 
 

@@ -18,7 +18,7 @@ from app.store.queue.claims import Claim
 from app.store.queue.units import Progress
 from app.store.tables import SUCCEEDED, Json, Study
 from sampler import Settings
-from sampler.data.rows import Rows
+from sampler.host.data import Rows
 from worker.context import Context
 from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch

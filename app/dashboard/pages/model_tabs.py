@@ -28,9 +28,7 @@ from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
 from app.services.studies.stored import StudyView
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
-from sampler.posterior.charts.effects import height_of as chart_height
-from sampler.posterior.charts.effects import is_ordered
-from sampler.posterior.charts.reasons import swarm_height
+from sampler.host.charts import chart_height, is_ordered, swarm_height
 
 router = APIRouter(
     prefix="/ui/models",

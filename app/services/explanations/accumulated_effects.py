@@ -17,7 +17,7 @@ from app.services.request_bodies import (
     levels_of,
 )
 from app.services.views import ClassesOfF, DrawsPerChain, filled
-from sampler.posterior.explanations.work import accumulation_work
+from sampler.host.posteriors import accumulation_work
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from app.services.errors import ConflictError
 from app.services.predictions.posteriors import find
 from app.store import models as store
 from app.store.tables import Json, Model
-from sampler.posterior.results.comparison import ModelComparison
+from sampler.host.posteriors import ModelComparison
 
 FEWEST_ROWS = 10  # of which the standard error of a difference tells something
 

@@ -9,7 +9,7 @@ from pydantic import Field
 from app.services.explanations.guard import ExplainedModel, Question, check_finite
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
 from app.services.views import ClassesOfF, DrawsPerChain, filled
-from sampler.posterior.explanations.work import contrast_work
+from sampler.host.posteriors import contrast_work
 
 Values = Annotated[dict[str, float | str | bool | None], Field(min_length=1)]
 Numbers = list[float] | list[list[float]]

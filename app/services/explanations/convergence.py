@@ -10,8 +10,7 @@ from typing_extensions import TypedDict
 
 from app.services.explanations.guard import ExplainedModel, Question
 from app.services.predictions.predict_rows import Predictor
-from sampler.posterior.assessment import convergence
-from sampler.posterior.assessment.diagnostics import evenly_spaced
+from sampler.host.assessment import convergence, evenly_spaced
 
 MAX_TRACE = 500
 FiguresByDraws = list[float | None]

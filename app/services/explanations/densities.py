@@ -11,7 +11,7 @@ from app.services.errors import NotFoundError
 from app.services.predictions.predict_rows import Predictor, understood
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
-from sampler.posterior.assessment.density import density as of_row
+from sampler.host.assessment import density_of_row as of_row
 
 
 @dataclass(frozen=True)

@@ -23,10 +23,10 @@ from app.services.views import DrawsPerChain, of_document
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.tables import Json
-from sampler.data.scalars import named_with
-from sampler.posterior.assessment.diagnostics import MAX_POINTS, diagnose
-from sampler.posterior.verdict.agreement import LIMITS
-from sampler.posterior.verdict.reasons import ReasonCode, Verdict
+from sampler.host.assessment import MAX_POINTS, diagnose
+from sampler.host.data import named_with
+from sampler.host.posteriors import AGREEMENT_LIMITS as LIMITS
+from sampler.host.posteriors import ReasonCode, Verdict
 
 MAX_CELLS = 10_000_000  # draws times rows in one export: 80 MB
 REPRODUCIBILITY = (

@@ -20,7 +20,7 @@ from app.services.predictions.rows import Columns, columns_if_any
 from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
-from sampler.posterior.explanations.work import MOST
+from sampler.host.posteriors import MOST_WORK as MOST
 
 FEWEST_DRAWS = 200  # of all chains: by fewer an answer isn't given unless they are asked for
 T = TypeVar("T")

@@ -13,9 +13,9 @@ from app.services.predictions.rows import Columns
 from app.services.views import DrawsPerChain, filled, of_document
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.posterior.explanations.interactions import COLUMNS, ROWS
-from sampler.posterior.explanations.work import interactions_work
-from sampler.posterior.protocol import Loss
+from sampler.host.posteriors import INTERACTIONS_COLUMNS as COLUMNS
+from sampler.host.posteriors import INTERACTIONS_ROWS as ROWS
+from sampler.host.posteriors import Loss, interactions_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 

@@ -5,7 +5,7 @@ from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, understood
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.posterior.results.card_document import ModelCard
+from sampler.host.posteriors import ModelCard
 
 
 def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCard]:

@@ -25,9 +25,10 @@ from app.services.views import ClassesOfF, DrawsPerChain, filled
 from app.store import datasets as dataset_store
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
-from sampler.data.scalars import MICROSECONDS_A_DAY, as_text, days_to_text
-from sampler.posterior.explanations.work import MOST
-from sampler.posterior.results.effects import FeatureRows
+from sampler.host.data import MICROSECONDS_A_DAY, days_to_text
+from sampler.host.data import value_as_text as as_text
+from sampler.host.posteriors import MOST_WORK as MOST
+from sampler.host.posteriors import FeatureRows
 
 RUG = 200  # values of a feature shown below its effect
 MAX_POINTS = 10_000  # grid points in one response

@@ -18,10 +18,7 @@ from app.services.explanations.guard import (
 )
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
 from app.services.views import filled
-from sampler.posterior.core.row_blocks import spaced
-from sampler.posterior.explanations.work import SHAP_CELLS, num_figures, shap_work
-from sampler.posterior.protocol import GameKind
-from sampler.posterior.results.shap_values import moving_most
+from sampler.host.posteriors import SHAP_CELLS, GameKind, moving_most, num_figures, shap_work, spaced
 
 MAX_CELLS = 300_000  # rows times features (times classes) of one answer
 MAX_DRAWN = SHAP_CELLS  # draws times features of one row, which are in memory at once

@@ -11,8 +11,7 @@ from app.services.explanations.guard import ExplainedModel, Question, check_fini
 from app.services.predictions.rows import Columns, columns_of
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
 from app.services.views import filled
-from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
-from sampler.posterior.explanations.work import survival_work
+from sampler.host.posteriors import MOST_TIMES, check_times, survival_work
 
 MAX_CELLS = 300_000  # rows times times
 

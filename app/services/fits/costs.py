@@ -5,9 +5,10 @@ from typing import Any
 
 from app.services.errors import InvalidRequestError
 from app.services.request_context import actor
-from sampler.costs.durations import num_forests
-from sampler.costs.memory import FORMULA, MIB, estimate
-from sampler.data.scalars import counted
+from sampler.host.data import counted
+from sampler.host.fits import MEMORY_FORMULA as FORMULA
+from sampler.host.fits import MIB, num_forests
+from sampler.host.fits import estimate_memory as estimate
 
 SHORTER = (
     "Ask for fewer trees, chains, draws or burn-in, or a smaller thin; stop rules with max_seconds end a fit "

@@ -24,15 +24,18 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.tables import Dataset
 from sampler import Settings
-from sampler.costs.durations import looks_seconds
-from sampler.costs.memory import Cost, coded_columns, estimate
-from sampler.data.scalars import counted
-from sampler.data.schema import Choice
-from sampler.definitions.data import CHOSEN, ROLES
-from sampler.definitions.new_rows import NewRows
-from sampler.definitions.stop import DEFAULT_CORES, DEFAULT_ROWS, DEFAULT_SECONDS
-from sampler.methods import METHODS
-from sampler.posterior.stop_rules import next_look
+from sampler.host.data import Choice, counted
+from sampler.host.fits import Cost, coded_columns, looks_seconds, next_look
+from sampler.host.fits import estimate_memory as estimate
+from sampler.host.settings import (
+    CHOSEN,
+    DEFAULT_CORES,
+    DEFAULT_ROWS,
+    DEFAULT_SECONDS,
+    METHODS,
+    ROLES,
+    NewRows,
+)
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,19 @@ from pydantic_core import PydanticCustomError
 
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_bodies import StrictBody
-from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
-from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
-from sampler.definitions.prior import PRIOR
-from sampler.definitions.setting import Setting
-from sampler.definitions.stop import BY_DEFAULT, STOP
-from sampler.settings import ALL_SETTINGS, SETTINGS
+from sampler.host.settings import (
+    ABOUT_NEW_ROWS,
+    ALL_SETTINGS,
+    CALIBRATE,
+    HOLDOUT,
+    MISSING_TARGET,
+    PRIOR,
+    ROLES,
+    SETTINGS,
+    STOP,
+    Setting,
+)
+from sampler.host.settings import STOP_BY_DEFAULT as BY_DEFAULT
 
 
 def _check_texts(value: Any) -> Any:

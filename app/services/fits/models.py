@@ -17,10 +17,9 @@ from app.services.views import ErrorView, State, filled, if_any
 from app.store import models as store
 from app.store.outcomes import watches
 from app.store.tables import CANCELLED, DONE, OPEN_STATES, RUNNING, SUCCEEDED, Model, Unit
-from sampler.families import FAMILIES
-from sampler.posterior.verdict.reasons import Verdict
-from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions, use_of
-from sampler.storage.model_header import Header
+from sampler.host.posteriors import OfCredible, OfIntervals, OfPredictions, Verdict, use_of
+from sampler.host.settings import FAMILIES
+from sampler.host.storage import Header
 
 COMPILING, FINISHING = "compiling", "finishing"
 PHASES = (COMPILING, "burn_in", "sampling")  # phases of a chain, in order

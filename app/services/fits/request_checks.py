@@ -15,17 +15,19 @@ from app.services.fits import stop_rules
 from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError
-from sampler.data.censoring.outcomes import refuse_censoring
-from sampler.data.columns import is_beyond
-from sampler.data.repeated_columns import find_copies
-from sampler.data.rows import Rows
-from sampler.data.splits.split_plan import Split, SplitPlan, without_new_groups
-from sampler.data.table import read, read_column
-from sampler.definitions.data import COLUMN_ROLES
-from sampler.definitions.new_rows import NewRows
-from sampler.errors import suggestion
-from sampler.preparation import FitPlan, plan, resolve_settings
-from sampler.preparation.calibration_splits import calibration_splits
+from sampler.host.data import (
+    Rows,
+    Split,
+    SplitPlan,
+    find_copies,
+    is_beyond,
+    read,
+    read_column,
+    refuse_censoring,
+    without_new_groups,
+)
+from sampler.host.fits import FitPlan, calibration_splits, plan, resolve_settings
+from sampler.host.settings import COLUMN_ROLES, NewRows, suggestion
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200

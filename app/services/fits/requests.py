@@ -9,13 +9,19 @@ from sqlalchemy import Engine
 from app.services.errors import ConflictError
 from app.services.fits import models
 from app.store.engine import session_scope
-from sampler import settings as sampler_settings
-from sampler.data.schema import KINDS
-from sampler.data.target import FEWEST_OF_CLASSES
-from sampler.definitions.data import COLUMN_ROLES, COLUMNS, ROLES
-from sampler.families import FAMILIES
-from sampler.methods import METHODS
-from sampler.settings import ALL_SETTINGS, SETTINGS, VALUES_OF_OLD_MODELS
+from sampler.host.data import FEWEST_OF_CLASSES, KINDS
+from sampler.host.settings import (
+    ALL_SETTINGS,
+    COLUMN_ROLES,
+    COLUMNS,
+    FAMILIES,
+    FIELD_LABELS,
+    METHODS,
+    ROLES,
+    SETTINGS,
+    VALUES_OF_OLD_MODELS,
+    labelled_text,
+)
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "family": tuple(FAMILIES),
@@ -28,7 +34,7 @@ FAMILY_LABELS = {
 }
 DEFINITIONS = ALL_SETTINGS  # definitions of all settings, by name
 COLUMNS_SECTION = COLUMNS  # of forms
-LABELS, labelled = sampler_settings.LABELS, sampler_settings.labelled
+LABELS, labelled = FIELD_LABELS, labelled_text
 TWO_CLASSES_FROM = FEWEST_OF_CLASSES  # rows from which two whole numbers other than 0 and 1 are two classes
 NOT_CALIBRATED = "none"
 LENGTHS = (

@@ -17,14 +17,11 @@ from app.store import models as model_store
 from app.store.queue import restarts as queue
 from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
-from sampler.costs.durations import looks_seconds
-from sampler.costs.memory import coded_columns, estimate
-from sampler.definitions.stop import TIMES_DRAWS
-from sampler.methods import check_extends
-from sampler.posterior.stop_rules import next_look
-from sampler.posterior.verdict.agreement import times_to_converge
-from sampler.settings import LIMITS
-from sampler.storage.model_header import with_counts
+from sampler.host.fits import coded_columns, looks_seconds, next_look
+from sampler.host.fits import estimate_memory as estimate
+from sampler.host.posteriors import times_to_converge
+from sampler.host.settings import LIMITS, TIMES_DRAWS, check_extends
+from sampler.host.storage import with_counts
 
 MAX_DRAWS = LIMITS["num_draws"][1]
 TIMES = (TIMES_DRAWS, 16, 8, 4, 2)  # defaults of `max_draws`, in multiples of the draws at the first check

@@ -6,9 +6,17 @@ from typing import Any
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.requests import LENGTHS, FitRequest
-from sampler.definitions.stop import DEFAULT_VERDICT, MORE_TREES, MORE_TREES_ROWS, STOP, TIMES_DRAWS
-from sampler.methods import METHODS
-from sampler.settings import CONSTANT, LIMITS, Settings
+from sampler.host.settings import (
+    CONSTANT,
+    DEFAULT_VERDICT,
+    LIMITS,
+    METHODS,
+    MORE_TREES,
+    MORE_TREES_ROWS,
+    STOP,
+    TIMES_DRAWS,
+    Settings,
+)
 
 RULES = tuple(name for name in STOP if name != "max_draws")
 

@@ -17,8 +17,7 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.predictions import AS_TEXT
 from sampler import Posterior
-from sampler.data.convert import to_labels
-from sampler.data.table import read_column
+from sampler.host.data import read_column, to_labels
 
 Index = NDArray[np.int64]
 

@@ -20,8 +20,8 @@ from app.store import models as model_store
 from app.store.errors import ModelGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
-from sampler.storage.conformal_table import MAX_ROWS, USUAL_LEVEL, ConformalTable, rows_needed
-from sampler.storage.model_header import with_calibration
+from sampler.host.storage import MAX_CALIBRATION_ROWS as MAX_ROWS
+from sampler.host.storage import USUAL_LEVEL, ConformalTable, rows_needed, with_calibration
 
 RECALIBRATED = "recalibrated"  # the event
 

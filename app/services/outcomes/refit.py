@@ -27,11 +27,10 @@ from app.store.errors import DatasetGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
 from app.store.tables import Dataset
-from sampler.data.table import read_column
-from sampler.storage.file_dialect import FileDialect
+from sampler.host.data import FileDialect, read_column
 
 if TYPE_CHECKING:
-    from sampler.errors import DataProblem
+    from sampler import DataProblem
 
 LONGEST_NAME = 150
 

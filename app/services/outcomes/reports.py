@@ -31,11 +31,20 @@ from app.store.outcomes import watches
 from app.store.predictions import encode
 from app.store.tables import Json, KnownOutcome, Model, OutcomeWatch, new_id
 from sampler import DataError, Posterior
-from sampler.families import FAMILIES
-from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.outcome_scores import LEVELS, OutcomeScores, score_outcomes
-from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import WatchedIntervals, WatchReport, WatchVerdict, watch
+from sampler.host.assessment import OUTCOME_LEVELS as LEVELS
+from sampler.host.assessment import (
+    LabelledRows,
+    OutcomeScores,
+    OutcomeSums,
+    WatchedIntervals,
+    WatchReport,
+    WatchVerdict,
+    monday_of,
+    score_outcomes,
+    watch,
+    week_of,
+)
+from sampler.host.settings import FAMILIES
 
 MAX_OUTCOMES = 200_000  # most outcomes that a model may have
 ALERT = "intervals_no_longer_hold"  # the event of a model whose watch begins to alarm

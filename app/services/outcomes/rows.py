@@ -23,11 +23,9 @@ from app.services.request_bodies import ColumnsInBody, RowsInBody
 from app.store.clock import utc_now
 from app.store.errors import is_storable
 from app.store.models import ModelHead
-from sampler import Posterior
-from sampler.data.convert import to_floats, to_labels
-from sampler.data.table import RawColumn, read_column
-from sampler.definitions.data import COLUMN_ROLES
-from sampler.errors import DataProblem
+from sampler import DataProblem, Posterior
+from sampler.host.data import RawColumn, read_column, to_floats, to_labels
+from sampler.host.settings import COLUMN_ROLES
 
 MAX_KEY = 200  # characters
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -16,9 +16,9 @@ from app.services.views import filled
 from app.store.engine import session_scope
 from app.store.outcomes import watches
 from app.store.tables import Json, Model, OutcomeWatch
-from sampler.posterior.assessment.outcome_scores import LEVELS
-from sampler.posterior.assessment.outcome_sums import CENTRAL, OutcomeSums, monday_of, week_of
-from sampler.posterior.assessment.outcome_watch import ALPHA, WatchVerdict, total_of
+from sampler.host.assessment import CENTRAL, OutcomeSums, WatchVerdict, monday_of, total_of, week_of
+from sampler.host.assessment import OUTCOME_LEVELS as LEVELS
+from sampler.host.assessment import WATCH_ALPHA as ALPHA
 
 Figure = Mapping[str, float | None]
 

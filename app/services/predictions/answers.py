@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from app.services.predictions.csv_tables import Digits, places_of, rounded
 from app.services.predictions.kept_columns import IN_CSV, beside, renamed
 from sampler import Prediction
-from sampler.posterior.assessment.row_diagnostics import RowsVerdict
-from sampler.posterior.results.columns import by_class, without_infinity
-from sampler.posterior.results.prediction import Errors, prediction_columns
-from sampler.storage.file_dialect import FileDialect
+from sampler.host.assessment import RowsVerdict
+from sampler.host.data import FileDialect
+from sampler.host.posteriors import Errors, by_class, prediction_columns, without_infinity
 
 Floats = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import pyarrow.csv as pacsv
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.readers.options import CHARACTERS
-from sampler.storage.file_dialect import FileDialect
+from sampler.host.data import FileDialect
 
 # First characters that make a spreadsheet run a cell as a formula; in some languages it takes wide ones too.
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r", "\uff1d", "\uff0b", "\uff0d", "\uff20")

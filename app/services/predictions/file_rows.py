@@ -10,7 +10,7 @@ from typing_extensions import TypedDict
 from app.services.predictions.row_reading import RowReading
 from app.services.readers.options import ReaderLimits
 from app.services.readers.process.confined import readers
-from sampler.storage.file_dialect import DateOrder, Decimal, Separator
+from sampler.host.data import DateOrder, Decimal, Separator
 
 # Tight limits, because a client waits for the response.
 LIMITS = ReaderLimits(bytes=64 << 20, cells=1 << 24, memory=512 << 20, seconds=20, fewest_columns=1)

@@ -19,7 +19,7 @@ from app.store.errors import CorruptBlockError, ModelGoneError
 from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import PackedError, Posterior, is_warm, warm
-from sampler.posterior.assessment import row_diagnostics
+from sampler.host.assessment import row_diagnostics
 
 log = logging.getLogger(__name__)
 LOADS = 3  # attempts to load a posterior that grows during the read

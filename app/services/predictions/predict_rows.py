@@ -25,11 +25,10 @@ from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import SentRows, columns_of
 from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
-from sampler.data.encode import Coded
-from sampler.families import FAMILIES
-from sampler.posterior.assessment import row_diagnostics
-from sampler.posterior.results.prediction import are_finite
-from sampler.posterior.verdict.reasons import VERDICTS
+from sampler.host.assessment import row_diagnostics
+from sampler.host.data import Coded
+from sampler.host.posteriors import VERDICTS, are_finite
+from sampler.host.settings import FAMILIES
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,

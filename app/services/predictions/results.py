@@ -33,10 +33,10 @@ from app.store.column_codec import Spelling
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
 from app.store.tables import OPEN_STATES, SUCCEEDED, BatchPrediction, Dataset
-from sampler.data.row_flags import Flag, as_text
-from sampler.posterior.results.columns import percent
-from sampler.storage.conformal_table import CalibratedLevel
-from sampler.storage.model_header import Header
+from sampler.host.data import Flag
+from sampler.host.data import flags_as_text as as_text
+from sampler.host.posteriors import percent
+from sampler.host.storage import CalibratedLevel, Header
 
 CSV_ROWS = 8192  # rows per written piece
 PIECE_BYTES = 1 << 20  # size of the pieces in which a file is sent from disk

@@ -12,7 +12,7 @@ from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import RowReading
 from app.services.readers.table import WORDS
 from sampler import DataError
-from sampler.data.scalars import days_to_text
+from sampler.host.data import days_to_text
 
 
 @dataclass(frozen=True)

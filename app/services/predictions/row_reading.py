@@ -23,11 +23,10 @@ from app.services.readers.values.numbers import PLAIN
 from app.services.readers.values.typing_text import RAW, Typing
 from app.store.column_codec import Spelling
 from app.store.tables import Dataset
-from sampler import DataError, Posterior
-from sampler.data.scalars import as_text, days_to_text, shortened, text_to_days
-from sampler.data.schema import Column
-from sampler.definitions.data import COLUMN_ROLES
-from sampler.errors import DataProblem
+from sampler import DataError, DataProblem, Posterior
+from sampler.host.data import Column, days_to_text, shortened, text_to_days
+from sampler.host.data import value_as_text as as_text
+from sampler.host.settings import COLUMN_ROLES
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
 

@@ -24,10 +24,10 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.queue.jobs import UNSEEN
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
-from sampler.data.row_flags import NAMES, UNSEEN_LEVEL, unseen_in_words
-from sampler.posterior.assessment import row_diagnostics
-from sampler.posterior.core.intervals import IntervalKind
-from sampler.posterior.results.columns import percent
+from sampler.host.assessment import row_diagnostics
+from sampler.host.data import FLAG_NAMES as NAMES
+from sampler.host.data import UNSEEN_LEVEL, unseen_in_words
+from sampler.host.posteriors import IntervalKind, percent
 
 # Work (`work_of_row`) of a unit, two seconds of a core: it isn't interrupted for another owner's. Units are
 # larger only where there would be too many of them.

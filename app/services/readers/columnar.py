@@ -25,8 +25,8 @@ from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 from app.services.readers.values.dates import YEARS
 from app.services.readers.values.typing_text import RAW
-from sampler.data.scalars import as_text, is_missing
-from sampler.data.schema import ROW_LABELS
+from sampler.host.data import ROW_LABELS, is_missing
+from sampler.host.data import value_as_text as as_text
 
 MAX_TEXT = 10_000  # bytes of a value; a dictionary may repeat one in every row
 PIECE_ROWS = 8192  # rows converted at once

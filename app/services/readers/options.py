@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
+from sampler.host.data import DateOrder, Decimal, FileDialect, Separator
 
 Quote = Literal["double", "single", "none"]
 Format = Literal["csv", "parquet", "arrow"]

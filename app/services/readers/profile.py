@@ -12,15 +12,16 @@ from numpy.typing import NDArray
 
 from app.services.readers.values import amounts, numbers
 from app.services.readers.values.amounts import Amounts
-from sampler.data.columns import (
+from sampler.host.data import (
     MAX_LEVELS,
+    MICROSECONDS_A_DAY,
     ColumnKind,
     ColumnSummary,
+    days_to_text,
     is_number,
     note_on_rounding,
     sort_levels,
 )
-from sampler.data.scalars import MICROSECONDS_A_DAY, days_to_text
 
 Json = dict[str, Any]
 QUANTILES = (0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99)

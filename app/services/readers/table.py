@@ -21,7 +21,8 @@ from app.services.readers.values import numbers
 from app.services.readers.values.numbers import Style
 from app.services.readers.values.typing_text import Typing, doubt_of_typed
 from app.store.column_codec import exact_numbers
-from sampler.data.scalars import as_text, counted
+from sampler.host.data import counted
+from sampler.host.data import value_as_text as as_text
 
 FORMATS = {"csv": "CSV", "parquet": "Parquet", "arrow": "Arrow"}
 # Options, with their names in requests, that other formats than text don't have.

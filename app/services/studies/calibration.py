@@ -9,8 +9,8 @@ from app.services.fits.costs import check_memory, check_seconds
 from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from sampler import SettingsError
-from sampler.costs.durations import chain_seconds, prepare_seconds
-from sampler.data.splits.split_plan import FOLDS, folds_of
+from sampler.host.data import FOLDS, folds_of
+from sampler.host.fits import chain_seconds, prepare_seconds
 
 SCORE_BYTES = 22  # upper bound of the stored bytes per row
 MOST_ROWS = 10_000  # rows that are scored at most

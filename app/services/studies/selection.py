@@ -14,20 +14,17 @@ from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
-from sampler.costs.durations import chain_seconds, prepare_seconds
-from sampler.definitions.setting import Setting
-from sampler.settings import SETTINGS
-from sampler.studies.selection import (
-    LEVEL,
-    NUM_BURNIN,
-    NUM_CHAINS,
-    NUM_DRAWS,
-    NUM_PERMUTATIONS,
-    NUM_TREES,
-    PERMUTATIONS,
-    RULES,
-    Selection,
-)
+from sampler.host.fits import chain_seconds, prepare_seconds
+from sampler.host.settings import SETTINGS, Setting
+from sampler.host.studies import SELECTION_LEVEL as LEVEL
+from sampler.host.studies import SELECTION_NUM_BURNIN as NUM_BURNIN
+from sampler.host.studies import SELECTION_NUM_CHAINS as NUM_CHAINS
+from sampler.host.studies import SELECTION_NUM_DRAWS as NUM_DRAWS
+from sampler.host.studies import SELECTION_NUM_PERMUTATIONS as NUM_PERMUTATIONS
+from sampler.host.studies import SELECTION_NUM_TREES as NUM_TREES
+from sampler.host.studies import SELECTION_PERMUTATIONS as PERMUTATIONS
+from sampler.host.studies import SELECTION_RULES as RULES
+from sampler.host.studies import Selection
 
 UNIT_SECONDS, MOST_AT_ONCE = 2.0, 10  # duration of a unit, and most permutations in one
 MAX_SHARES = 500_000  # permutations times features

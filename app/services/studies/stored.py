@@ -23,8 +23,8 @@ from app.store import studies as store
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, Json, Study
-from sampler.costs.memory import coded_columns
-from sampler.definitions.data import CENSORING
+from sampler.host.fits import coded_columns
+from sampler.host.settings import CENSORING
 
 
 def _kind(body: Any) -> str:

@@ -15,13 +15,12 @@ from app.services.request_bodies import StrictBody
 from app.services.studies.plan import StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
-from sampler.costs.durations import chain_seconds, prepare_seconds
-from sampler.data.cut_points import check_cuts
-from sampler.data.splits.split_plan import folds_of
-from sampler.preparation.plan import checked_prior
-from sampler.settings import SETTINGS, VALUES_OF_OLD_MODELS
-from sampler.studies.candidates import candidates_of, merged, settings_in_words
-from sampler.studies.tuning import FOLDS, FoldScores, TriedSettings, compare, of_fold
+from sampler.host.data import check_cuts, folds_of
+from sampler.host.fits import chain_seconds, checked_prior, prepare_seconds
+from sampler.host.settings import SETTINGS, VALUES_OF_OLD_MODELS
+from sampler.host.studies import TUNING_FOLDS as FOLDS
+from sampler.host.studies import FoldScores, TriedSettings, candidates_of, merged, of_fold, settings_in_words
+from sampler.host.studies import compare_settings as compare
 
 MAX_CANDIDATES = 50
 MAX_SCORES = 500_000  # candidates times rows

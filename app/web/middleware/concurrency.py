@@ -20,7 +20,7 @@ from app.services.errors import AbandonedError, BusyError
 from app.services.fair_line import FairLine, Waiting
 from app.services.metrics import predict_inflight
 from app.services.request_context import actor
-from sampler import interrupt
+from sampler.host.data import interrupt
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")

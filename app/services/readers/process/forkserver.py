@@ -139,7 +139,7 @@ def _load(groups: list[str]) -> None:
     # At its first array pyarrow imports pandas, if it can: in every fork that took a tenth of a second.
     pa.array(np.zeros(1))
     if groups:
-        import sampler.posterior.untrusted  # noqa: F401, PLC0415  not for readers of tables: it takes a second
+        import sampler.host.posteriors  # noqa: F401, PLC0415  not for readers of tables: it takes a second
         from sampler import warm  # noqa: PLC0415
 
         for group in groups:

@@ -99,9 +99,9 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         The file is damaged, foreign, of a newer version, or too large once unpacked.
     """
     # Imported here because only the process that reads models loads the kernels.
-    from sampler.errors import PackedError  # noqa: PLC0415
-    from sampler.posterior.untrusted import read_contents  # noqa: PLC0415
-    from sampler.settings import Settings  # noqa: PLC0415
+    from sampler import PackedError  # noqa: PLC0415
+    from sampler.host.posteriors import read_contents  # noqa: PLC0415
+    from sampler.host.settings import Settings  # noqa: PLC0415
 
     try:
         contents = read_contents(file.read())

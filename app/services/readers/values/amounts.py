@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.readers.values.scalars import all_match, quote_cell
-from sampler.data.scalars import as_text
+from sampler.host.data import value_as_text as as_text
 
 SYMBOLS = {"€": "EUR", "£": "GBP", "₹": "INR", "₺": "TRY", "₽": "RUB", "₴": "UAH", "₩": "KRW", "₪": "ILS"}
 SYMBOLS |= {"US$": "USD", "Fr.": "CHF", "SFr.": "CHF", "zł": "PLN", "Kč": "CZK", "Ft": "HUF", "R$": "BRL"}

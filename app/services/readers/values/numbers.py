@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from app.services.readers.values.scalars import all_match, any_contains
 from app.store.column_codec import exact_numbers
-from sampler.data.scalars import BEYOND
+from sampler.host.data import BEYOND
 
 Style = Literal["point", "comma"]  # the decimal sign; the other one may separate thousands
 _END = r"([eE][+-]?\d+)?$"

@@ -1,0 +1,54 @@
+"""Scores, calibration, and the watch on outcomes."""
+
+from sampler.posterior.assessment import calibration, censored_scores, convergence, row_diagnostics, scoring
+from sampler.posterior.assessment.baseline import linear_predictions
+from sampler.posterior.assessment.conformal import conformity, predict_calibrated
+from sampler.posterior.assessment.density import density as density_of_row
+from sampler.posterior.assessment.diagnostics import MAX_POINTS, diagnose, evenly_spaced
+from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.outcome_scores import LEVELS as OUTCOME_LEVELS
+from sampler.posterior.assessment.outcome_scores import OutcomeScores, score_outcomes
+from sampler.posterior.assessment.outcome_sums import CENTRAL, OutcomeSums, monday_of, week_of
+from sampler.posterior.assessment.outcome_watch import ALPHA as WATCH_ALPHA
+from sampler.posterior.assessment.outcome_watch import VERDICTS as WATCH_VERDICTS
+from sampler.posterior.assessment.outcome_watch import (
+    WatchedIntervals,
+    WatchReport,
+    WatchVerdict,
+    total_of,
+    watch,
+)
+from sampler.posterior.assessment.row_diagnostics import RowsVerdict
+from sampler.posterior.assessment.row_scores import row_scores
+
+__all__ = [
+    "CENTRAL",
+    "MAX_POINTS",
+    "OUTCOME_LEVELS",
+    "WATCH_ALPHA",
+    "WATCH_VERDICTS",
+    "LabelledRows",
+    "OutcomeScores",
+    "OutcomeSums",
+    "RowsVerdict",
+    "WatchReport",
+    "WatchVerdict",
+    "WatchedIntervals",
+    "calibration",
+    "censored_scores",
+    "conformity",
+    "convergence",
+    "density_of_row",
+    "diagnose",
+    "evenly_spaced",
+    "linear_predictions",
+    "monday_of",
+    "predict_calibrated",
+    "row_diagnostics",
+    "row_scores",
+    "score_outcomes",
+    "scoring",
+    "total_of",
+    "watch",
+    "week_of",
+]

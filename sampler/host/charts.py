@@ -1,0 +1,34 @@
+"""Figures of results."""
+
+from sampler.posterior.charts import (
+    chains,
+    checks,
+    effects,
+    one_row,
+    rankings,
+    reasons,
+    residuals,
+    topologies,
+)
+from sampler.posterior.charts.effects import height_of as chart_height
+from sampler.posterior.charts.effects import is_ordered
+from sampler.posterior.charts.reasons import swarm_height
+from sampler.posterior.charts.style import ChartStyle, to_svg
+from sampler.posterior.charts.style import prepare as prepare_style
+
+__all__ = [
+    "ChartStyle",
+    "chains",
+    "chart_height",
+    "checks",
+    "effects",
+    "is_ordered",
+    "one_row",
+    "prepare_style",
+    "rankings",
+    "reasons",
+    "residuals",
+    "swarm_height",
+    "to_svg",
+    "topologies",
+]

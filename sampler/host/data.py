@@ -1,0 +1,103 @@
+"""Tables, columns, cells and rows."""
+
+from sampler import interrupt
+from sampler.data import scalars
+from sampler.data.censoring.outcomes import censoring_roles, read_censored, refuse_censoring
+from sampler.data.columns import (
+    MAX_LEVELS,
+    ColumnKind,
+    ColumnSummary,
+    is_beyond,
+    is_number,
+    note_on_rounding,
+    sort_levels,
+)
+from sampler.data.convert import to_floats, to_labels
+from sampler.data.cut_points import check_cuts
+from sampler.data.encode import Coded
+from sampler.data.repeated_columns import find_copies
+from sampler.data.row_flags import NAMES as FLAG_NAMES
+from sampler.data.row_flags import UNSEEN_LEVEL, Flag, unseen_in_words
+from sampler.data.row_flags import as_text as flags_as_text
+from sampler.data.row_flags import count as count_flags
+from sampler.data.rows import Rows
+from sampler.data.scalars import (
+    ABSENT,
+    BEYOND,
+    MICROSECONDS_A_DAY,
+    counted,
+    days_to_text,
+    is_missing,
+    named_with,
+    number_to_text,
+    range_to_text,
+    shortened,
+    text_to_days,
+)
+from sampler.data.scalars import as_text as value_as_text
+from sampler.data.schema import KINDS, ROW_LABELS, Choice, Column
+from sampler.data.splits.copies import copied_rows
+from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
+from sampler.data.table import RawColumn, read, read_column
+from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
+from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
+
+__all__ = [
+    "ABSENT",
+    "BEYOND",
+    "FEWEST_OF_CLASSES",
+    "FLAG_NAMES",
+    "FOLDS",
+    "KINDS",
+    "MAX_LEVELS",
+    "MICROSECONDS_A_DAY",
+    "ROW_LABELS",
+    "UNSEEN_LEVEL",
+    "Choice",
+    "Coded",
+    "Column",
+    "ColumnKind",
+    "ColumnSummary",
+    "DateOrder",
+    "Decimal",
+    "FileDialect",
+    "Flag",
+    "RawColumn",
+    "Rows",
+    "Separator",
+    "Split",
+    "SplitPlan",
+    "censoring_roles",
+    "check_cuts",
+    "copied_rows",
+    "count_flags",
+    "counted",
+    "days_to_text",
+    "find_copies",
+    "finite_numbers",
+    "flags_as_text",
+    "folds_of",
+    "interrupt",
+    "is_beyond",
+    "is_missing",
+    "is_number",
+    "named_with",
+    "note_on_rounding",
+    "number_to_text",
+    "range_to_text",
+    "read",
+    "read_censored",
+    "read_column",
+    "read_outcomes",
+    "read_weights",
+    "refuse_censoring",
+    "scalars",
+    "shortened",
+    "sort_levels",
+    "text_to_days",
+    "to_floats",
+    "to_labels",
+    "unseen_in_words",
+    "value_as_text",
+    "without_new_groups",
+]

@@ -1,0 +1,38 @@
+"""Plans, chains, costs and ends of fits."""
+
+from sampler.chains import needed_kernels
+from sampler.costs.durations import chain_seconds, looks_seconds, num_forests, prepare_seconds
+from sampler.costs.memory import FORMULA as MEMORY_FORMULA
+from sampler.costs.memory import MIB, Cost, coded_columns
+from sampler.costs.memory import estimate as estimate_memory
+from sampler.kernels.jit import load_ready
+from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
+from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
+from sampler.preparation.calibration_splits import calibration_splits
+from sampler.preparation.plan import checked_prior
+from sampler.running import run as run_fit
+
+__all__ = [
+    "MEMORY_FORMULA",
+    "MIB",
+    "Cost",
+    "FitPlan",
+    "StopCheck",
+    "calibration_splits",
+    "chain_seconds",
+    "checked_prior",
+    "coded_columns",
+    "estimate_memory",
+    "load_ready",
+    "look",
+    "look_for_part",
+    "looks_seconds",
+    "needed_kernels",
+    "next_look",
+    "num_forests",
+    "plan",
+    "prepare_rows",
+    "prepare_seconds",
+    "resolve_settings",
+    "run_fit",
+]

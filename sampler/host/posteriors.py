@@ -1,0 +1,73 @@
+"""Answers of posteriors, and what they cost."""
+
+from sampler.posterior.core.intervals import Interval, IntervalKind
+from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.interactions import COLUMNS as INTERACTIONS_COLUMNS
+from sampler.posterior.explanations.interactions import ROWS as INTERACTIONS_ROWS
+from sampler.posterior.explanations.permutation import permutation_importance
+from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
+from sampler.posterior.explanations.work import MOST as MOST_WORK
+from sampler.posterior.explanations.work import (
+    SHAP_CELLS,
+    accumulation_work,
+    contrast_work,
+    interactions_work,
+    num_figures,
+    shap_work,
+    survival_work,
+)
+from sampler.posterior.protocol import GameKind, Loss
+from sampler.posterior.results.card_document import ModelCard
+from sampler.posterior.results.columns import by_class, percent, without_infinity
+from sampler.posterior.results.comparison import ModelComparison
+from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, PartialDependence
+from sampler.posterior.results.prediction import Errors, are_finite, prediction_columns
+from sampler.posterior.results.shap_values import moving_most
+from sampler.posterior.untrusted import read_contents
+from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
+from sampler.posterior.verdict.agreement import times_to_converge
+from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
+from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions, use_of
+
+__all__ = [
+    "AGREEMENT_LIMITS",
+    "INTERACTIONS_COLUMNS",
+    "INTERACTIONS_ROWS",
+    "MOST_TIMES",
+    "MOST_WORK",
+    "SHAP_CELLS",
+    "VERDICTS",
+    "AccumulatedEffects",
+    "Errors",
+    "FeatureRows",
+    "GameKind",
+    "Interval",
+    "IntervalKind",
+    "Loss",
+    "ModelCard",
+    "ModelComparison",
+    "OfCredible",
+    "OfIntervals",
+    "OfPredictions",
+    "PartialDependence",
+    "ReasonCode",
+    "Verdict",
+    "accumulation_work",
+    "are_finite",
+    "by_class",
+    "check_times",
+    "contrast_work",
+    "interactions_work",
+    "moving_most",
+    "num_figures",
+    "percent",
+    "permutation_importance",
+    "prediction_columns",
+    "read_contents",
+    "shap_work",
+    "spaced",
+    "survival_work",
+    "times_to_converge",
+    "use_of",
+    "without_infinity",
+]

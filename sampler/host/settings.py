@@ -1,0 +1,71 @@
+"""Definitions of settings, roles and families."""
+
+from sampler.definitions.data import (
+    CALIBRATE,
+    CENSORING,
+    CHOSEN,
+    COLUMN_ROLES,
+    COLUMNS,
+    HOLDOUT,
+    MISSING_TARGET,
+    ROLES,
+)
+from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
+from sampler.definitions.new_rows import NewRows
+from sampler.definitions.other_names import meant_setting
+from sampler.definitions.prior import PRIOR
+from sampler.definitions.setting import Setting
+from sampler.definitions.stop import BY_DEFAULT as STOP_BY_DEFAULT
+from sampler.definitions.stop import (
+    DEFAULT_CORES,
+    DEFAULT_ROWS,
+    DEFAULT_SECONDS,
+    DEFAULT_VERDICT,
+    MORE_TREES,
+    MORE_TREES_ROWS,
+    STOP,
+    TIMES_DRAWS,
+)
+from sampler.errors import suggestion
+from sampler.families import FAMILIES
+from sampler.methods import METHODS, check_extends
+from sampler.settings import ALL_SETTINGS, CONSTANT, LIMITS, SETTINGS, VALUES_OF_OLD_MODELS, Settings
+from sampler.settings import LABELS as FIELD_LABELS
+from sampler.settings import labelled as labelled_text
+
+__all__ = [
+    "ABOUT_NEW_ROWS",
+    "ALL_SETTINGS",
+    "CALIBRATE",
+    "CENSORING",
+    "CHOSEN",
+    "COLUMNS",
+    "COLUMN_ROLES",
+    "CONSTANT",
+    "DEFAULT_CORES",
+    "DEFAULT_ROWS",
+    "DEFAULT_SECONDS",
+    "DEFAULT_VERDICT",
+    "FAMILIES",
+    "FIELD_LABELS",
+    "HOLDOUT",
+    "LIMITS",
+    "METHODS",
+    "MISSING_TARGET",
+    "MORE_TREES",
+    "MORE_TREES_ROWS",
+    "PRIOR",
+    "ROLES",
+    "SETTINGS",
+    "STOP",
+    "STOP_BY_DEFAULT",
+    "TIMES_DRAWS",
+    "VALUES_OF_OLD_MODELS",
+    "NewRows",
+    "Setting",
+    "Settings",
+    "check_extends",
+    "labelled_text",
+    "meant_setting",
+    "suggestion",
+]

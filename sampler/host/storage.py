@@ -1,0 +1,30 @@
+"""Parts of stored models: header, draws, calibration, files."""
+
+from sampler.storage.conformal_table import MAX_ROWS as MAX_CALIBRATION_ROWS
+from sampler.storage.conformal_table import (
+    USUAL_LEVEL,
+    CalibratedLevel,
+    ConformalTable,
+    kept_rows,
+    kept_rows_of,
+    rows_needed,
+)
+from sampler.storage.draws import concatenate
+from sampler.storage.model_file import MEDIA_TYPE, write_model
+from sampler.storage.model_header import Header, with_calibration, with_counts
+
+__all__ = [
+    "MAX_CALIBRATION_ROWS",
+    "MEDIA_TYPE",
+    "USUAL_LEVEL",
+    "CalibratedLevel",
+    "ConformalTable",
+    "Header",
+    "concatenate",
+    "kept_rows",
+    "kept_rows_of",
+    "rows_needed",
+    "with_calibration",
+    "with_counts",
+    "write_model",
+]

@@ -1,0 +1,37 @@
+"""Tuning and selection, part by part."""
+
+from sampler.studies.candidates import candidates_of, merged, settings_in_words
+from sampler.studies.selection import LEVEL as SELECTION_LEVEL
+from sampler.studies.selection import NUM_BURNIN as SELECTION_NUM_BURNIN
+from sampler.studies.selection import NUM_CHAINS as SELECTION_NUM_CHAINS
+from sampler.studies.selection import NUM_DRAWS as SELECTION_NUM_DRAWS
+from sampler.studies.selection import NUM_PERMUTATIONS as SELECTION_NUM_PERMUTATIONS
+from sampler.studies.selection import NUM_TREES as SELECTION_NUM_TREES
+from sampler.studies.selection import PERMUTATIONS as SELECTION_PERMUTATIONS
+from sampler.studies.selection import RULES as SELECTION_RULES
+from sampler.studies.selection import NullFits, Selection
+from sampler.studies.tuning import FOLDS as TUNING_FOLDS
+from sampler.studies.tuning import FoldScores, TriedSettings, of_fold, score_fold
+from sampler.studies.tuning import compare as compare_settings
+
+__all__ = [
+    "SELECTION_LEVEL",
+    "SELECTION_NUM_BURNIN",
+    "SELECTION_NUM_CHAINS",
+    "SELECTION_NUM_DRAWS",
+    "SELECTION_NUM_PERMUTATIONS",
+    "SELECTION_NUM_TREES",
+    "SELECTION_PERMUTATIONS",
+    "SELECTION_RULES",
+    "TUNING_FOLDS",
+    "FoldScores",
+    "NullFits",
+    "Selection",
+    "TriedSettings",
+    "candidates_of",
+    "compare_settings",
+    "merged",
+    "of_fold",
+    "score_fold",
+    "settings_in_words",
+]
