@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
     from sampler.posterior.posterior import Posterior
 
-_OF_STUDIES = ("calibrate", "holdout", "new_rows", "num_threads", "progress")  # not of the preparation
+_OF_STUDIES = (
+    "calibrate",
+    "holdout",
+    "new_rows",
+    "subgroups",
+    "num_threads",
+    "progress",
+)  # not of the preparation
 
 
 @suggest_arguments
@@ -60,6 +67,7 @@ def fit(
     calibrate: str = "none",
     holdout: float | None = None,
     new_rows: str | Mapping[str, Any] | None = None,
+    subgroups: Sequence[Any] | None = None,
     num_threads: int | None = None,
     progress: bool = True,
 ) -> Posterior:
@@ -185,6 +193,12 @@ def fit(
         feature then); ``{"later": "date", "horizon": 28, "gap": 7}``, rows up to `horizon` later (days, or
         units of a number; the span of the newest tenth unless given), of whose last `gap` nothing is known
         when they are predicted; or both. What calibrated intervals then hold is said by ``claims``.
+    subgroups
+        Subgroups in each of which calibrated intervals hold, which may overlap: columns (a category's levels
+        with ten calibration rows, a number's quarters);
+        ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, with at_least, below, in, not_in or
+        missing, all of which must be true; "missing", rows by what they lack; "by_class", each class by
+        itself. Columns may be others than the features: rows to predict then need them too.
     num_threads
         Number of threads in which the chains run; None takes one per core. The draws are the same.
     progress
@@ -236,6 +250,12 @@ def fit(
         raise SettingsError(
             'new_rows tells by which rows intervals are calibrated: set calibrate="holdout" or "folds"',
             field="new_rows",
+            code="not_applicable",
+        )
+    if calibrate == "none" and subgroups:
+        raise SettingsError(
+            'subgroups are those in which calibrated intervals hold: set calibrate="holdout" or "folds"',
+            field="subgroups",
             code="not_applicable",
         )
     if calibrate != "none":

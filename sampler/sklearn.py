@@ -74,6 +74,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         calibrate: str = "none",
         holdout: float | None = None,
         new_rows: str | Mapping[str, Any] | None = None,
+        subgroups: Sequence[Any] | None = None,
         n_jobs: int | None = None,
         random_state: Any = None,
     ) -> None:
@@ -95,6 +96,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.calibrate = calibrate
         self.holdout = holdout
         self.new_rows = new_rows
+        self.subgroups = subgroups
         self.n_jobs = n_jobs
         self.random_state = random_state
 

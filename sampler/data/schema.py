@@ -99,6 +99,11 @@ class Schema:
         """Columns that new rows need: the features, then the columns of groups."""
         return (*self.columns, *self.groups)
 
+    @property
+    def kinds(self) -> dict[str, FeatureKind]:
+        """Kinds of the columns that new rows need, by name."""
+        return {column.name: column.kind for column in self.inputs}
+
     def of(self, column: Column) -> Schema:
         """Return the schema of one feature alone."""
         return replace(self, columns=(column,), groups=())

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from sampler.posterior.laws.law import Law
     from sampler.posterior.verdict.use import Use
     from sampler.storage.conformal_table import CalibrationKind
+    from sampler.subgroups.declaration import Subgroup
 
 
 class AssessablePosterior:
@@ -253,7 +254,10 @@ class AssessablePosterior:
         """
         table, draws = read_rows(X), self.law.draws
         declared = Subgroups.read(subgroups, table.names)
-        own = () if declared.are_none else resolve(declared, table, self.law.schema, draws.header.quarters)
+        own: tuple[Subgroup, ...] = ()
+        if not declared.are_none:
+            kinds, cuts, of_classes = self.law.schema.kinds, draws.header.quarters, draws.classes is not None
+            own = resolve(declared, table, kinds, cuts, of_classes=of_classes)
         beside = [*declared.columns, *([] if groups is None else [groups])]
         coded = draws.encode(table, subgroups=own, beside=beside)
         rows = LabelledRows.read(self.law, table, y, weights, coded)
@@ -268,7 +272,7 @@ class AssessablePosterior:
         if not declared.are_none:
             classes = rows.y.astype(np.int32) if declared.by_class else None
             bits = coded.subgroups if coded.subgroups is not None else np.zeros(len(rows.y), np.uint64)
-            members = Membership(own, bits, classes).take(kept)
+            members = Membership(own, bits, classes, rows.classes or ()).take(kept)
         split = Split(np.zeros(0, np.int64), kept)
         scores = conformity(self.law, rows.part(kept))
         return self.calibrated_by("holdout", scores, plan, [split], members)

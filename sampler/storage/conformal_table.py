@@ -28,7 +28,7 @@ from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
 from sampler.subgroups.table import CellEnds, SubgroupTable, Weighed
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -217,13 +217,13 @@ class ConformalTable:
         new_rows: NewRows = LIKE_TRAINING,
         unit: NDArray[np.int32] | None = None,
         members: Membership | None = None,
+        levels: Sequence[float] = SUMMARY_LEVELS,
         before: Callable[[], None] = lambda: None,
     ) -> ConformalTable:
         """Make a table of at most `MAX_ROWS` of the scores, evenly spaced in the order of the rows.
 
         Of groups that are as many rows of each. With `members`, the subgroups of the rows, fewer are kept,
-        and the ends of the usual levels are found at once, which may take seconds; `before` is called before
-        each.
+        and the ends of some levels are found at once, which may take seconds; `before` is called before each.
 
         Returns
         -------
@@ -244,17 +244,19 @@ class ConformalTable:
         order = kept[np.argsort(scores[kept], kind="stable")]
         units = None if unit is None else np.unique(unit[order], return_inverse=True)[1].astype(np.int32)
         table = cls(kind, draws, scores[order], of_classes, since_change, new_rows, units)
-        return table if members is None else table._in_subgroups(members.take(order), before)
+        return table if members is None else table._in_subgroups(members.take(order), levels, before)
 
-    def _in_subgroups(self, members: Membership, before: Callable[[], None]) -> ConformalTable:
-        """Return the table with the subgroups of its rows, and the ends of the usual levels."""
+    def _in_subgroups(
+        self, members: Membership, levels: Sequence[float], before: Callable[[], None]
+    ) -> ConformalTable:
+        """Return the table with the subgroups of its rows, and the ends of some levels."""
         unit = self.unit if self._weights is not None else None
         check_sizes(members, rows_needed(USUAL_LEVEL), unit)
         sizes = [self._count_of(inside) for inside in parts_of(members)]
         sizes += [self.count - size for size in sizes if size < self.count]
         two_sided = not self.of_classes and min([self.count, *sizes]) >= TWO_SIDED_ROWS
         grouped = SubgroupTable.of(members, two_sided=two_sided)
-        possible = [level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count]
+        possible = [level for level in levels if rows_needed(level) <= self.count]
         return replace(self, subgroups=grouped.solved(self._weighed, possible, before))
 
     def _count_of(self, inside: NDArray[np.bool_]) -> int:

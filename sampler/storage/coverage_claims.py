@@ -96,7 +96,7 @@ def claim_of_subgroup(
     most = min(level + excess, 1.0)
     text = f"{name}: at least {level:.4g} inside on average, at most {most:.2g} ({by})."
     if level + excess > 1:
-        text += " So few make intervals too wide, or infinite."
+        text += " So few may make intervals too wide, or infinite."
     return SubgroupClaim(name, rows, level, most, text)
 
 

@@ -18,18 +18,21 @@ from sampler.errors import DataWarning
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.preparation import prepare_rows, resemblance_warnings
-from sampler.preparation.calibration_splits import calibration_splits
+from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.running import run
 from sampler.settings import NO_TRANSFORM
+from sampler.subgroups.declaration import Subgroups
 
 USUAL_HOLDOUT = 0.2
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.data.schema import Schema
     from sampler.data.splits.split_plan import Split
     from sampler.posterior.posterior import Posterior
     from sampler.prepared_fit import PreparedFit
+    from sampler.subgroups.membership import Membership
 
 
 def fit_calibrated(
@@ -41,6 +44,7 @@ def fit_calibrated(
     calibrate: str,
     holdout: float | None,
     new_rows: Any,
+    subgroups: Any,
     progress: bool,
     num_threads: int | None,
     **settings: Any,
@@ -50,6 +54,7 @@ def fit_calibrated(
     refuse_censoring(settings, "calibrate")
     rows = Rows.read(X, y, {role: settings.pop(role) for role in COLUMN_ROLES}, target_name)
     declared = NewRows.read(new_rows, rows.table.names)
+    named = Subgroups.read(subgroups, rows.table.names)
     rows = without_new_groups(rows.to_fit(missing_target), declared, settings)
     if settings.get("family") == "auto":
         settings["family"] = guess_family(rows.outcome, str(settings.get("method") or "bart"))
@@ -63,16 +68,25 @@ def fit_calibrated(
     def fitted(problem: PreparedFit) -> Posterior:
         return run(problem, progress=progress, num_threads=num_threads)
 
+    test = np.concatenate([each.test for each in splits])
+
+    def members_by(schema: Schema) -> Membership | None:
+        training = rows.take(splits[0].train) if calibrate == "holdout" else rows
+        return members_of(named, rows.take(test), training, schema.kinds, schema.target)
+
     def scores_of(posterior: Posterior, split: Split) -> NDArray[np.float64]:
         return conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(split.test)))
 
     if calibrate == "holdout":
         (split,) = splits
         problem = prepare_rows(rows, **settings | {"transform": NO_TRANSFORM})  # all checked
+        check_members(members_by(problem.schema), "holdout", plan, splits)
         _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
         posterior = fitted(prepare_rows(rows.take(split.train), **settings))
-        return posterior.calibrated_by("holdout", scores_of(posterior, split), plan, [split])
+        members = members_by(posterior.schema)
+        return posterior.calibrated_by("holdout", scores_of(posterior, split), plan, splits, members)
     problem = prepare_rows(rows, **settings)
+    check_members(members := members_by(problem.schema), "folds", plan, splits)
     _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
     posterior = fitted(problem)
     scores = []
@@ -83,7 +97,7 @@ def fit_calibrated(
             warnings.warn(message, DataWarning, stacklevel=5)
             return posterior
         scores.append(scores_of(apart, split))
-    return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits)
+    return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits, members)
 
 
 def _is_cut(posterior: Posterior) -> bool:

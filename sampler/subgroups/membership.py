@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,15 +14,16 @@ from sampler.errors import DataError, DataProblem
 from sampler.subgroups.declaration import Condition, Subgroup, Subgroups, out_of_range, refused, unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
-    from sampler.data.schema import FeatureKind, Schema
+    from sampler.data.schema import FeatureKind
     from sampler.data.table import RawColumn, Table
 
     Bits = NDArray[np.uint64]
     Cuts = Callable[[str], NDArray[np.float64]]
+    Kinds = Mapping[str, FeatureKind]
 
 FEWEST = 10  # calibration rows of a level, or without a value, that are a subgroup
 MOST_BITS = 64
@@ -43,16 +44,20 @@ class Membership:
         uint64 [row], a bit for each subgroup, the lowest for the first.
     own
         int32 [row], the class of each row, where each class counts by itself; else None.
+    labels
+        Names of the classes; none of numbers.
 
     """
 
     subgroups: tuple[Subgroup, ...]
     bits: Bits
     own: NDArray[np.int32] | None = None
+    labels: tuple[str, ...] = ()
 
     def take(self, rows: NDArray[np.int64]) -> Membership:
         """Select some of the rows."""
-        return Membership(self.subgroups, self.bits[rows], None if self.own is None else self.own[rows])
+        own = None if self.own is None else self.own[rows]
+        return replace(self, bits=self.bits[rows], own=own)
 
 
 def columns_of(subgroups: Sequence[Subgroup]) -> list[str]:
@@ -107,7 +112,7 @@ def check_sizes(members: Membership, least: int, unit: NDArray[np.int32] | None 
         if any(condition.without is None for condition in subgroup.where)
     ]
     if members.own is not None:
-        named += [(f"class {k + 1}", members.own == k) for k in range(int(members.own.max(initial=0)) + 1)]
+        named += [(f"class {label}", members.own == k) for k, label in enumerate(members.labels)]
     for name, inside in named:
         count = np.count_nonzero(inside) if unit is None else len(np.unique(unit[inside]))
         if count < least:
@@ -148,7 +153,9 @@ class _Values:
         return np.array([*(name in levels for name in names), False])[self._labels.index]
 
 
-def resolve(declared: Subgroups, judged: Table, schema: Schema, cuts: Cuts) -> tuple[Subgroup, ...]:
+def resolve(
+    declared: Subgroups, judged: Table, kinds: Kinds, cuts: Cuts, *, of_classes: bool
+) -> tuple[Subgroup, ...]:
     """Say which subgroups are declared by columns, and by what rows lack.
 
     Parameters
@@ -157,10 +164,12 @@ def resolve(declared: Subgroups, judged: Table, schema: Schema, cuts: Cuts) -> t
         The declaration.
     judged
         The calibration rows; of their outcomes nothing is known here.
-    schema
-        The model's columns.
+    kinds
+        Kinds of the features and of columns of groups, by name.
     cuts
         Quarter points of a column of numbers or dates, by name, among the training rows.
+    of_classes
+        Whether the outcomes are classes.
 
     Returns
     -------
@@ -170,14 +179,16 @@ def resolve(declared: Subgroups, judged: Table, schema: Schema, cuts: Cuts) -> t
     Raises
     ------
     SettingsError
-        For columns that make no subgroups, and for too many.
+        For columns that make no subgroups, and for too many; for classes where outcomes are none.
 
     """
+    if declared.by_class and not of_classes:
+        raise refused("by_class is for outcomes that are classes: leave it out")
     found: list[Subgroup] = []
     for entry in declared.entries:
-        found += [entry] if isinstance(entry, Subgroup) else _of_column(judged, entry, schema, cuts)
+        found += [entry] if isinstance(entry, Subgroup) else _of_column(judged, entry, kinds, cuts)
     if declared.missing:
-        found += _by_missing(judged, schema)
+        found += _by_missing(judged, kinds)
     if len(found) > MOST_BITS:
         raise out_of_range(f"{len(found)} are too many: name fewer, or join levels by where")
     return tuple(found)
@@ -192,11 +203,10 @@ def quarter_points(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(points[points > present.min()])
 
 
-def _of_column(judged: Table, name: str, schema: Schema, cuts: Cuts) -> list[Subgroup]:
+def _of_column(judged: Table, name: str, kinds: Kinds, cuts: Cuts) -> list[Subgroup]:
     if name not in judged.names:
         raise unknown(f"{name!r} is no column of these rows")
     raw = judged.column(name)
-    kinds = {column.name: column.kind for column in schema.inputs}
     kind = kinds.get(name) or infer_kind(raw)
     if kind in ("number", "date"):
         return _quarters(name, cuts(name), of_dates=kind == "date")
@@ -231,10 +241,9 @@ def _quarters(name: str, points: NDArray[np.float64], *, of_dates: bool) -> list
     return [first, *between, last]
 
 
-def _by_missing(judged: Table, schema: Schema) -> list[Subgroup]:
-    names = [column.name for column in schema.inputs]
-    often = [name for name in names if judged.column(name).missing >= FEWEST]
+def _by_missing(judged: Table, kinds: Kinds) -> list[Subgroup]:
+    often = [name for name in kinds if judged.column(name).missing >= FEWEST]
     if not often:
         raise out_of_range(f"no feature is missing in {FEWEST} calibration rows")
     found = [Subgroup(f"{name} missing", (Condition(name, missing=True),)) for name in often]
-    return [*found, Subgroup(COMPLETE, tuple(Condition(name, missing=False) for name in names))]
+    return [*found, Subgroup(COMPLETE, tuple(Condition(name, missing=False) for name in kinds))]

@@ -154,8 +154,14 @@ def test_the_page_about_groups_runs():
 @pytest.mark.filterwarnings("ignore:subject is left out")
 def test_the_page_about_new_rows_runs():
     """The page's blocks run, and the claim is of new subjects."""
-    answer = run_page(DOCS / "validity.md")["answer"]
-    assert "about 0.9 of the rows of a new value of subject" in answer.claims[0].text
+    session = run_page(DOCS / "validity.md")
+    assert "about 0.9 of the rows of a new value of subject" in session["answer"].claims[0].text
+    assert [each.name for each in session["claim"].subgroups] == [
+        "region = a",
+        "region = b",
+        "region = c",
+        "old",
+    ]
 
 
 @pytest.mark.slow

@@ -76,8 +76,9 @@ def _least(law: Law, coded: Any, level: CalibratedLevel) -> Floats:
     if level.cells is None:
         return np.full((1, 1), level.least_probability or 0.0)
     least = level.cells.of_rows(subgroups_of(law, coded, level.cells.subgroups))
-    lacking = len(law.classes or ()) - least.shape[1]  # classes that no calibration row has
-    return least if least.shape[1] == 1 else np.pad(least, ((0, 0), (0, max(lacking, 0))))
+    count = len(law.classes or ())
+    lacking = count - least.shape[1]  # classes that no calibration row has; others are not the model's
+    return least if least.shape[1] == 1 else np.pad(least, ((0, 0), (0, max(lacking, 0))))[:, :count]
 
 
 def _predict_in_subgroups(

@@ -4,7 +4,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler.data.schema import Column, Schema
 from sampler.data.table import read
 from sampler.errors import DataError, SettingsError
 from sampler.subgroups.declaration import Condition, Subgroup, Subgroups, read_text
@@ -54,11 +53,10 @@ def test_columns_become_levels_quarters_and_patterns():
             "beside": ["u", "v"] * 25,
         }
     )
-    schema = Schema(
-        (Column("region", "category", ("a", "b", "c")), Column("x", "number")), Column("y", "number")
-    )
+    kinds = {"region": "category", "x": "number"}
     declared = Subgroups.read(["region", "x", "beside", "missing", "by_class"], table.columns)
-    found = resolve(declared, read(table), schema, lambda name: quarter_points(table[name].to_numpy()))
+    cuts = lambda name: quarter_points(table[name].to_numpy())  # noqa: E731
+    found = resolve(declared, read(table), kinds, cuts, of_classes=True)
     names = [each.name for each in found]
     assert names[:3] == ["region = a", "region = b", "region: other values"]
     assert len(names) == 3 + 4 + 2 + 2
