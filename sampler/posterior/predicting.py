@@ -18,7 +18,7 @@ from sampler.posterior.parts.intercepts import INCLUDED
 from sampler.posterior.results.prediction import Prediction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -111,21 +111,32 @@ def _prediction(
 
 
 def draw_outcomes(
-    law: Law, coded: Coded, chosen: NDArray[np.int64], weights: Floats | None = None, seed: int = 0
+    law: Law,
+    coded: Coded,
+    chosen: NDArray[np.int64],
+    weights: Floats | None = None,
+    seed: int | Sequence[int] = 0,
 ) -> Floats:
     """Draw new outcomes of rows from chosen draws, float64 [draw, row]; see `Posterior.sample_predictive`."""
-    rng = np.random.default_rng(seed)
+    y = np.empty((len(chosen), coded.num_rows))
+    for rows, own in outcome_blocks(law, coded, chosen, weights, np.random.default_rng(seed)):
+        y[:, rows] = own
+    return y
+
+
+def outcome_blocks(
+    law: Law, coded: Coded, chosen: NDArray[np.int64], weights: Floats | None, rng: np.random.Generator
+) -> Iterator[tuple[slice, Floats]]:
+    """Draw new outcomes as `draw_outcomes`, block by block: yield rows, and theirs, float64 [draw, row]."""
     if (intercepts := law.intercepts) is not None:
         law = copy(law)
         law.intercepts, coded = intercepts.with_drawn(coded, chosen, rng)
-    y = np.empty((len(chosen), coded.num_rows))
     size = max(16, MAX_CELLS // len(chosen))
     for start in range(0, coded.num_rows, size):
         interrupt.look()
-        rows = slice(start, start + size)
+        rows = slice(start, min(start + size, coded.num_rows))
         own = None if weights is None else weights[rows]
-        y[:, rows] = law.sample_outcomes(coded.part(rows), own, chosen, rng)
-    return y
+        yield rows, law.sample_outcomes(coded.part(rows), own, chosen, rng)
 
 
 def _fill_new_groups(law: Law, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:

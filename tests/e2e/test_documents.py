@@ -120,6 +120,17 @@ def test_the_page_about_contrasts_runs():
     assert len(session["contrast"].groups) == 3
 
 
+def test_the_page_about_totals_runs(capsys):
+    """The page's block adds up rows by shop; totals of new shops are the least certain."""
+    session = run_page(DOCS / "totals.md")
+    assert "new" in capsys.readouterr().out
+    total = session["total"]
+    width = dict(zip(total.sets["shop"], total.upper - total.lower, strict=True))
+    assert min(width["new"], width["newer"]) > 2 * max(width["s1"], width["s2"])
+    assert session["middle"].rows.tolist() == [28]
+    assert session["difference"].figure.endswith("shop = s1 less shop = s2")
+
+
 def test_the_page_about_own_models_runs():
     """The page's samplers recover what their data were drawn with, and go on from a packed state."""
     session = run_page(DOCS / "own-models.md")

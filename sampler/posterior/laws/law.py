@@ -317,6 +317,17 @@ class Law:
         return self.noise(coded, num_draws)
 
     @property
+    def noise_by_row(self) -> bool:
+        """Whether the noise differs by row, where all are of known groups."""
+        return self.noise_differs
+
+    def own_noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Return the noise sd as `noise_of`, without what rows of new groups differ by."""
+        alone = copy(self)
+        alone.intercepts = None
+        return alone.noise_of(coded, chosen)
+
+    @property
     def for_means(self) -> Law:
         """The law whose draws of means and variances are averaged: with intercepts and a transform another.
 

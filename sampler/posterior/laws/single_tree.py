@@ -102,6 +102,11 @@ class TreeLaw(Law):
             return value
         return np.asarray(value[..., 0 if self.draws.classes is None else 1])
 
+    @property
+    def noise_by_row(self) -> bool:
+        """Whether leaves have noise of their own."""
+        return self.width > 1 and not self.draws.classes
+
     def noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd in the chosen draws, float64 [draw, row]: the leaf's, where leaves have one."""
         if self._value.shape[1] == 1 or self.draws.classes:

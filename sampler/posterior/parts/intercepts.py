@@ -158,13 +158,24 @@ class InterceptDraws:
             if z is None:
                 variance[:, new] += self.sds[k, chosen, None] ** 2
                 continue
-            terms = np.concatenate([np.ones((1, len(new))), z])
+            terms = self.terms_of(coded, new)
             for j in range(self.terms):  # term by term: a row's figure doesn't depend on the other rows
                 part = np.zeros((len(chosen), len(new)))
                 for i in range(j, self.terms):
                     part += self.factor[k, chosen, i, j, None] * terms[i]
                 variance[:, new] += part**2
         return variance
+
+    def covariance(self, k: int, chosen: NDArray[np.int64]) -> Floats:
+        """Return the covariance of a column's effects in the chosen draws, float64 [draw, term, term]."""
+        factor = self.factor[k, chosen]
+        return np.asarray(factor @ factor.transpose(0, 2, 1))
+
+    def terms_of(self, coded: Coded, rows: NDArray[np.int64]) -> Floats:
+        """Return what effects are multiplied by at some rows, float64 [term, row]: 1 for intercepts."""
+        z = self._z(coded, rows)
+        one = np.ones((1, len(rows)))
+        return one if z is None else np.concatenate([one, z])
 
     def with_drawn(
         self, coded: Coded, chosen: NDArray[np.int64], rng: np.random.Generator

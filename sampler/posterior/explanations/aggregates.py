@@ -1,0 +1,373 @@
+"""Totals, means and quantiles of sets of rows, from their joint law over draws (docs/maths.md#totals).
+
+What draws say of single rows is rounded to whole steps, whose sums are exact in float64: figures don't depend
+on the order of rows, nor on the blocks in which they are evaluated.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from sampler import interrupt
+from sampler.posterior.core.intervals import FINER, Request
+from sampler.posterior.core.progress import track
+from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
+from sampler.posterior.kernels.mixture import mixture_quantiles
+from sampler.posterior.laws.count_law import CountLaw
+from sampler.posterior.laws.normal import NormalLaw
+from sampler.posterior.predicting import draw_outcomes, outcome_blocks
+from sampler.posterior.results.aggregates import Aggregate
+from sampler.posterior.weighting.quantiles import of_sorted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+    from sampler.posterior.laws.law import Law
+
+    Floats = NDArray[np.float64]
+    Ints = NDArray[np.int64]
+
+OUTCOMES = 16_000  # simulated where no law of sums is known: an end is exact to .02 of the standard deviation
+BITS = 26  # of steps of what has no grid of its own; sums of 2^53 steps are exact
+PLACES = 1 << 30  # steps from the middle of a set's totals, where these are rounded for the mixture
+NOUNS = {"sum": "total", "mean": "mean"}
+
+
+def aggregate(law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> Aggregate:
+    """Compute a figure of sets of rows with intervals; see `Posterior.aggregate`.
+
+    Parameters
+    ----------
+    law
+        Law of the model.
+    coded
+        All rows, encoded.
+    sets
+        How they belong to sets, and what is known of them.
+    wish
+        What is asked.
+
+    Returns
+    -------
+    Aggregate
+        The figure of each set.
+
+    """
+    sums = _Sums(law, coded, sets, wish)
+    several = law.classes if law.classes is not None and len(law.classes) > 2 else None
+    figures = np.empty((3, sets.count, 1 if several is None else len(several)))
+    size = max(1, 2 * MAX_CELLS // (len(sums.chosen) * sums.sides * figures.shape[2]))
+    for start in track(range(0, sets.count, size), "aggregate"):
+        stop = min(start + size, sets.count)
+        figures[:, start:stop] = sums.figures(start, stop)
+    mean, lower, upper = figures if several is not None else figures[:, :, 0]
+    seen = ~np.isnan(sets.observed)
+    return Aggregate(
+        figure=_in_words(law, wish),
+        sets=sets.names,
+        mean=mean,
+        lower=lower,
+        upper=upper,
+        rows=np.bincount(sets.place, minlength=sets.count),
+        observed_rows=np.bincount(sets.place[seen], minlength=sets.count),
+        new_groups=_new_groups(law, coded, sets),
+        level=wish.level,
+        interval="predictive" if wish.predictive else "credible",
+        warnings=[*coded.warnings, *sets.warnings],
+        classes=several,
+    )
+
+
+def _in_words(law: Law, wish: AggregateWish) -> str:
+    target, classes = law.schema.target.name, law.classes
+    figure = f"{wish.q:g} quantile" if wish.q is not None else NOUNS[wish.of]
+    if classes is not None:
+        figure = "number" if wish.of == "sum" else "share"
+        target = f"rows of {classes[1]!r}" if len(classes) == 2 else "rows of each class"
+    words = (
+        f"{figure} of {target} that will be observed" if wish.predictive else f"expected {figure} of {target}"
+    )
+    if wish.compare is None:
+        return words
+    name, (first, second) = wish.compare
+    return f"{words}, {name} = {first} less {name} = {second}"
+
+
+def _sum_by(values: Floats, key: Ints, count: int) -> Floats:
+    """Sum values by key, float64 [key]; a sum depends on its values alone, not on their order."""
+    order = np.lexsort((values, key))
+    keys, starts = np.unique(key[order], return_index=True)
+    total = np.zeros(count)
+    if len(keys):
+        total[keys] = np.add.reduceat(values[order], starts)
+    return total
+
+
+def _new_levels(own: NDArray[np.int32]) -> tuple[Ints, Ints]:
+    """Find rows of new groups, and number their groups, one for each row without a group."""
+    new = np.flatnonzero(own < 0)
+    level = own[new].astype(np.int64)
+    lone = level == -1
+    level[lone] = np.iinfo(np.int32).min - np.flatnonzero(lone) - 1
+    return new, level
+
+
+def _new_groups(law: Law, coded: Coded, sets: RowSets) -> Ints:
+    """Count the groups of each set that the model has not seen."""
+    counts = np.zeros(sets.count, np.int64)
+    if law.intercepts is None or coded.groups is None:
+        return counts
+    for own in coded.groups:
+        new, level = _new_levels(own[sets.rows])
+        pairs = np.unique(np.stack([sets.place[new], level]), axis=1)
+        counts += np.bincount(pairs[0], minlength=sets.count)
+    return counts
+
+
+@dataclass(frozen=True)
+class _Part:
+    """Some adjacent sets. A cell is a set, or each of its two sides where these are compared.
+
+    `place`, `cell` and `factor` are of the rows `rows` (positions among all), of which `seen` are known;
+    `share` [cell] is by what a cell's sum counts in the figure, negative where subtracted; `scale` [set] is
+    the power of two at its largest factor, `known` [set] what known outcomes and the offset add to it.
+    """
+
+    rows: Ints
+    place: Ints
+    cell: Ints
+    factor: Floats
+    seen: NDArray[np.bool_]
+    y: Floats
+    share: Floats
+    scale: Floats
+    known: Floats
+
+    @property
+    def unseen(self) -> Ints:
+        return np.flatnonzero(~self.seen)
+
+
+class _Sums:
+    """Sums over sets of rows, by draw, and figures of these."""
+
+    def __init__(self, law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> None:
+        self.law, self.coded, self.sets, self.wish = law, coded, sets, wish
+        self.chosen = law.alike(None)
+        self.sides = 1 if wish.compare is None else 2
+        self.normal = law.sigma is not None and law.transform is None and law.draws.degrees is None
+        self.tails = Request((wish.level,), (), "predictive").tails
+
+    @cached_property
+    def grid(self) -> tuple[float, float]:
+        """Offset and unit of the steps to which means of rows are rounded."""
+        if self.normal and isinstance(self.law, NormalLaw):
+            return self.law.offset, self.law.step / FINER
+        size = float(np.mean(np.abs(self.law.for_means.mean_of(self.law.draws.reference, self.chosen))))
+        return 0.0, _power(size)
+
+    def figures(self, start: int, stop: int) -> Floats:
+        """Compute mean, lower and upper ends of some of the sets, float64 [3, set, figure]."""
+        part, count = self._part(start, stop), stop - start
+        if self.wish.of == "quantile":
+            return np.stack(
+                [self._of_outcomes(part, b, self._quantiles(part, b)) for b in range(count)], axis=1
+            )
+        steps, step = self._steps(part, count)  # [draw, set, figure], [set]
+        of_sets = steps.reshape(len(steps), -1).T  # [set and figure, draw]
+        width = steps.shape[2]
+        known, steps_of = (np.repeat(each, width) for each in (part.known, step))
+        figures = np.empty((3, len(of_sets)))
+        figures[0] = known + steps_of * of_sets.mean(axis=1)
+        unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
+        if not self.wish.predictive or not unknown.any():
+            figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
+        elif self.normal:
+            variance = self._variance(part, count)
+            for b in range(count):
+                figures[1:, b] = known[b] + _mixture(of_sets[b], float(step[b]), variance[:, b], self.tails)
+        elif self._adds_poisson:
+            rates = np.ascontiguousarray(of_sets * self.grid[1])
+            ends = CountLaw(rates, None, None).quantiles(np.where(self.tails < 0, 1 + self.tails, self.tails))
+            figures[1:] = known + part.share * ends
+        else:
+            drawn = [self._of_outcomes(part, b, self._totals(part, b)) for b in range(count)]
+            figures[1:] = np.stack(drawn, axis=1)[1:].reshape(2, -1)
+        return figures.reshape(3, count, width)
+
+    @property
+    def _adds_poisson(self) -> bool:
+        """Whether a sum of outcomes is a Poisson count in each draw."""
+        alike = self.sides == 1 and bool(np.all(self.sets.factor == 1.0))
+        return alike and self.law.draws.family == "poisson"
+
+    def _part(self, start: int, stop: int) -> _Part:
+        sets = self.sets
+        rows = slice(*np.searchsorted(sets.place, [start, stop]))
+        place, factor, y = sets.place[rows] - start, sets.factor[rows], sets.observed[rows]
+        cell = place * self.sides + sets.subtracted[rows]
+        count, seen = (stop - start) * self.sides, ~np.isnan(y)
+        share = np.ones(count)
+        if self.wish.of == "mean":
+            share /= _sum_by(factor, cell, count)
+        share[1::2] *= 1 if self.sides == 1 else -1
+        offset = self.grid[0] if self.wish.of != "quantile" else 0.0
+        sums = _sum_by(np.where(seen, y, offset) * factor, cell, count)
+        known = (share * sums).reshape(-1, self.sides).sum(axis=1)
+        most = np.maximum.reduceat(factor, np.searchsorted(place, np.arange(stop - start)))
+        scale = 2.0 ** np.floor(np.log2(most))
+        return _Part(sets.rows[rows], place, cell, factor, seen, y, share, scale, known)
+
+    def _steps(self, part: _Part, count: int) -> tuple[Floats, Floats]:
+        """Sum what is expected over the sets, in steps [draw, set, figure]; return also the step of each."""
+        offset, unit = self.grid
+        law, chosen = self.law.for_means, self.chosen
+
+        def steps(rows: Coded) -> Floats:
+            mean = law.mean_of(rows, chosen)
+            mean = mean if mean.ndim == 3 else mean[:, :, None]
+            return (mean - offset) / unit
+
+        total, share = self._sum(steps, part, 1, count), part.share
+        step = unit * part.scale
+        if self.sides == 1:
+            return total, step * share
+        total = total * share[:, None]
+        return total[:, ::2] + total[:, 1::2], step
+
+    def _sum(self, steps: Callable[[Coded], Floats], part: _Part, power: int, count: int) -> Floats:
+        """Sum steps of rows [draw, row, figure] by cell, each times its factor to a power."""
+        rows, cell = part.rows[part.unseen], part.cell[part.unseen]
+        factor = (part.factor / part.scale[part.place])[part.unseen] ** power
+        size = min(ROWS, max(16, MAX_CELLS // len(self.chosen)))
+
+        def evaluate(start: int) -> Floats:
+            own = slice(start, start + size)
+            whole = steps(self.coded.part(rows[own]))
+            whole *= factor[own, None]
+            np.rint(whole, out=whole)
+            return np.add.reduceat(whole, np.flatnonzero(np.diff(cell[own], prepend=-1)), axis=1)
+
+        total: Floats | None = None
+        for start, sums in interrupt.ahead(evaluate, range(0, len(rows), size)):
+            if total is None:
+                total = np.zeros((len(self.chosen), count * self.sides, sums.shape[2]))
+            total[:, np.unique(cell[start : start + size])] += sums
+        return np.zeros((len(self.chosen), count * self.sides, 1)) if total is None else total
+
+    def _variance(self, part: _Part, count: int) -> Floats:
+        """Compute the variance of each set's figure in each draw, float64 [draw, set], given f."""
+        law, chosen = self.law, self.chosen
+        assert law.sigma is not None
+        alike = law.sigma[law.draws.places(chosen)] ** 2
+        own = part.share[part.cell] * part.factor
+        unseen = part.unseen
+        variance = alike[:, None] * _sum_by(own[unseen] ** 2, part.place[unseen], count)
+        if law.noise_by_row:
+            unit = _power(float(alike.mean()))
+
+            def beyond(rows: Coded) -> Floats:
+                return np.asarray(
+                    (law.own_noise_of(rows, chosen)[:, :, None] ** 2 - alike[:, None, None]) / unit
+                )
+
+            more = self._sum(beyond, part, 2, count)[:, :, 0] * (part.share**2 * unit)
+            variance += more.reshape(len(chosen), count, -1).sum(axis=2) * part.scale**2
+        if law.intercepts is None:
+            return variance
+        rows = self.coded.part(part.rows[unseen])
+        assert rows.groups is not None
+        for k, places in enumerate(rows.groups):
+            new, level = _new_levels(places)
+            keys, key = np.unique(np.stack([part.place[unseen][new], level]), axis=1, return_inverse=True)
+            key = key.reshape(-1)
+            sums = [
+                _sum_by(own[unseen][new] * term, key, keys.shape[1])
+                for term in law.intercepts.terms_of(rows, new)
+            ]
+            squares = np.array([[_sum_by(one * two, keys[0], count) for one in sums] for two in sums])
+            variance += np.einsum("dij,ijb->db", law.intercepts.covariance(k, chosen), squares)
+        return variance
+
+    def _of_outcomes(self, part: _Part, b: int, drawn: Floats) -> Floats:
+        """Compute mean and ends, float64 [3, figure], of simulated figures [outcome, figure]."""
+        known = part.known[b] if self.wish.of != "quantile" else 0.0
+        tail = (1 - self.wish.level) / 2
+        ends = np.quantile(drawn, [tail, 1 - tail], axis=0, method="inverted_cdf")
+        return known + np.stack([drawn.mean(axis=0), *ends])
+
+    @property
+    def _repeats(self) -> int:
+        return math.ceil(OUTCOMES / len(self.chosen))
+
+    def _totals(self, part: _Part, b: int) -> Floats:
+        """Simulate a set's totals (or means) without those of known outcomes, float64 [outcome, figure]."""
+        own = part.unseen[part.place[part.unseen] == b]
+        coded, share = self.coded.part(part.rows[own]), part.share[part.cell[own]] * part.factor[own]
+        classes, drawn = self.law.classes or (), []
+        for repeat in range(self._repeats):
+            total = np.zeros((len(self.chosen), len(classes) if len(classes) > 2 else 1))
+            rng = np.random.default_rng([0, repeat])
+            for rows, y in outcome_blocks(self.law, coded, self.chosen, None, rng):
+                for k in range(total.shape[1]):
+                    total[:, k] += ((y == k) if total.shape[1] > 1 else y) @ share[rows]
+            drawn.append(total)
+        return np.concatenate(drawn)
+
+    def _quantiles(self, part: _Part, b: int) -> Floats:
+        """Simulate a quantile of a set's outcomes, float64 [outcome, 1]."""
+        own = np.flatnonzero(part.place == b)
+        coded, seen, cell = self.coded.part(part.rows[own]), part.seen[own], part.cell[own] % self.sides
+        drawn = []
+        size = max(1, MAX_CELLS // len(own))
+        for repeat in range(self._repeats):
+            for start in range(0, len(self.chosen), size):
+                some = self.chosen[start : start + size]
+                y = draw_outcomes(self.law, coded, some, None, [0, repeat, start])
+                y[:, seen] = part.y[own][seen]
+                sides = [
+                    self._quantile(y[:, cell == side], part.factor[own][cell == side])
+                    for side in range(self.sides)
+                ]
+                drawn.append(sides[0] if self.sides == 1 else sides[0] - sides[1])
+        return np.concatenate(drawn)[:, None]
+
+    def _quantile(self, y: Floats, factor: Floats) -> Floats:
+        """Find in each draw the smallest outcome at which the rows' share reaches q, float64 [draw]."""
+        assert self.wish.q is not None
+        order = np.argsort(y, axis=1)
+        share = np.cumsum(factor[order], axis=1)
+        place = np.argmax(share >= self.wish.q * share[:, -1:] * (1 - 1e-12), axis=1)
+        at = np.take_along_axis(order, place[:, None], axis=1)
+        return np.asarray(np.take_along_axis(y, at, axis=1)[:, 0])
+
+
+def _power(size: float) -> float:
+    """Return the power of two that is a small part of numbers of about this size."""
+    return 2.0 ** (math.floor(math.log2(size)) - BITS) if 0 < size < math.inf else 2.0**-BITS
+
+
+def _mixture(steps: Floats, step: float, variance: Floats, tails: Floats) -> Floats:
+    """Compute quantiles of the mixture over draws of normal laws about steps [draw]."""
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    if not np.all(sd > 0):  # outcomes that are all known
+        return np.asarray(step * of_sorted(np.sort(steps)[None], tails)[:, 0])
+    middle, coarse = 0.0, 1.0
+    if np.abs(steps).max() >= PLACES or np.any(steps != np.rint(steps)):
+        middle = float(steps.mean())
+        most = float(np.abs(steps - middle).max())
+        coarse = most / PLACES if most > 0 else 1.0
+    whole = np.rint((steps - middle) / coarse).astype(np.int32)[None]
+    quantiles = np.empty((1, len(tails)))
+    mixture_quantiles(whole, step * coarse, sd, tails, ndtri(np.abs(tails)), quantiles)
+    return np.asarray(step * middle + quantiles[0])

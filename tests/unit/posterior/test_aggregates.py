@@ -1,0 +1,252 @@
+"""Totals, means and quantiles of sets of rows are those of the rows' joint law over draws."""
+
+import numpy as np
+import pytest
+from scipy.stats import poisson
+
+from sampler import DataError, SettingsError
+from sampler.posterior.explanations import aggregates
+from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+from sampler.posterior.predicting import draw_outcomes
+from tests.support import fit_digests
+
+NUMBERS = ["bart", "noise-forest", "groups", "group-slopes", "bcart"]
+ROWS = 12
+MARGIN = 0.012  # of shares of 5,000 simulated figures, four standard deviations
+
+
+def some(case: str, count: int = ROWS) -> tuple:
+    """Return a posterior and rows by a column `part`; of groups some are new, one row has none."""
+    posterior = fit_digests.fitted(case)
+    X = {
+        name: list(values[:count]) for name, values in fit_digests.data(fit_digests.CASES[case][0])[0].items()
+    }
+    if "site" in X:
+        X["site"] = [(None, 900, 900, 901, site)[k % 5] for k, site in enumerate(X["site"])]
+    return posterior, X | {"part": [("b", "a", "10", "9")[k % 4] for k in range(count)]}
+
+
+@pytest.mark.parametrize("case", NUMBERS)
+@pytest.mark.parametrize("interval", ["predictive", "credible"])
+def test_a_set_of_one_row_is_its_prediction(case, interval):
+    """The figures are those of `predict`: of noise of one size the same bits, else but for rounding."""
+    posterior, X = some(case)
+    answer = posterior.aggregate(X | {"part": list(range(ROWS))}, "part", interval=interval)
+    X.pop("part")
+    predicted = posterior.predict(X, interval=interval)
+    (ends,) = predicted.intervals
+    tolerance = 0 if case == "bart" else 1e-6
+    for own, other in ((answer.mean, predicted.mean), (answer.lower, ends.lower), (answer.upper, ends.upper)):
+        np.testing.assert_allclose(own, other, rtol=tolerance)
+
+
+@pytest.mark.parametrize("case", [*NUMBERS, "counts", "probit", "classes", "times"])
+def test_expected_totals_add_up_the_draws(case):
+    """A credible total is that of `sample` in each draw, and sets add up to their union."""
+    posterior, X = some(case)
+    answer = posterior.aggregate(X, "part", interval="credible")
+    features = {name: values for name, values in X.items() if name != "part"}
+    drawn = posterior.sample(features)
+    drawn = drawn.reshape(-1, *drawn.shape[2:])
+    share = posterior.law.weights.shares(posterior.num_draws)
+    assert answer.sets == {"part": ["10", "9", "a", "b"]}
+    for k, name in enumerate(answer.sets["part"]):
+        total = drawn[:, [each == name for each in X["part"]]].sum(axis=1)
+        if case == "bcart":  # its draws have weights
+            np.testing.assert_allclose(answer.mean[k], share @ total, rtol=0.05)
+            continue
+        np.testing.assert_allclose(answer.mean[k], total.mean(axis=0), rtol=1e-6)
+        ends = np.quantile(total, [0.05, 0.95], axis=0)
+        np.testing.assert_allclose([answer.lower[k], answer.upper[k]], ends, rtol=1e-6)
+    whole = posterior.aggregate(features, interval="credible")
+    np.testing.assert_allclose(whole.mean[0], answer.mean.sum(axis=0), rtol=1e-9)
+
+
+@pytest.mark.parametrize("case", ["noise-forest", "groups", "group-slopes", "counts"])
+def test_bits_do_not_depend_on_order_or_blocks(case, monkeypatch):
+    """Figures have the same bits in any order of rows, in blocks of few, and beside other sets."""
+    posterior, X = some(case, 24)
+    weights = np.linspace(0.3, 2.0, 24)
+    answer = posterior.aggregate(X, "part", weights=None if case == "counts" else weights)
+    order = np.random.default_rng(1).permutation(24)
+    monkeypatch.setattr(aggregates, "ROWS", 3)
+    monkeypatch.setattr(aggregates, "MAX_CELLS", 1)
+    for rows in (order, [k for k in order if X["part"][k] == "a"]):
+        some_rows = {name: [values[k] for k in rows] for name, values in X.items()}
+        own = weights[rows] if case != "counts" else None
+        again = posterior.aggregate(some_rows, "part", weights=own)
+        same = [answer.sets["part"].index(name) for name in again.sets["part"]]
+        for figure in ("mean", "lower", "upper", "rows", "new_groups"):
+            np.testing.assert_array_equal(getattr(answer, figure)[same], getattr(again, figure))
+
+
+def simulated(posterior, X, times=500):
+    """Simulate outcomes of rows, float64 [outcome, row]."""
+    coded, chosen = posterior.encode(X), posterior.law.alike(None)
+    drawn = [draw_outcomes(posterior.law, coded, chosen, seed=7 + k) for k in range(times)]
+    return np.concatenate(drawn)
+
+
+@pytest.mark.parametrize(
+    ("case", "of"),
+    [
+        (case, "sum")
+        for case in (*NUMBERS[:4], "noise-t-forest", "counts", "counts-dispersed", "times", "probit")
+    ]
+    + [(case, "mean") for case in ("groups", "group-slopes", "noise-t-forest", "counts")]
+    + [(case, "quantile") for case in ("groups", "counts")],
+)
+def test_intervals_hold_for_simulated_outcomes(case, of):
+    """Beyond either end is the share of simulated figures that belongs there, with rows of new groups too.
+
+    Means are differences of two sets' weighted means.
+    """
+    posterior, X = some(case)
+    part = np.array(X.pop("part"))
+    outcomes, options = simulated(posterior, X), {"of": "sum"}
+    figure, weights = outcomes.sum(axis=1), np.linspace(0.5, 2, ROWS)
+    if of == "mean":
+        a, b = (weights * (part == name) for name in ("a", "b"))
+        figure = outcomes @ (a / a.sum() - b / b.sum())
+        X |= {"part": list(part)}
+        options = {"of": "mean", "compare": {"part": ["a", "b"]}, "weights": weights}
+    elif of == "quantile":
+        figure, options = np.quantile(outcomes, 0.25, axis=1, method="inverted_cdf"), {"of": of, "q": 0.25}
+    answer = posterior.aggregate(X, **options)
+    lower, upper = answer.lower[0] - 1e-9, answer.upper[0] + 1e-9
+    assert np.mean(figure < lower) < 0.05 + MARGIN
+    assert np.mean(figure > upper) < 0.05 + MARGIN
+    assert np.mean(figure < lower + 2e-9) > 0.05 - MARGIN
+    assert np.mean(figure > upper - 2e-9) > 0.05 - MARGIN
+    assert answer.mean[0] == pytest.approx(figure.mean(), abs=0.08 * figure.std())
+
+
+def variance(posterior, X):
+    """Return the variance of the total of rows in each draw, float64 [draw]."""
+    wish = AggregateWish.check(None, "sum", None, 0.9, "predictive", None)
+    coded = posterior.encode(X)
+    sums = aggregates._Sums(
+        posterior.law, coded, RowSets.read(posterior.law, coded, None, wish, [3, 3], None), wish
+    )
+    return sums._variance(sums._part(0, 1), 1)[:, 0]
+
+
+def test_rows_of_one_new_group_share_its_intercept():
+    """Two rows, each counted c times, of one new group add (2c)^2 tau^2, of two groups 2 c^2 tau^2."""
+    posterior = fit_digests.fitted("groups")
+    X = {name: values[:2] for name, values in fit_digests.data("grouped")[0].items()}
+    known, one, two, none = (
+        variance(posterior, X | {"site": sites}) for sites in ([1, 2], [9, 9], [8, 9], [None] * 2)
+    )
+    tau = posterior.law.intercepts.sds[0, posterior.law.alike(None)]
+    np.testing.assert_allclose(one - known, 36 * tau**2)
+    np.testing.assert_allclose(two - known, 18 * tau**2)
+    np.testing.assert_array_equal(two, none)
+
+
+def test_sums_of_poisson_counts_are_enumerated():
+    """The ends are the smallest counts at which three Poisson counts, added up, reach the tails."""
+    posterior, X = some("counts", 3)
+    X.pop("part")
+    rates = posterior.sample(X).reshape(-1, 3)
+    count = np.arange(400)
+    law = np.zeros(400)
+    for each in rates:
+        first, second, third = (poisson.pmf(count, rate) for rate in each)
+        law += np.convolve(np.convolve(first, second)[:400], third)[:400] / len(rates)
+    ends = [np.argmax(np.cumsum(law) >= tail) for tail in (0.05, 0.95)]
+    answer = posterior.aggregate(X)
+    assert [answer.lower[0], answer.upper[0]] == ends
+    mean = posterior.aggregate(X, of="mean", observed=[None, 5, None])
+    assert mean.observed_rows[0] == 1
+    assert mean.mean[0] == pytest.approx((rates[:, [0, 2]].sum(axis=1).mean() + 5) / 3, rel=1e-6)
+
+
+@pytest.mark.parametrize("case", ["bart", "counts", "times"])
+def test_known_outcomes_count_as_they_are(case):
+    """With all of them known the total is known; with some, only the others make it uncertain."""
+    posterior, X = some(case)
+    X.pop("part")
+    y = np.arange(float(ROWS))
+    answer = posterior.aggregate(X, observed=y)
+    assert answer.mean[0] == answer.lower[0] == answer.upper[0] == y.sum()
+    some_known = np.where(y < 4, np.nan, y)
+    rest = {name: values[:4] for name, values in X.items()}
+    ours, theirs = posterior.aggregate(X, observed=some_known), posterior.aggregate(rest)
+    for figure in ("mean", "lower", "upper"):
+        assert getattr(ours, figure)[0] == pytest.approx(getattr(theirs, figure)[0] + y[4:].sum())
+    assert (ours.rows[0], ours.observed_rows[0], ours.new_groups[0]) == (12, 8, 0)
+
+
+def test_rows_of_classes_are_counted():
+    """Totals of classes are numbers of rows, means their shares; those of all classes add up to all rows."""
+    posterior, X = some("classes")
+    for interval in ("predictive", "credible"):
+        answer = posterior.aggregate(X, "part", interval=interval)
+        np.testing.assert_allclose(answer.mean.sum(axis=1), 3)
+        assert np.all((answer.lower >= 0) & (answer.upper <= 3))
+    share = posterior.aggregate(X, "part", of="mean")
+    np.testing.assert_allclose(share.mean.sum(axis=1), 1)
+    assert "mean_low" in share.columns()
+    assert "rows of each class" in str(share)
+
+
+def test_the_mean_of_copies_of_a_row_is_expected_as_the_row():
+    """Copies of a row, weighted or not, have its expected mean and credible interval."""
+    posterior, X = some("group-slopes", 1)
+    X.pop("part")
+    (ends,) = posterior.predict(X, interval="credible").intervals
+    copies = {name: values * 7 for name, values in X.items()}
+    for weights in (None, np.arange(1, 8)):
+        answer = posterior.aggregate(copies, of="mean", weights=weights, interval="credible")
+        np.testing.assert_allclose(
+            [answer.lower[0], answer.upper[0]], [ends.lower[0], ends.upper[0]], atol=1e-5
+        )
+
+
+def test_sets_by_two_columns_and_a_table():
+    """Sets are of the values that occur, numbers in their order, missing values last."""
+    posterior, X = some("bart", 4)
+    X |= {"part": ["x", "x", None, "x"], "week": [10, 9, 9, 10]}
+    answer = posterior.aggregate(X, ["part", "week"])
+    assert answer.sets == {"part": ["x", "x", None], "week": ["9", "10", "9"]}
+    assert [each["set"] for each in answer.to_json()["sets"]][2] == {"part": None, "week": "9"}
+    assert list(answer.to_pandas()["rows"]) == [1, 2, 1]
+    assert "part, week" in repr(answer)
+    compared = posterior.aggregate(X, "part", compare={"week": [9, 10]})
+    assert compared.sets == {"part": ["x"]}
+    assert compared.warnings[-1].startswith("1 of 2 sets")
+
+
+@pytest.mark.parametrize(
+    ("options", "field"),
+    [
+        ({"by": ["part", "unknown"]}, "by"),
+        ({"by": ["part", "part"]}, "by"),
+        ({"of": "product"}, "of"),
+        ({"q": 0.5}, "q"),
+        ({"of": "quantile"}, "q"),
+        ({"of": "quantile", "q": 2.0}, "quantiles"),
+        ({"of": "quantile", "q": 0.5, "interval": "credible"}, "interval"),
+        ({"level": 1.0}, "level"),
+        ({"interval": "other"}, "interval"),
+        ({"compare": {"part": ["a"]}}, "compare"),
+        ({"compare": {"part": ["a", "z"]}}, "compare"),
+        ({"by": "part", "compare": {"part": ["a", "b"]}}, "compare"),
+    ],
+)
+def test_invalid_wishes_name_their_field(options, field):
+    """A wish that cannot be answered is refused by the name of its argument."""
+    posterior, X = some("bart")
+    with pytest.raises(SettingsError) as refused:
+        posterior.aggregate(X, **options)
+    assert refused.value.field == field
+
+
+def test_outcomes_that_inform_a_new_group_are_refused():
+    """A known outcome of a group that the model has not seen says something of its other rows."""
+    posterior, X = some("groups")
+    with pytest.raises(DataError, match="fit again with these rows, or leave them out"):
+        posterior.aggregate(X, "part", observed=[1.0] + [None] * (ROWS - 1))
+    with pytest.raises(SettingsError, match="known classes"):
+        some("probit")[0].aggregate(some("probit")[1], "part", observed=["yes"] * ROWS)
