@@ -267,6 +267,7 @@ class KnownOutcome(Base):
     at: Mapped[datetime]
     era: Mapped[int]
     week: Mapped[int]  # number of the week of `at`, counted from Monday 5 January 1970
+    unit: Mapped[bytes | None] = mapped_column(LargeBinary(8))  # of its group, where groups count once each
     pit: Mapped[float]
     score: Mapped[float]  # by which the model may be calibrated
     log_score: Mapped[float]

@@ -10,23 +10,30 @@ from sampler.posterior.assessment.outcome_scores import LEVELS as OUTCOME_LEVELS
 from sampler.posterior.assessment.outcome_scores import OutcomeScores, score_outcomes
 from sampler.posterior.assessment.outcome_sums import CENTRAL, OutcomeSums, monday_of, week_of
 from sampler.posterior.assessment.outcome_watch import ALPHA as WATCH_ALPHA
-from sampler.posterior.assessment.outcome_watch import VERDICTS as WATCH_VERDICTS
 from sampler.posterior.assessment.outcome_watch import (
+    FEWEST_GROUPS,
+    SPANS,
+    CountedOnce,
     WatchedIntervals,
     WatchReport,
     WatchVerdict,
+    span_of_weeks,
     total_of,
     watch,
 )
+from sampler.posterior.assessment.outcome_watch import VERDICTS as WATCH_VERDICTS
 from sampler.posterior.assessment.row_diagnostics import RowsVerdict
 from sampler.posterior.assessment.row_scores import row_scores
 
 __all__ = [
     "CENTRAL",
+    "FEWEST_GROUPS",
     "MAX_POINTS",
     "OUTCOME_LEVELS",
+    "SPANS",
     "WATCH_ALPHA",
     "WATCH_VERDICTS",
+    "CountedOnce",
     "LabelledRows",
     "OutcomeScores",
     "OutcomeSums",
@@ -48,6 +55,7 @@ __all__ = [
     "row_scores",
     "score_outcomes",
     "scoring",
+    "span_of_weeks",
     "total_of",
     "watch",
     "week_of",

@@ -429,11 +429,11 @@ class ConformalTable:
         return hashlib.sha256(self.scores.astype("<f8").tobytes() + units).hexdigest()[:16]
 
     def summary(self) -> dict[str, Any]:
-        """Return kind, numbers of draws and rows, checksum, and the claims of the usual levels, as JSON."""
+        """Return kind, numbers of draws, rows and what counts once, checksum, and usual claims, as JSON."""
         possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count)
         claims = [self.at(level).claim for level in possible]
         plain = replace(self, subgroups=None).to_json()
-        return plain | {"checksum": self.checksum, "claims": claims}
+        return plain | {"checksum": self.checksum, "claims": claims, "counted": self.count}
 
     def to_json(self) -> dict[str, Any]:
         """Return the table without its scores as JSON values."""

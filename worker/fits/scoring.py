@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from app.store.tables import Json
 from sampler import DataError, Posterior
 from sampler.host.assessment import (
+    SPANS,
     LabelledRows,
     calibration,
     censored_scores,
@@ -16,6 +17,7 @@ from sampler.host.assessment import (
     linear_predictions,
     row_scores,
     scoring,
+    span_of_weeks,
 )
 from sampler.host.data import (
     Rows,
@@ -54,7 +56,23 @@ def score(
         base = _of_classes(posterior, rows, training)
     else:
         base = _of_numbers(posterior, training, held)
-    return {name: scores[name] for name in first} | base | scores | {"note": UNSEEN}
+    facts: Json = {"note": UNSEEN}
+    if plan is not None and plan.time is not None:
+        facts["weeks_once"] = _weeks_once(posterior, held, rows, plan, beat)
+    return {name: scores[name] for name in first} | base | scores | facts
+
+
+def _weeks_once(
+    posterior: Posterior, held: Rows, rows: LabelledRows, plan: SplitPlan, beat: Callable[[], None]
+) -> int:
+    """Choose how many weeks of later outcomes count once, by the held-out rows' time; the most if unknown."""
+    later = plan.new_rows.later
+    assert later is not None
+    assert plan.time is not None
+    if rows.coded.limits is not None or held.table.column(later).type != "date":
+        return SPANS[-1]
+    kept = kept_rows(len(rows.y))
+    return span_of_weeks(plan.time[kept], conformity(posterior.law, rows.part(kept), beat))
 
 
 def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:

@@ -115,6 +115,7 @@ class IntervalCalibrationView(TypedDict):
         int, Field(description="Draws per chain of the predictions that are calibrated: all of them.")
     ]
     rows: int
+    counted: NotRequired[Annotated[int, Field(description="Rows, or groups where each of them counts once.")]]
     checksum: Annotated[str, Field(description="Another one after another calibration.")]
     claims: Annotated[list[ClaimView], Field(description="Claims of the usual levels that the rows allow.")]
 

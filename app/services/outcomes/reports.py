@@ -17,6 +17,7 @@ from app.services.errors import ConflictError, Fault, NotFoundError, enough
 from app.services.fits import models
 from app.services.metrics import reported_outcomes
 from app.services.outcomes import rows as reported
+from app.services.outcomes.counted_once import column_of, counted_once, units_of
 from app.services.outcomes.rows import OutcomeOptions, Repeated
 from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.options import PredictionOptions
@@ -111,7 +112,8 @@ def scored(
         era = 0 if begun is None else begun.era
     reported_rows = reported.read(predictor.engine, owner, head, posterior, request, sent, predictor.max_rows)
     with understood():
-        labelled = _labelled(posterior, reported_rows, head.settings.get("weights"))
+        column = column_of(head.settings)
+        labelled = _labelled(posterior, reported_rows, head.settings.get("weights"), column)
         figures = PredictionOptions(
             level=list(LEVELS), interval=_interval(posterior), draws=posterior.num_draws
         )
@@ -122,6 +124,9 @@ def scored(
     weeks = [week_of(at) for at in reported_rows.at]
     columns = {name: getattr(scores, name).tolist() for name in _STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
+    notes = list[str]()
+    if column is not None:
+        columns["unit"], notes = units_of(column, reported_rows.X, len(weeks))
     columns |= {"at": reported_rows.at, "week": weeks, "key": reported_rows.keys or repeat(None, len(weeks))}
     return ScoredReport(
         id=report_id,
@@ -135,7 +140,7 @@ def scored(
         weeks=weeks,
         rows=[dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)],
         data=encode(reported_rows.values),
-        warnings=[*reported_rows.notes, *labelled.coded.warnings],
+        warnings=[*reported_rows.notes, *notes, *labelled.coded.warnings],
         read_as=reported_rows.read_as,
     )
 
@@ -205,10 +210,13 @@ def judged(session: Session, model: Model, begun: OutcomeWatch | None) -> WatchR
     """Judge a model's intervals by the outcomes of the present era."""
     if begun is None:
         return watch({}, 0)
-    rows = None if model.calibration is None else int(model.calibration["rows"])
+    calibration = model.calibration or {}
+    rows = calibration.get("counted", calibration.get("rows"))
     weeks = watches.weeks(session, model.id).get(begun.era, {})
     sums = {week: OutcomeSums.from_json(values) for week, values in weeks.items()}
-    return watch(sums, begun.first_week, WatchedIntervals(has_classes(model), rows, begun.era))
+    noun = "rows" if rows == calibration.get("rows") else "groups"
+    intervals = WatchedIntervals(has_classes(model), rows, begun.era, noun)
+    return watch(sums, begun.first_week, intervals, counted_once(session, model, begun.era, sums))
 
 
 def has_classes(model: Model) -> bool:
@@ -234,12 +242,15 @@ def _locked(session: Session, owner: str, model_id: str) -> OutcomeWatch | None:
 
 
 def _labelled(
-    posterior: Posterior, reported_rows: reported.ReportedRows, weights: str | None
+    posterior: Posterior, reported_rows: reported.ReportedRows, weights: str | None, groups: str | None
 ) -> LabelledRows:
     """Encode the rows; problems with outcomes and weights have the names of their columns."""
     names = {"y": posterior.schema.target.name, "weights": weights}
     X = reported_rows.X
-    scored_by = {weights, *posterior.censoring.values()}  # columns that predictions don't use, but scores do
+    # columns that predictions don't use, but scores or the watch do
+    scored_by = {weights, groups, *posterior.censoring.values()} - {
+        each.name for each in posterior.schema.inputs
+    }
     try:
         coded = posterior.encode({name: values for name, values in X.items() if name not in scored_by})
         return LabelledRows.read(posterior.law, X, reported_rows.y, reported_rows.weights, coded)

@@ -94,7 +94,7 @@ class OutcomesView:
         float,
         Field(
             description="Probability, at most, that a model is ever alarmed about wrongly, over all "
-            "its eras, if outcomes are independent of each other."
+            "its eras, if outcomes, or the groups or weeks that count once, are independent."
         ),
     ]
     reasons: list[BrokenBoundView]

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 import pyarrow as pa
-from sqlalchemy import delete, insert, select
+from sqlalchemy import Integer, cast, delete, func, insert, select
 from sqlalchemy.orm import Session, undefer
 
 from app.store.column_codec import checksum
@@ -50,6 +50,31 @@ def remove(session: Session, model_id: str, keys: Sequence[str]) -> None:
         batch = keys[start : start + _BATCH]
         mine = delete(KnownOutcome).where(KnownOutcome.model_id == model_id, KnownOutcome.key.in_(batch))
         rows_changed(session, mine)
+
+
+class UnitCounts(NamedTuple):
+    """Counts of the outcomes of a group, or of those without a known one, in a week."""
+
+    unit: bytes | None
+    week: int
+    rows: int
+    inside_50: int
+    inside_90: int
+    above: int
+
+
+def counts_by_unit(session: Session, model_id: str, era: int) -> list[UnitCounts]:
+    """Count the outcomes of an era by group and week, in the order of the weeks."""
+    marks = (KnownOutcome.inside_50, KnownOutcome.inside_90, KnownOutcome.above)
+    query = (
+        select(
+            KnownOutcome.unit, KnownOutcome.week, func.count(), *(func.sum(cast(m, Integer)) for m in marks)
+        )
+        .where(KnownOutcome.model_id == model_id, KnownOutcome.era == era)
+        .group_by(KnownOutcome.unit, KnownOutcome.week)
+        .order_by(KnownOutcome.week, KnownOutcome.unit)
+    )
+    return [UnitCounts._make(row) for row in session.execute(query)]
 
 
 class ScoresInTime(NamedTuple):

@@ -9,6 +9,10 @@ Since a change may come late, the evidence is counted from each week on, the j-t
 of alpha: weeks in which all was well don't hide the ones after them. Eras, which begin with calibrations,
 share it alike.
 
+Rows of one subject, or of neighbouring days, resemble each other: taken one by one, they would count as more
+than they are. There the factor of a group, or of a span of weeks, is the mean over its rows, which is at most
+1 in expectation whatever the dependence within (a bet on a bounded mean; Waudby-Smith and Ramdas 2024).
+
 Intervals that were calibrated by few rows contain a share of outcomes that is itself random. Half of alpha is
 spent on it: the limits c are shares that so few rows don't fall short of, but with that probability.
 
@@ -21,7 +25,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from scipy.special import betaincinv
+from scipy.special import betaincinv, ndtri
 
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
 from sampler.storage.conformal_table import gaps_inside, rows_needed
@@ -35,7 +39,12 @@ if TYPE_CHECKING:
 
 ALPHA = 0.01  # probability of a false alarm in the whole life of a model
 FEWEST_ROWS = 30
+FEWEST_GROUPS = 30
+FEWEST_SPANS = 8
 POINTS = 24  # points of the average over shares
+SPANS = (1, 2, 4, 8)  # weeks that may count once
+ALIKE = 0.3  # correlation of neighbouring spans, at most
+MARKS = ("rows", "inside_50", "inside_90", "above")  # counts of what counts once
 WatchVerdict = Literal["holds", "too_few", "no_longer_hold"]
 VERDICTS: tuple[WatchVerdict, ...] = ("holds", "too_few", "no_longer_hold")
 
@@ -74,15 +83,19 @@ class WatchedIntervals:
     of_classes
         Whether the outcomes are classes, which are neither above nor below.
     calibration_rows
-        Number of rows by which they are calibrated; None where they are not.
+        Number of rows, or of groups that count once each, by which they are calibrated; None where they are
+        not.
     era
         Number of calibrations before, each of which had a watch of its own.
+    noun
+        Name in the plural of what calibrated them.
 
     """
 
     of_classes: bool = False
     calibration_rows: int | None = None
     era: int = 0
+    noun: str = "rows"
 
     @property
     def alpha(self) -> float:
@@ -115,6 +128,86 @@ class WatchedIntervals:
         if bound.at_least:
             return min(bound.limit, float(betaincinv(gaps, rows + 1 - gaps, share)))
         return max(bound.limit, float(betaincinv(gaps, rows + 1 - gaps, 1 - share)))
+
+
+@dataclass(frozen=True)
+class CountedOnce:
+    """Groups, or spans of weeks, of which each counts once for the verdict, however many rows it has.
+
+    Attributes
+    ----------
+    what
+        Their name in words, such as "groups of subject", "weeks".
+    counts
+        By the week in which they count, int64 [group or span, 4]: rows, those inside 50% and 90% intervals,
+        and those above the median.
+    fewest
+        Number of them that a verdict takes.
+    waiting
+        Outcomes that don't count yet, or never do.
+
+    """
+
+    what: str
+    counts: Mapping[int, NDArray[np.int64]]
+    fewest: int
+    waiting: int = 0
+
+    @classmethod
+    def by_spans(cls, weeks: Mapping[int, OutcomeSums], span: int, before: int) -> CountedOnce:
+        """Count spans of weeks that ended before week `before`, each in its first week."""
+        spans: dict[int, OutcomeSums] = {}
+        for week, sums in weeks.items():
+            begin = week // span * span
+            spans[begin] = spans.get(begin, OutcomeSums()).plus(sums)
+        counts = {
+            begin: np.array([[getattr(sums, mark) for mark in MARKS]], np.int64)
+            for begin, sums in spans.items()
+            if sums.rows and begin + span <= before
+        }
+        waiting = sum(sums.rows for begin, sums in spans.items() if begin + span > before)
+        return cls("weeks" if span == 1 else f"spans of {span} weeks", counts, FEWEST_SPANS, waiting)
+
+    @property
+    def number(self) -> int:
+        """How many there are."""
+        return sum(len(counts) for counts in self.counts.values())
+
+    def wanted(self, bound: Bound, week: int) -> tuple[Floats, Floats]:
+        """Return of those of a week the rows that a bound wants at least a share of, and all rows."""
+        counts = self.counts[week].astype(np.float64)
+        marked, rows = counts[:, MARKS.index(bound.counted)], counts[:, 0]
+        return marked if bound.at_least else rows - marked, rows
+
+
+def span_of_weeks(days: Floats, pit: Floats) -> int:
+    """Choose how many weeks count once, by rows in the order of time that a fit has not seen.
+
+    Parameters
+    ----------
+    days
+        Float64 [row], days since 1970.
+    pit
+        Float64 [row], the rows' probability integral transforms.
+
+    Returns
+    -------
+    int
+        The shortest of `SPANS` for which means of the normal scores of neighbouring spans correlate by at
+        most `ALIKE`, one over their number added; the longest where none is.
+
+    """
+    z = ndtri(np.clip(pit, 1e-12, 1 - 1e-12))
+    for span in SPANS:
+        _, part = np.unique(np.floor((days - 4) / 7 / span), return_inverse=True)  # as `week_of`
+        means = np.bincount(part, z) / np.bincount(part)
+        if len(means) < FEWEST_SPANS:
+            break
+        apart = means - means.mean()
+        alike = float(apart[1:] @ apart[:-1] / max(apart @ apart, 1e-300))
+        if alike + 1 / len(means) <= ALIKE:
+            return span
+    return SPANS[-1]
 
 
 @dataclass(frozen=True)
@@ -157,7 +250,10 @@ class WatchReport:
 
 
 def watch(
-    weeks: Mapping[int, OutcomeSums], first: int, intervals: WatchedIntervals | None = None
+    weeks: Mapping[int, OutcomeSums],
+    first: int,
+    intervals: WatchedIntervals | None = None,
+    once: CountedOnce | None = None,
 ) -> WatchReport:
     """Judge a model's intervals by the outcomes of some weeks.
 
@@ -170,6 +266,8 @@ def watch(
         includes what is earlier.
     intervals
         The intervals; None for predictive ones that were never calibrated.
+    once
+        Groups or spans of weeks that count once each; None where rows are independent of each other.
 
     Returns
     -------
@@ -178,14 +276,14 @@ def watch(
 
     """
     intervals = intervals or WatchedIntervals()
-    present = sorted(week for week, sums in weeks.items() if sums.rows)
-    total = total_of(weeks)
+    counting = {week: sums for week, sums in weeks.items() if sums.rows} if once is None else once.counts
+    present, total = sorted(counting), total_of(weeks)
     bounds = intervals.bounds()
     if not present:
-        return WatchReport("too_few", [], 0.0, _too_few(0))
+        return WatchReport("too_few", [], 0.0, _too_few(total.rows, once))
     alarms = [each for each in bounds if each.alarms]
     starts = starts_of(present, first)
-    against = {each.code: _evidence(each, weeks, present, starts) for each in bounds}
+    against = {each.code: _evidence(each, weeks, present, starts, once) for each in bounds}
     all_of = np.array([np.logaddexp.reduce(against[each.code]) for each in alarms]) - np.log(len(alarms))
     evidence, level = float(np.logaddexp.reduce(all_of)), intervals.level
     if evidence >= level:
@@ -193,12 +291,14 @@ def watch(
         broken = [each for each, own in zip(alarms, all_of, strict=True) if each is worst or own >= level]
         reasons = [_reason(each, weeks, present, starts, against[each.code]) for each in broken]
         reasons.sort(key=lambda each: each.code != worst.code)
-        return WatchReport("no_longer_hold", reasons, evidence, _alarm(total, reasons))
-    if total.rows < FEWEST_ROWS:
-        return WatchReport("too_few", [], evidence, _too_few(total.rows))
+        return WatchReport("no_longer_hold", reasons, evidence, _alarm(total, reasons) + _once(once))
+    if total.rows < FEWEST_ROWS or (once is not None and once.number < once.fewest):
+        return WatchReport("too_few", [], evidence, _too_few(total.rows, once))
     wide = [each for each in bounds if not each.alarms and np.logaddexp.reduce(against[each.code]) >= level]
     reasons = [_reason(each, weeks, present, starts, against[each.code]) for each in wide]
-    return WatchReport("holds", reasons, evidence, _holds(total, reasons) + _room(intervals, bounds[0]))
+    return WatchReport(
+        "holds", reasons, evidence, _holds(total, reasons) + _room(intervals, bounds[0]) + _once(once)
+    )
 
 
 def total_of(weeks: Mapping[int, OutcomeSums]) -> OutcomeSums:
@@ -236,6 +336,16 @@ def log_factors(limit: float, wanted: Floats, rows: Floats) -> Floats:
     return np.asarray(k * np.log(q / limit) + (n - k) * np.log((1 - q) / (1 - limit)))
 
 
+def unit_log_factors(limit: float, wanted: Floats, rows: Floats) -> Floats:
+    """Compute the log of the mean factor of the rows of each group, float64 [group, point].
+
+    `wanted` of its `rows`, float64 [group], have the mark; of one row it is `log_factors`.
+    """
+    q = limit * (np.arange(POINTS) + 0.5) / POINTS
+    share = (wanted / rows)[:, None]
+    return np.asarray(np.log(share * (q / limit) + (1 - share) * ((1 - q) / (1 - limit))))
+
+
 def evidence_from(factors: Floats, starts: list[tuple[int, float]]) -> Floats:
     """Compute the log of the evidence counted from each start, float64 [.., start].
 
@@ -247,9 +357,17 @@ def evidence_from(factors: Floats, starts: list[tuple[int, float]]) -> Floats:
 
 
 def _evidence(
-    bound: Bound, weeks: Mapping[int, OutcomeSums], present: list[int], starts: list[tuple[int, float]]
+    bound: Bound,
+    weeks: Mapping[int, OutcomeSums],
+    present: list[int],
+    starts: list[tuple[int, float]],
+    once: CountedOnce | None = None,
 ) -> Floats:
     """Compute the log of the evidence against a bound, counted from each start; float64 [start]."""
+    if once is not None:
+        of_units = bound.limit if bound.at_least else 1 - bound.limit
+        factors = [unit_log_factors(of_units, *once.wanted(bound, week)).sum(axis=0) for week in present]
+        return evidence_from(np.array(factors), starts)
     rows = np.array([weeks[week].rows for week in present])
     wanted = np.array([_count_wanted(bound, weeks[week]) for week in present])
     limit = bound.limit if bound.at_least else 1 - bound.limit
@@ -270,12 +388,17 @@ def _reason(
     evidence: Floats,
 ) -> BrokenBound:
     place = starts[int(np.argmax(evidence))][0]
-    after = total_of({week: weeks[week] for week in present[place:]})
+    after = total_of({week: sums for week, sums in weeks.items() if week >= present[place]})
     observed = getattr(after, bound.counted) / after.rows
     return BrokenBound(bound.code, present[place], observed, after.rows, bound.limit)
 
 
-def _too_few(rows: int) -> str:
+def _too_few(rows: int, once: CountedOnce | None = None) -> str:
+    if once is not None and rows:
+        return (
+            f"Outcomes of {once.number} {once.what} are too few to judge the intervals by: "
+            f"{once.fewest} are needed.{_waiting(once)}"
+        )
     reason = (
         "There are no outcomes yet" if not rows else f"{rows} outcomes are too few to judge the intervals by"
     )
@@ -295,8 +418,20 @@ def _room(intervals: WatchedIntervals, bound: Bound) -> str:
     if bound.limit == BOUNDS[0].limit:
         return ""
     return (
-        f" Calibrated by {intervals.calibration_rows} rows, 90% intervals may contain as few as "
+        f" Calibrated by {intervals.calibration_rows} {intervals.noun}, 90% intervals may contain as few as "
         f"{bound.limit:.0%} of outcomes by chance alone, and an alarm takes fewer."
+    )
+
+
+def _once(once: CountedOnce | None) -> str:
+    """Say what counts once."""
+    return "" if once is None else f" Each of {once.number} {once.what} counts once.{_waiting(once)}"
+
+
+def _waiting(once: CountedOnce) -> str:
+    waiting = once.waiting
+    return (
+        f" {waiting} {'outcome is' if waiting == 1 else 'outcomes are'} not counted yet." if waiting else ""
     )
 
 

@@ -12,12 +12,15 @@ from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of, we
 from sampler.posterior.assessment.outcome_watch import (
     ALPHA,
     BOUNDS,
+    CountedOnce,
     WatchedIntervals,
     _evidence,
     evidence_from,
     log_factors,
+    span_of_weeks,
     starts_of,
     total_of,
+    unit_log_factors,
     watch,
 )
 from sampler.storage.conformal_table import ConformalTable, gaps_inside, rows_needed
@@ -272,3 +275,99 @@ def test_weeks_begin_on_mondays_in_utc():
     assert week_of(monday - timedelta(seconds=1)) == week_of(monday) - 1
     east = timezone(timedelta(hours=2))
     assert week_of(datetime(2026, 11, 23, 1, tzinfo=east)) == week_of(monday) - 1
+
+
+def test_a_group_of_one_row_counts_as_a_row():
+    """Factors of groups with one row each are those of the rows, to rounding."""
+    marks = np.array([1.0, 0.0, 1.0])
+    of_units = unit_log_factors(0.85, marks, np.ones(3)).sum(axis=0)
+    np.testing.assert_allclose(of_units, log_factors(0.85, np.array(2.0), np.array(3.0)), rtol=1e-12)
+
+
+def test_the_factor_of_a_group_is_a_fair_bet_whatever_the_dependence_within():
+    """Its expectation is 1 where a share of exactly c is expected: of rows all alike, and of free ones."""
+    c, rows = 0.85, np.full(20, 20.0)
+    alike = np.exp(unit_log_factors(c, rows * (np.arange(20) < 17), rows)).mean(axis=0)
+    k = np.arange(21.0)
+    free = stats.binom.pmf(k, 20, c) @ np.exp(unit_log_factors(c, k, np.full(21, 20.0)))
+    np.testing.assert_allclose(alike, 1, rtol=1e-12)
+    np.testing.assert_allclose(free, 1, rtol=1e-12)
+
+
+def grouped(rng, groups, rows, correlation):
+    """PITs of groups whose rows correlate, uniform each, int64 [group, mark] and float64 [group, row]."""
+    shared, own = rng.normal(size=(groups, 1)), rng.normal(size=(groups, rows))
+    pit = pit_of(np.sqrt(correlation) * shared + np.sqrt(1 - correlation) * own)
+    marks = [(tail <= pit) & (pit <= 1 - tail) for tail in (0.25, 0.05)] + [pit > 0.5]
+    return np.stack([np.full(groups, rows), *(mark.sum(axis=1) for mark in marks)], axis=1), pit
+
+
+def alarms_of_groups(runs, *, once, correlation=0.8):
+    """Share of runs with an alarm at any of 30 weekly looks at two groups of 20 rows."""
+    alarmed = 0
+    for run in range(runs):
+        rng, weeks, counts = np.random.default_rng(run), {}, {}
+        for week in range(FIRST, FIRST + 30):
+            counts[week], pit = grouped(rng, 2, 20, correlation)
+            weeks[week] = sums_of(pit.ravel())
+            units = CountedOnce("groups", counts, 30) if once else None
+            if watch(weeks, FIRST, None, units).verdict == "no_longer_hold":
+                alarmed += 1
+                break
+    return alarmed / runs
+
+
+def test_groups_counted_once_raise_no_alarm():
+    """Of rows that correlate by .8 within groups, counted one by one, most runs would have false alarms."""
+    assert alarms_of_groups(20, once=False) > 0.5
+    assert alarms_of_groups(20, once=True) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("correlation", [0.5, 0.9])
+def test_groups_keep_the_promise_in_long_runs(correlation):
+    """Alarms are rarer than alpha, to its error in as many runs."""
+    runs = 100
+    assert alarms_of_groups(runs, once=True, correlation=correlation) <= ALPHA + 3 * np.sqrt(ALPHA / runs)
+
+
+def test_groups_find_a_change():
+    """Twice the noise is found by 60 groups; the text says what counts."""
+    rng, weeks, counts = np.random.default_rng(1), {}, {}
+    for week in range(FIRST, FIRST + 30):
+        pit = pit_of(2 * (np.sqrt(0.5) * rng.normal(size=(2, 1)) + np.sqrt(0.5) * rng.normal(size=(2, 20))))
+        marks = [(tail <= pit) & (pit <= 1 - tail) for tail in (0.25, 0.05)] + [pit > 0.5]
+        counts[week] = np.stack([np.full(2, 20), *(mark.sum(axis=1) for mark in marks)], axis=1)
+        weeks[week] = sums_of(pit.ravel())
+    report = watch(weeks, FIRST, None, CountedOnce("groups of site", counts, 30, waiting=3))
+    assert report.verdict == "no_longer_hold"
+    assert "Each of 60 groups of site counts once. 3 outcomes are not counted yet." in report.text
+    few = {week: counts[week] for week in range(FIRST, FIRST + 4)}
+    assert watch(weeks, FIRST, None, CountedOnce("groups of site", few, 30)).verdict != "holds"
+
+
+def test_spans_of_weeks_count_when_they_have_ended():
+    """Four weeks add up to one, which waits until its last one is over."""
+    weeks = {week: counts(np.random.default_rng(week), 20, 0.5, 0.9, 0.5) for week in range(2900, 2910)}
+    once = CountedOnce.by_spans(weeks, 4, before=2909)
+    assert once.number == 2
+    assert [*once.counts] == [2900, 2904]
+    total = total_of({week: weeks[week] for week in range(2900, 2904)})
+    assert once.counts[2900].tolist() == [[80, total.inside_50, total.inside_90, total.above]]
+    assert once.waiting == 40
+    assert "too few" in watch(weeks, 2900, None, once).text
+
+
+@pytest.mark.parametrize(("correlation", "span"), [(0.0, {1}), (0.9, {1, 2, 4}), (0.995, {4, 8})])
+def test_the_span_grows_with_the_correlation_of_days(correlation, span):
+    """Weeks of independent days count once each; of slow series several weeks do."""
+    rng = np.random.default_rng(0)
+    z = np.zeros(1500)
+    for day in range(1, len(z)):
+        z[day] = correlation * z[day - 1] + np.sqrt(1 - correlation**2) * rng.normal()
+    assert span_of_weeks(np.arange(20_000.0, 21_500.0), pit_of(z)) in span
+
+
+def test_too_few_weeks_take_the_longest_span():
+    """Nothing is known of the correlation of three weeks."""
+    assert span_of_weeks(np.arange(20.0), np.full(20, 0.4)) == 8

@@ -413,3 +413,63 @@ def test_a_model_has_a_limit_of_outcomes(client, model, monkeypatch):
     refused = problem(report(client, rows[4:], key="id"), 409)
     assert "4 are the most" in refused["detail"]
     assert report(client, rows[:4], key="id", repeated="replace").status_code == 201
+
+
+def subjects(client, settings, **declared):
+    """Fit a model whose rows come by subject and day."""
+    rows = [
+        f"{line},s{i // 5},2026-{1 + i // 28:02}-{1 + i % 28:02}"
+        for i, line in enumerate(table(200).split()[1:])
+    ]
+    text = "\n".join(["y,size,colour,note,subject,day", *rows]) + "\n"
+    columns = {"day": "date"}
+    asked = {"holdout": 0.3, "columns": columns, "name": "mine", "new_rows": declared}
+    asked["features"] = ["size", "colour"]
+    return fitted(client, settings, text=text, **asked)
+
+
+def test_new_groups_count_once(client, settings):
+    """Outcomes of three subjects are too few; of forty that are off, an alarm; open weeks wait."""
+    subjects(client, settings, groups="subject")
+    at = weeks_ago(3)
+    answer = report(
+        client, rows_of(90, shift=9.0, subject=lambda i: f"new{i % 3}", when=lambda _: at), at="when"
+    ).json()
+    assert (answer["verdict"], answer["warnings"]) == ("too_few", [])
+    assert (
+        "Outcomes of 3 groups of subject are too few to judge the intervals by: 30 are needed."
+        in answer["text"]
+    )
+    answer = report(client, rows_of(80, shift=9.0, subject=lambda i: f"now{i % 40}")).json()
+    assert answer["verdict"] == "too_few"
+    assert "80 outcomes are not counted yet" in answer["text"]
+    answer = report(
+        client, rows_of(80, shift=9.0, subject=lambda i: f"other{i % 40}", when=lambda _: at), at="when"
+    ).json()
+    assert answer["verdict"] == "no_longer_hold"
+    assert "Each of 43 groups of subject counts once." in answer["text"]
+    assert summary_of(client)["verdict"] == "no_longer_hold"
+
+
+def test_outcomes_without_their_group_do_not_count(client, settings):
+    """They are shown, and a warning says that the column is needed."""
+    subjects(client, settings, groups="subject")
+    answer = report(client, rows_of(90, when=lambda _: weeks_ago(2)), at="when").json()
+    assert answer["verdict"] == "too_few"
+    assert [each for each in answer["warnings"] if each.startswith("subject: without this column")]
+    assert summary_of(client)["rows"] == 90
+
+
+def test_weeks_count_once_where_new_rows_are_later(client, settings):
+    """Weeks that don't resemble each other count once each, when they have ended; eight are needed."""
+    model = subjects(client, settings, later="day")
+    assert model["holdout"]["weeks_once"] == 1
+    for week in range(9, -1, -1):
+        at = weeks_ago(week)
+        sent = rows_of(9, seed=week, when=lambda _, at=at: at)
+        answer = report(client, sent, at="when").json()
+        if week == 5:
+            assert (
+                "Outcomes of 5 weeks are too few to judge the intervals by: 8 are needed." in answer["text"]
+            )
+    assert answer["text"].endswith("Each of 9 weeks counts once. 9 outcomes are not counted yet.")

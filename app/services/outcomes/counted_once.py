@@ -1,0 +1,59 @@
+"""What of a model's outcomes counts once for the verdict on its intervals: groups, or spans of weeks."""
+
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from app.store.clock import utc_now
+from app.store.outcomes import reports as store
+from app.store.tables import Model
+from sampler.host.assessment import FEWEST_GROUPS, SPANS, CountedOnce, OutcomeSums, week_of
+from sampler.host.data import read_column
+
+
+def column_of(settings: Mapping[str, Any]) -> str | None:
+    """Return the column whose values count once each: of new groups, or of the model's intercepts."""
+    declared: str | None = (settings.get("new_rows") or {}).get("groups")
+    groups = settings.get("groups") or ()
+    return declared or (groups[0] if groups else None)
+
+
+def units_of(column: str, X: Mapping[str, Any], rows: int) -> tuple[list[bytes | None], list[str]]:
+    """Return a name of 8 bytes for the group of each row, and warnings; None where it isn't known."""
+    if column not in X:
+        note = f"{column}: without this column the outcomes are shown, and don't count for the verdict"
+        return [None] * rows, [note]
+    place, labels = read_column(X[column], column).labelled
+    names = [hashlib.sha256(label.encode()).digest()[:8] for label in labels]
+    return [names[i] if i >= 0 else None for i in place.tolist()], []
+
+
+def counted_once(
+    session: Session, model: Model, era: int, weeks: Mapping[int, OutcomeSums]
+) -> CountedOnce | None:
+    """Return what counts once of an era's outcomes; None where each outcome counts.
+
+    A group counts in the week of its first outcome, by its outcomes of that week, and a week counts when it
+    has ended: the mean of a part of them would be another look at the same group.
+    """
+    before, later = week_of(utc_now()), (model.settings.get("new_rows") or {}).get("later")
+    if (column := column_of(model.settings)) is None:
+        if later is None:
+            return None
+        span = int((model.holdout or {}).get("weeks_once") or SPANS[-1])
+        return CountedOnce.by_spans(weeks, span, before)
+    counts: dict[int, list[tuple[int, ...]]] = {}
+    waiting, seen = 0, set[bytes]()
+    for unit, week, *marks in store.counts_by_unit(session, model.id, era):
+        if unit is None or unit in seen:
+            continue
+        seen.add(unit)
+        if week < before:
+            counts.setdefault(week, []).append(tuple(marks))
+        else:
+            waiting += marks[0]
+    by_week = {week: np.array(rows, np.int64) for week, rows in counts.items()}
+    return CountedOnce(f"groups of {column}", by_week, FEWEST_GROUPS, waiting)
