@@ -2,12 +2,11 @@
 
 from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
-from sampler.posterior.explanations.interactions import COLUMNS as INTERACTIONS_COLUMNS
-from sampler.posterior.explanations.interactions import ROWS as INTERACTIONS_ROWS
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
-from sampler.posterior.explanations.work import MOST as MOST_WORK
 from sampler.posterior.explanations.work import (
+    H_COLUMNS,
+    H_ROWS,
     SHAP_CELLS,
     accumulation_work,
     contrast_work,
@@ -16,6 +15,7 @@ from sampler.posterior.explanations.work import (
     shap_work,
     survival_work,
 )
+from sampler.posterior.explanations.work import MOST as MOST_WORK
 from sampler.posterior.protocol import GameKind, Loss
 from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.results.columns import by_class, percent, without_infinity
@@ -31,8 +31,8 @@ from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions
 
 __all__ = [
     "AGREEMENT_LIMITS",
-    "INTERACTIONS_COLUMNS",
-    "INTERACTIONS_ROWS",
+    "H_COLUMNS",
+    "H_ROWS",
     "MOST_TIMES",
     "MOST_WORK",
     "SHAP_CELLS",

@@ -13,9 +13,7 @@ from app.services.predictions.rows import Columns
 from app.services.views import DrawsPerChain, filled, of_document
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.host.posteriors import INTERACTIONS_COLUMNS as COLUMNS
-from sampler.host.posteriors import INTERACTIONS_ROWS as ROWS
-from sampler.host.posteriors import Loss, interactions_work
+from sampler.host.posteriors import H_COLUMNS, H_ROWS, Loss, interactions_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
@@ -211,8 +209,10 @@ class InteractionsQuery(Question):
     def answer(self, model: ExplainedModel) -> InteractionsView:
         """Return the interactions of each two features, by all draws or as many as are affordable."""
         posterior, names = model.posterior, self.feature
-        many = len(names) if names is not None else min(COLUMNS, len(posterior.schema.columns))
-        draws = affordable(lambda draws: interactions_work(posterior.law, draws, many, ROWS), model.all_draws)
+        many = len(names) if names is not None else min(H_COLUMNS, len(posterior.schema.columns))
+        draws = affordable(
+            lambda draws: interactions_work(posterior.law, draws, many, H_ROWS), model.all_draws
+        )
         answer = posterior.interactions(names, level=self.level, max_draws=max(draws, FEWEST_DRAWS))
         figures = [getattr(answer, field.name).tolist() for field in fields(PairView)[1:]]
         pairs = [PairView(list(pair), *row) for pair, *row in zip(answer.pairs, *figures, strict=True)]

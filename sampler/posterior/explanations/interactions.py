@@ -16,6 +16,7 @@ from sampler.posterior.core.ensemble import rules_per_draw
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.work import H_COLUMNS, H_ROWS
 from sampler.posterior.results.interactions import Interactions
 
 if TYPE_CHECKING:
@@ -28,8 +29,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.uint8]
 
-ROWS = 50  # at most, since H needs their square
-COLUMNS = 10  # by default
 MAX_CELLS = 1 << 22  # draws times rows of a block: 32 MB for each of a few arrays
 
 
@@ -76,7 +75,7 @@ def interactions(
     rules = rules_per_draw(draws, header)
     columns = _chosen(features, names, rules.sum(axis=0))
     pairs = list(combinations(columns, 2))
-    strength, h = _h_statistics(header, f, coded.part(spaced(coded.num_rows, ROWS)), columns)
+    strength, h = _h_statistics(header, f, coded.part(spaced(coded.num_rows, H_ROWS)), columns)
     neighbours = _neighbours(draws, header)
     counts = np.stack([neighbours.joining(draws.num_draws, pair) for pair in pairs], axis=1)
     ends = neighbours.ends(draws.num_draws, len(names))
@@ -160,7 +159,7 @@ def _chosen(features: Sequence[str] | None, names: list[str], use: NDArray[np.in
             "interactions: the model has a single feature", field="features", code="not_accepted"
         )
     if features is None:
-        return sorted(np.argsort(-use, kind="stable")[:COLUMNS].tolist())
+        return sorted(np.argsort(-use, kind="stable")[:H_COLUMNS].tolist())
     unknown = [name for name in features if name not in names]
     if unknown:
         raise unknown_feature("features", unknown[0], names)

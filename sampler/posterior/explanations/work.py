@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
 SHAP_CELLS = 1 << 23  # draws times columns times rows that SHAP values hold at once: 64 MB
+H_ROWS = 50  # of Friedman's H at most, since it needs their square
+H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
 FIGURE = 250  # per draw of a figure of which quantiles are taken
 # Per leaf and draw: to compare the background rows with its path, and each row; each row where the path is
