@@ -121,10 +121,11 @@ def test_no_circle_of_packages():
 
 
 def test_folders_are_short():
-    """Folders of the source have at most the allowed number of files."""
+    """Folders of the source have at most the allowed number of files, but for the migrations."""
     sizes = defaultdict(int)
     for file in modules().values():
-        sizes[file.parent.relative_to(ROOT)] += 1
+        if file.parent.name != "versions":
+            sizes[file.parent.relative_to(ROOT)] += 1
     assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
 
 
