@@ -1,4 +1,4 @@
-"""What of a model's outcomes counts once for the verdict on its intervals: groups, or spans of weeks."""
+"""Groups, or spans of weeks, that count once for the verdict on a model's intervals."""
 
 import hashlib
 from collections.abc import Mapping

@@ -170,7 +170,7 @@ class CountedOnce:
 
     @property
     def number(self) -> int:
-        """How many there are."""
+        """Number of groups or spans that count."""
         return sum(len(counts) for counts in self.counts.values())
 
     def wanted(self, bound: Bound, week: int) -> tuple[Floats, Floats]:

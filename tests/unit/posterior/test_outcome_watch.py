@@ -318,7 +318,7 @@ def alarms_of_groups(runs, *, once, correlation=0.8):
 
 
 def test_groups_counted_once_raise_no_alarm():
-    """Of rows that correlate by .8 within groups, counted one by one, most runs would have false alarms."""
+    """Counted one by one, rows that correlate by .8 within groups would have false alarms in most runs."""
     assert alarms_of_groups(20, once=False) > 0.5
     assert alarms_of_groups(20, once=True) == 0
 
