@@ -156,7 +156,8 @@ def fit(
     noise
         "constant", normal with one size for all rows; "forest", a size by row, from a second sum of trees for
         its logarithm: intervals are wide where outcomes vary much; "t", heavy tails (Student's t with drawn
-        degrees of freedom): outcomes far out don't count too much; "t-forest", both (method "bart", numbers).
+        degrees of freedom): outcomes far out don't count too much; "t-forest", both (method "bart", numbers);
+        "auto", the one whose short fits predict left-out rows best, constant unless it is clearly worse.
     linear
         Whether a linear part stands beside the trees, with a slope for every number and for every level of a
         category but one (method "bart", numbers): better where the truth is nearly linear. None is "auto",

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sampler.data.groupings import Groupings
     from sampler.data.schema import Schema
     from sampler.data.transform import Transform
+    from sampler.noise import NoiseChoice
     from sampler.storage.file_dialect import FileDialect
     from sampler.training import Training
 
@@ -35,6 +36,7 @@ class PreparedFit:
     roles: dict[str, str] = field(default_factory=dict)
     groupings: Groupings | None = None
     dialect: FileDialect | None = None
+    noise_choice: NoiseChoice | None = None
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
         """Return the fit with that many draws per chain discarded already."""

@@ -17,7 +17,7 @@ from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS, check_family, find_method
 from sampler.moves import MOVE_TEXTS, RULE_DRAW, resolve_moves
-from sampler.noise import NOISES
+from sampler.noise import CONSTANT, NOISES
 from sampler.setting_checks import (
     check_absent,
     check_beside_trees,
@@ -26,11 +26,10 @@ from sampler.setting_checks import (
     resolve_search,
 )
 
-CONSTANT = "constant"  # noise
 NO_TRANSFORM = "none"
 TRANSFORMS = (NO_TRANSFORM, "log", "yeo-johnson", "auto")
 # what a setting missing in stored ones is, where that is not its default
-VALUES_OF_OLD_MODELS: dict[str, Any] = {"transform": NO_TRANSFORM, "linear": False}
+VALUES_OF_OLD_MODELS: dict[str, Any] = {"noise": CONSTANT, "transform": NO_TRANSFORM, "linear": False}
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 # sections of forms
@@ -200,7 +199,8 @@ class Settings:
         "model",
         "Noise of numbers: constant (the default), normal with one size for all rows; forest, its size "
         "different from row to row, by a second sum of trees for its logarithm; t, Student's t with degrees "
-        "of freedom that are drawn, for outcomes some of which are far out; t-forest, both (method bart).",
+        "of freedom that are drawn, for outcomes some of which are far out; t-forest, both; auto, the one "
+        "whose short fits predict left-out rows best, constant unless it is clearly worse (method bart).",
         default=CONSTANT,
         choices=tuple(NOISES),
         sparing=True,
@@ -211,8 +211,9 @@ class Settings:
             CONSTANT,
             "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
             "intervals are wide where outcomes vary much; or heavy tails, so that a few outcomes far out "
-            "don't count too much; or both.",
+            "don't count too much; or both; or what the data say.",
             choices=(
+                ("auto", "auto: by the data"),
                 ("forest", "forest: differs by row"),
                 ("t", "t: heavy tails"),
                 ("t-forest", "t-forest: both"),

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
-from sampler.noise import NOISE_TREES, NOISES
+from sampler.noise import AUTO, NOISE_TREES, NOISES
 from sampler.posterior.stop_rules import next_look
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
@@ -38,6 +38,7 @@ GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
+CHOSEN_NOISE = 1.4  # noise that the data choose: short fits, and a kind that may take twice the time
 WEIGHTED = 2.0  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
 # extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.
@@ -108,7 +109,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     slopes = len(settings.get("slopes") or ())
     each += (GROUP_ROW + SLOPE_ROW * slopes) * rows * len(settings.get("groups") or ())
     each += (GROUP + SLOPE_GROUP * slopes) * int(settings.get("num_groups") or 0)
-    sampling = (burnin + kept) * each
+    sampling = (burnin + kept) * each * (CHOSEN_NOISE if settings.get("noise") == AUTO else 1.0)
     return BEGIN + KEEP * draws + sampling
 
 

@@ -21,7 +21,7 @@ from sampler.costs.durations import (
 from sampler.data.splits.split_plan import FOLDS
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.noise import NOISE_TREES, NOISES
+from sampler.noise import AUTO, CONSTANT, HEAVIEST, NOISE_TREES, NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -90,7 +90,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
         sampling += rows * CLASS_ROW * forests
     more = FAMILIES[settings.get("family") or "gaussian"].more_trees
     trees, sampling = trees + more, sampling + rows * SLOT * more
-    of_noise = NOISES[settings.get("noise") or "constant"]
+    name = settings.get("noise") or CONSTANT
+    of_noise = NOISES[HEAVIEST if name == AUTO else name]
     if of_noise.heavy_tails:
         sampling += rows * SCALE_ROW
     if of_noise.forest:

@@ -29,13 +29,16 @@ from sampler.definitions.stop import (
 from sampler.errors import suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS, check_extends
-from sampler.settings import ALL_SETTINGS, CONSTANT, LIMITS, SETTINGS, VALUES_OF_OLD_MODELS, Settings
+from sampler.noise import AUTO as AUTO_NOISE
+from sampler.noise import CONSTANT
+from sampler.settings import ALL_SETTINGS, LIMITS, SETTINGS, VALUES_OF_OLD_MODELS, Settings
 from sampler.settings import LABELS as FIELD_LABELS
 from sampler.settings import labelled as labelled_text
 
 __all__ = [
     "ABOUT_NEW_ROWS",
     "ALL_SETTINGS",
+    "AUTO_NOISE",
     "CALIBRATE",
     "CENSORING",
     "CHOSEN",

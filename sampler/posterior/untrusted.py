@@ -19,6 +19,7 @@ from sampler.data.groupings import check_groups
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
+from sampler.noise import AUTO
 from sampler.posterior.posterior import Posterior
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
@@ -171,6 +172,8 @@ def _check_parts(header: Header, settings: Settings) -> None:
     for name, there, may_be in (
         ("linear", header.linear is not None, settings.linear),
         ("transform", header.transform is not None, settings.transform != "none"),
+        ("noise", settings.noise == AUTO, False),
+        ("choice of noise", header.noise_choice is not None, settings.family == "gaussian" and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),

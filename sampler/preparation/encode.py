@@ -32,6 +32,8 @@ from sampler.engines import load_code
 from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
+from sampler.noise import AUTO
+from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.prepared_fit import PreparedFit, reference_rows
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
+    from sampler.data.transform import Transform
     from sampler.prior import Constants
     from sampler.settings import Settings
 
@@ -135,64 +138,78 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     by_role = dict(planned.by_role)
     weight = by_role.pop("weights", None)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
-    resolved, transform = choose_by_outcomes(
+    encoded = outcome, design, weight, codes
+    has_units = bool(planned.prior.keys() & {*ABSOLUTE})
+    chosen = choose_by_outcomes(
         planned.settings,
-        (outcome, design, weight, codes),
+        encoded,
         (target.name, outcome, censoring_roles(rows.roles)) if censored else None,
-        has_units=bool(planned.prior.keys() & {*ABSOLUTE}),
+        has_units=has_units,
         grouped=bool(grouped),
     )
-    learnt, limits = transformed(transform, outcome, censored)
-    expected, noise = learnt, None
-    if limits is not None:
-        expected, noise = fit_censored(limits, design, linear=planned.prior.get("sigma_estimate") != "naive")
-    linear, line = _linear_training(resolved, design, schema, expected, weight)
-    estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
-    calibrate = load_code(METHODS[resolved.method].engine.calibrate)
-    constants: Constants = calibrate(expected, design, weight, resolved, planned.prior, codes, **estimates)
-    for role, numbers in by_role.items():
-        if place := COLUMN_ROLES[role].constants:
-            constants = load_code(place)(constants, outcome, numbers)
-    scale = 1.0 if FAMILIES[resolved.family].target == "two" else outcome_sd(expected, weight)
     places = reference_rows(len(outcome))
-    terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
-    index = planned.group_index
-    groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
-    training = Training(
-        codes=codes,
-        num_codes=grid.num_codes,
-        y=learnt,
-        weights=weight,
-        constants=constants,
-        settings=resolved,
-        linear=linear,
-        groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
-        limits=limits,
-        by_role=by_role,
-    )
+
+    def fit_of(settings: Settings, transform: Transform | None) -> PreparedFit:
+        """Compute the constants of a fit with such settings, whose choices are made."""
+        learnt, limits = transformed(transform, outcome, censored)
+        expected, noise = learnt, None
+        if limits is not None:
+            naive = planned.prior.get("sigma_estimate") == "naive"
+            expected, noise = fit_censored(limits, design, linear=not naive)
+        linear, line = _linear_training(settings, design, schema, expected, weight)
+        estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
+        calibrate = load_code(METHODS[settings.method].engine.calibrate)
+        constants: Constants = calibrate(
+            expected, design, weight, settings, planned.prior, codes, **estimates
+        )
+        for role, numbers in by_role.items():
+            if place := COLUMN_ROLES[role].constants:
+                constants = load_code(place)(constants, outcome, numbers)
+        scale = 1.0 if FAMILIES[settings.family].target == "two" else outcome_sd(expected, weight)
+        terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
+        index = planned.group_index
+        groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
+        training = Training(
+            codes=codes,
+            num_codes=grid.num_codes,
+            y=learnt,
+            weights=weight,
+            constants=constants,
+            settings=settings,
+            linear=linear,
+            groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
+            limits=limits,
+            by_role=by_role,
+        )
+        return PreparedFit(
+            training,
+            schema,
+            grid,
+            [],
+            default_grid,
+            design[:, places] if linear or terms else None,
+            transform,
+            {role: column.name for role, column in rows.roles.items() if role != "weights"},
+            groupings,
+        )
+
+    noise_choice = None
+    if planned.settings.noise == AUTO:
+        apart = has_units or bool(grouped) or censored is not None or planned.settings.prior_only
+        chosen, noise_choice = choose_noise(planned.settings, chosen, encoded, None if apart else fit_of)
+    prepared = fit_of(*chosen)
     warnings = [
         *planned.warnings,
         *rounded,
-        *level_warnings(schema, len(outcome), resolved),
+        *level_warnings(schema, len(outcome), chosen[0]),
         *([] if censored else few_warnings(len(outcome), target)),
         *copy_warnings(design, outcome, schema),
         *copies_in_words(copied_rows(rows, list(choice.kinds))),
         *outlier_warnings(outcome, target),
         *(censoring_warnings(censored, target.name) if censored else []),
-        *_method_warnings(training, schema),
+        *_method_warnings(prepared.training, schema),
     ]
-    raw_values = design[:, places] if linear or terms else None
-    return PreparedFit(
-        training,
-        schema,
-        grid,
-        warnings,
-        default_grid,
-        raw_values,
-        transform,
-        {role: column.name for role, column in rows.roles.items() if role != "weights"},
-        groupings,
-    )
+    return replace(prepared, warnings=warnings, noise_choice=noise_choice)
 
 
 def _method_warnings(training: Training, schema: Schema) -> list[str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sampler.data.transform import POWERS, Transform, check_outcomes
+from sampler.noise import DEGREE_GRID
 from sampler.preparation.quick_regression import (
     MOST_TERMS,
     held_out_log_variances,
@@ -33,6 +34,7 @@ FEWEST_ROWS, MOST_ROWS = 30, 1_000  # looked at to choose
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)  # of differences between log variances; that of most likelihood counts
 MOST_SLOPES = 2_000  # of all classes
 MOST_CELLS = 500_000  # rows times columns for which a linear part is looked for
+FIXED_POINTS = 20  # steps to the likeliest scale of t
 SYMMETRIC = 0.4  # skewness of an outcome up to which none is looked for
 
 
@@ -141,7 +143,7 @@ def choose_transform_and_line(
 
     """
     check_outcomes(name, y)
-    places = _rows_looked_at(len(y))
+    places = looked_at(len(y))
     few = y[places], design[:, places], _weights_looked_at(weights, places)
     if linear == "auto" and (len(y) < FEWEST_ROWS or len(design) > MOST_TERMS or design.size > MOST_CELLS):
         linear = False
@@ -185,6 +187,49 @@ def _scores_of(transform: Transform | None, linear: bool | str, rows: _Rows) -> 
     return _Scores(linear is True or pays, chosen.scores, alone.scores, uneven)
 
 
+def quick_gains(
+    transform: Transform | None,
+    linear: bool | str,
+    y: Floats,
+    design: Floats,
+    weights: Floats | None,
+    codes: NDArray[np.uint8],
+) -> Floats:
+    """Score heavy tails and noise by row against normal noise of one size (docs/maths.md#choice-of-noise).
+
+    Both laws are around quick regressions to other rows, of up to 1,000 rows; that with heavy tails and log
+    variances has the degrees and the share of the differences that are likeliest.
+
+    Parameters
+    ----------
+    transform, linear
+        The transform of the outcome, and whether there is a linear part.
+    y, weights
+        Outcomes and weights (or None), float64 [n].
+    design, codes
+        Coded columns before binning and after, float64 and uint8 [column, n].
+
+    Returns
+    -------
+    NDArray
+        Log score of each row looked at above that of normal noise, float64 [row].
+
+    """
+    places = looked_at(len(y))
+    few = _weights_looked_at(weights, places)
+    line = standardised(design[:, places]) if linear is True else None
+    rows = _Rows(y[places], few, line, codes[:, places], True)
+    fits = _regress(transform, rows, line)
+    level = held_out_log_variances(rows.codes, fits.predicted, fits.squares, few)
+    scored = (
+        _log_t_density(fits.squares, share * level, fits.slopes, few, degrees)
+        for share in SHARES
+        for degrees in DEGREE_GRID[::2]
+    )
+    best = max(scored, key=lambda scores: float(scores.sum()))
+    return best - _log_density(fits.squares, np.zeros(len(few)), fits.slopes, few)
+
+
 def may_have_line(design: Floats, classes: int) -> bool:
     """Tell whether classes have a linear part unless asked: it is shrunk where it doesn't help.
 
@@ -209,8 +254,8 @@ def may_have_line(design: Floats, classes: int) -> bool:
     return rows >= FEWEST_ROWS and few and any(np.ptp(column[np.isfinite(column)]) > 0 for column in design)
 
 
-def _rows_looked_at(count: int) -> NDArray[np.int64]:
-    """Choose up to 1,000 rows, evenly spaced."""
+def looked_at(count: int) -> NDArray[np.int64]:
+    """Choose the places of up to 1,000 rows, evenly spaced, int64 [row]."""
     return np.unique(np.linspace(0, count - 1, min(count, MOST_ROWS)).astype(np.int64))
 
 
@@ -286,4 +331,18 @@ def _log_density(squares: Floats, level: Floats, slopes: Floats, weights: Floats
     seen = max(int(np.count_nonzero(weights)), 1)
     variance = max(float(relative.sum()) / seen, np.finfo(float).tiny)
     density = slopes - 0.5 * (math.log(variance) + level + relative / variance)
+    return np.where(weights > 0, density, 0.0)
+
+
+def _log_t_density(squares: Floats, level: Floats, slopes: Floats, weights: Floats, degrees: float) -> Floats:
+    """Compute log densities as `_log_density`, of Student's t with the likeliest scale (by fixed point)."""
+    relative, seen = squares * np.exp(-level), weights > 0
+    least = np.finfo(float).tiny
+    scale = max(float(np.median(relative[seen])) if seen.any() else 0.0, least)
+    for _ in range(FIXED_POINTS):
+        shrunk = (degrees + 1) * relative[seen] / (degrees + relative[seen] / scale)
+        scale = max(float(shrunk.mean()), least)
+    peak = math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2) + 0.5 * math.log(2 / degrees)
+    tail = (degrees + 1) / 2 * np.log1p(relative / (degrees * scale))
+    density = slopes + peak - 0.5 * (math.log(scale) + level) - tail
     return np.where(weights > 0, density, 0.0)

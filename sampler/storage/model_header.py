@@ -28,6 +28,7 @@ from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.definitions.data import CENSORING, PREDICTED
 from sampler.errors import PackedError
+from sampler.noise import NoiseChoice
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
 from sampler.storage.file_dialect import FileDialect
 from sampler.subgroups.declaration import refused
@@ -82,6 +83,8 @@ class Header:
     dialect
         Dialect of the file of the training rows; None where these came as a table, and in models made before
         it was kept.
+    noise_choice
+        Evidence by which the data chose the kind of noise; None where the settings did.
 
     """
 
@@ -102,6 +105,7 @@ class Header:
     calibration: ConformalTable | None = None
     groupings: Groupings | None = None
     dialect: FileDialect | None = None
+    noise_choice: NoiseChoice | None = None
 
     @property
     def units(self) -> dict[str, str]:
@@ -162,6 +166,7 @@ class Header:
             **({"groupings": self.groupings.to_json()} if self.groupings else {}),
             **({"censoring": self.censoring} if self.censoring else {}),
             **({} if self.dialect is None else {"dialect": self.dialect.to_json()}),
+            **({} if self.noise_choice is None else {"noise_choice": self.noise_choice.to_json()}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -245,6 +250,9 @@ class Header:
                 ),
                 groupings=groupings,
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
+                noise_choice=NoiseChoice.from_json(fields["noise_choice"])
+                if "noise_choice" in fields
+                else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error

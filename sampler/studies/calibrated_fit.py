@@ -15,6 +15,7 @@ from sampler.data.target import family_warnings, guess_family
 from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
 from sampler.definitions.new_rows import NewRows
 from sampler.errors import DataWarning
+from sampler.noise import AUTO, CONSTANT
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.preparation import prepare_rows, resemblance_warnings
@@ -79,7 +80,10 @@ def fit_calibrated(
 
     if calibrate == "holdout":
         (split,) = splits
-        problem = prepare_rows(rows, **settings | {"transform": NO_TRANSFORM})  # all checked
+        unchosen = {"transform": NO_TRANSFORM} | (
+            {"noise": CONSTANT} if settings.get("noise") == AUTO else {}
+        )
+        problem = prepare_rows(rows, **settings | unchosen)  # all checked
         check_members(members_by(problem.schema), "holdout", plan, splits)
         _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
         posterior = fitted(prepare_rows(rows.take(split.train), **settings))

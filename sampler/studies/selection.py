@@ -21,6 +21,7 @@ from sampler.data.rows import Rows
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
 from sampler.errors import SettingsError
+from sampler.noise import AUTO
 from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
@@ -196,11 +197,12 @@ class NullFits:
         feature, splits would not say.
         """
         linear = self.settings.get("linear") is True
-        transform = self.settings.get("transform") or "auto"
-        if transform == "auto":
-            settings = {**self.settings, "linear": linear}
-            transform = self._prepare(None, settings, 1, self.seed).training.settings.transform
-        return {"transform": transform, "linear": linear}
+        chosen = {"transform": self.settings.get("transform") or AUTO, "linear": linear}
+        noise = {"noise": AUTO} if self.settings.get("noise") == AUTO else {}
+        if AUTO in (chosen | noise).values():
+            found = self._prepare(None, {**self.settings, "linear": linear}, 1, self.seed).training.settings
+            chosen["transform"], noise = found.transform, {"noise": found.noise} if noise else {}
+        return chosen | noise
 
     def _prepare(
         self, permutation: int | None, settings: Mapping[str, Any], num_chains: int, seed: int

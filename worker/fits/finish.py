@@ -64,7 +64,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             session,
             claim,
             verdict=summary.verdict,
-            diagnostics=json_safe(summary.to_json() | {"chosen": _chosen(posterior, model.settings)}),
+            diagnostics=json_safe(summary.to_json() | _chosen(posterior, model.settings)),
             holdout=json_safe(scores.holdout),
             held_out=json_safe(scores.by_row),
             stopped=json_safe(stopped),
@@ -78,9 +78,11 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
 
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:
-    """Return what was chosen by the data for settings that left it to them."""
+    """Return what the data chose for settings that left it to them, of the noise with its evidence."""
     left = [name for name in VALUES_OF_OLD_MODELS if settings.get(name) == "auto"]
-    return {name: posterior.settings.get(name, VALUES_OF_OLD_MODELS[name]) for name in left}
+    chosen = {name: posterior.settings.get(name, VALUES_OF_OLD_MODELS[name]) for name in left}
+    choice = posterior.header.noise_choice
+    return {"chosen": chosen} | ({} if choice is None else {"noise_choice": choice.to_json()})
 
 
 def _look(model: Model, posterior: Posterior, rules: Json, *, whole: bool) -> tuple[Posterior, StopCheck]:

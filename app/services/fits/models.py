@@ -210,7 +210,10 @@ class ModelView:
     verdict: Verdict | None
     diagnostics: Annotated[
         dict[str, Any] | None,
-        Field(description="The verdict with its figures; `chosen` has what settings left to the data."),
+        Field(
+            description="The verdict with its figures; `chosen` has what settings left to the data, "
+            "`noise_choice` the evidence by which the noise was chosen."
+        ),
     ]
     holdout: Annotated[dict[str, Any] | None, Field(description="Scores on the held-out rows.")]
     use: Annotated[UseView | None, Field(description="What it can be used for; null before the verdict.")] = (

@@ -7,6 +7,7 @@ from typing import Any
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.requests import LENGTHS, FitRequest
 from sampler.host.settings import (
+    AUTO_NOISE,
     CONSTANT,
     DEFAULT_VERDICT,
     LIMITS,
@@ -63,15 +64,15 @@ def resolve(
 def with_trees(rules: Mapping[str, Any] | None, settings: Settings, rows: int) -> Settings:
     """Choose the number of trees of a fit that ends by its verdict, where the request leaves it open.
 
-    It is larger for numbers with noise of one size and so many training rows that chains of the default
-    number may never agree while more trees predict as well.
+    It is larger for numbers with noise of one size, or of a kind that the data choose, and so many training
+    rows that chains of the default number may never agree while more trees predict as well.
     """
     fewest, most = MORE_TREES_ROWS
     if (
         (rules or {}).get("verdict") is not None
         and METHODS[settings.method].engine.forests
         and settings.family == "gaussian"
-        and settings.noise == CONSTANT
+        and settings.noise in (CONSTANT, AUTO_NOISE)
         and fewest <= rows <= most
     ):
         return replace(settings, num_trees=MORE_TREES)

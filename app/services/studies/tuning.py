@@ -206,7 +206,7 @@ def _common(model: Mapping[str, Any]) -> Json:
     stored = VALUES_OF_OLD_MODELS | {name: model[name] for name in SETTINGS if model.get(name) is not None}
     of_data = {name: stored[name] for name in OF_DATA if name in stored}
     usual = asdict(Settings.resolve(**of_data))
-    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, *VALUES_OF_OLD_MODELS)}
+    others = {name: value for name, value in stored.items() if name not in (*LENGTHS, "transform", "linear")}
     settings = of_data | {name: value for name, value in others.items() if value != usual[name]}
     goes_with = asdict(Settings.resolve(**settings))
     settings |= {name: stored[name] for name in VALUES_OF_OLD_MODELS if goes_with[name] != stored[name]}

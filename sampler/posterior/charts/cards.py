@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import counted, in_unit, number_to_text, numbers_to_text, range_to_text
+from sampler.noise import CONSTANT
 from sampler.posterior.results.columns import by_class
 from sampler.posterior.results.prediction import prediction_columns
 
@@ -73,10 +74,17 @@ def posterior_card(posterior: Posterior) -> str:
 
 
 def noise_in_words(posterior: Posterior) -> str | None:
-    """Say how large the noise's standard deviation is, and of what; None for classes."""
+    """Say how large the noise's standard deviation is, of what, and how it was chosen; None for classes."""
     if posterior.sigma is None:
         return None
-    sd, transform = float(posterior.sigma.mean()), posterior.transform
+    size = _size_of_noise(posterior, float(posterior.sigma.mean()))
+    choice = posterior.header.noise_choice
+    chosen = "" if choice is None else f"; {posterior.settings.get('noise', CONSTANT)}, {choice.in_words()}"
+    return size + chosen
+
+
+def _size_of_noise(posterior: Posterior, sd: float) -> str:
+    transform = posterior.transform
     if transform is None:
         return f"standard deviation {in_unit(number_to_text(sd), posterior.unit)}"
     name = posterior.schema.target.name

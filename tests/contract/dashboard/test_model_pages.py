@@ -151,12 +151,13 @@ def test_the_phase_after_the_last_chain_is_named(browser, client, settings, data
 
 
 def test_what_the_data_chose_is_told(browser, client, settings):
-    """The transform and the linear part of a fit that left them to the data: page and answer."""
-    model = fitted(client, settings, linear="auto")
-    assert model["settings"]["linear"] == "auto"
-    assert model["diagnostics"]["chosen"] == {"transform": "none", "linear": True}
+    """Noise, transform and linear part of a fit that left them to the data: page and answer."""
+    model = fitted(client, settings, linear="auto", noise="auto")
+    assert (model["settings"]["linear"], model["settings"]["noise"]) == ("auto", "auto")
+    assert model["diagnostics"]["chosen"] == {"noise": "constant", "transform": "none", "linear": True}
+    assert model["diagnostics"]["noise_choice"]["rows"] == 0
     words = page_of(browser.get(f"/ui/models/{model['id']}")).words
-    assert re.search(r"Chosen by the data\s*transform none, linear yes", words)
+    assert re.search(r"Chosen by the data\s*noise constant, transform none, linear yes", words)
 
 
 def test_held_out_rows_and_the_model_are_downloads(browser, client, settings):

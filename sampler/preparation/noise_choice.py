@@ -1,0 +1,196 @@
+"""Choice of the kind of noise by rows left out of short chains (docs/maths.md#choice-of-noise)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.chains import needed_kernels, start_chain
+from sampler.data.encode import Coded
+from sampler.kernels.jit import warm
+from sampler.noise import AUTO, CONSTANT, KINDS, NOISES, NoiseChoice
+from sampler.posterior.laws.normal import predictive_of
+from sampler.posterior.posterior import Posterior
+from sampler.preparation.outcomes import choose_by_outcomes
+from sampler.preparation.quick_choice import looked_at, quick_gains
+from sampler.prepared_fit import reference_rows
+from sampler.settings import NO_TRANSFORM, Settings
+from sampler.storage.draw_codec import pack
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from numpy.typing import NDArray
+
+    from sampler.data.transform import Transform
+    from sampler.prepared_fit import PreparedFit
+
+    Floats = NDArray[np.float64]
+    Choice = tuple[Settings, Transform | None]
+    EncodedRows = tuple[Floats, Floats, Floats | None, NDArray[np.uint8]]
+
+FEWEST_ROWS = 100  # below, constant
+QUICK_MARGIN = 2.5  # standard errors by which quick log scores must be above those of constant noise
+MARGIN = 1.0  # by which a simpler kind's loss may be behind the best one's
+CLEARLY, LEAST_GAIN = 2.0, 0.03  # errors and share of the loss to save: noise by row takes twice the time
+FOLDS, MOST_TREES = 3, 200
+SHORT: dict[str, Any] = {"num_chains": 1, "num_burnin": 120, "num_draws": 40, "thin": 3, "seed": 0}
+SAMPLES = 4  # of outcomes, of each draw
+LEVELS = (np.arange(10) + 0.5) / 10  # of quantiles
+
+
+def shortened(settings: Settings) -> Settings:
+    """Return the settings of a short chain: of up to 200 trees, with any seed the same."""
+    return replace(settings, num_trees=min(settings.num_trees, MOST_TREES), **SHORT)
+
+
+def choose_noise(
+    settings: Settings,
+    chosen: Choice,
+    rows: EncodedRows,
+    fit_of: Callable[[Settings, Transform | None], PreparedFit] | None,
+) -> tuple[Choice, NoiseChoice]:
+    """Choose the kind of noise, with the transform and the linear part that go with it.
+
+    Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
+    two and a half standard errors of the log score. Short chains of each are then fitted to two of three
+    parts of up to 1,000 rows in turn, and judged by their quantile loss in the third. Of the kinds whose log
+    score isn't below that of constant noise the simplest within a standard error of the best is taken if it
+    saves 3% of the loss and two standard errors, else constant noise.
+
+    Parameters
+    ----------
+    settings
+        Settings before any choice.
+    chosen
+        What `choose_by_outcomes` took for normal noise of one size.
+    rows
+        Outcomes, columns before binning, weights (or None) and codes, as `choose_by_outcomes` takes them.
+    fit_of
+        Makes the fit to all rows of settings and a transform; None where rows are censored or grouped, or
+        the prior stands for itself or has constants in units of the outcome: noise is constant then.
+
+    Returns
+    -------
+    tuple
+        The settings and the transform, and the evidence.
+
+    """
+    (resolved, transform), (y, design, _, _) = chosen, rows
+    simplest = replace(resolved, noise=CONSTANT), transform
+    if fit_of is None or len(y) < FEWEST_ROWS:
+        return simplest, NoiseChoice()
+    gains = quick_gains(transform, resolved.linear, *rows)
+    choice = NoiseChoice(len(gains), float(gains.mean()), _error(gains))
+    if choice.gain <= QUICK_MARGIN * choice.gain_error:
+        return simplest, choice
+    options = _options(settings, simplest, rows)
+    scores = {
+        name: held_out_scores(fit_of(shortened(each[0]), each[1]), looked_at(len(y)), y, design)
+        for name, each in options.items()
+    }
+    losses = {name: loss for name, (loss, _) in scores.items()}
+    log_scores = {name: float(log_score.mean()) for name, (_, log_score) in scores.items()}
+    sound = [name for name in losses if log_scores[name] >= log_scores[CONSTANT]]
+    found = _simplest({name: losses[name] for name in sound})
+    mean = {name: float(each.mean()) for name, each in losses.items()}
+    errors = {name: _error(each - losses[CONSTANT]) for name, each in losses.items()}
+    if mean[CONSTANT] - mean[found] < max(LEAST_GAIN * mean[CONSTANT], CLEARLY * errors[found]):
+        found = CONSTANT
+    return options[found], replace(choice, losses=mean, errors=errors, log_scores=log_scores)
+
+
+def _simplest(losses: Mapping[str, Floats]) -> str:
+    """Return the first kind, of losses [row] by kind, within a standard error of the best one."""
+    best = losses[min(losses, key=lambda name: float(losses[name].sum()))]
+    return next(name for name, each in losses.items() if (each - best).mean() <= MARGIN * _error(each - best))
+
+
+def _error(values: Floats) -> float:
+    """Return the standard error of the mean."""
+    return float(values.std()) / math.sqrt(len(values))
+
+
+def _options(settings: Settings, simplest: Choice, rows: EncodedRows) -> dict[str, Choice]:
+    """List the kinds that may be chosen, the simplest first; with heavy tails there is no transform.
+
+    With noise by row a transform is judged anew, under such noise.
+    """
+    resolved, transform = simplest
+    options = {CONSTANT: simplest}
+    for name in KINDS[1:]:
+        if not NOISES[name].heavy_tails:
+            options[name] = replace(resolved, noise=name), transform
+            if transform is not None and settings.transform == AUTO:
+                own = replace(settings, noise=name)
+                options[name] = choose_by_outcomes(own, rows, None, has_units=False, grouped=False)
+        elif settings.transform in (AUTO, NO_TRANSFORM):
+            options[name] = replace(resolved, noise=name, transform=NO_TRANSFORM), None
+    return options
+
+
+def held_out_scores(
+    problem: PreparedFit, rows: NDArray[np.int64], y: Floats, design: Floats
+) -> tuple[Floats, Floats]:
+    """Fit to two of three parts of the rows in turn, and score each row of the third.
+
+    Parameters
+    ----------
+    problem
+        A short fit to all rows.
+    rows
+        Places of the rows looked at, int64 [row].
+    y, design
+        Outcomes, float64 [n], and coded columns before binning, float64 [column, n].
+
+    Returns
+    -------
+    tuple
+        Quantile loss, the mean over quantiles of .05, .15, .. .95, and log score, float64 [row].
+
+    """
+    part = np.random.default_rng(0).permutation(len(rows)) % FOLDS
+    losses, log_scores = np.zeros(len(rows)), np.zeros(len(rows))
+    for fold in range(FOLDS):
+        train, held = rows[part != fold], rows[part == fold]
+        posterior = _fitted(_of_rows(problem, train, design))
+        values = design[:, held] if problem.training.linear else None
+        weights = problem.training.weights
+        coded = Coded(problem.training.codes[:, held], [], values=values)
+        law = predictive_of(posterior.law, coded, None if weights is None else weights[held])
+        rng = np.random.default_rng(0)
+        outcomes = np.concatenate([law.sample(rng) for _ in range(SAMPLES)])
+        above = y[held] - np.quantile(outcomes, LEVELS, axis=0)
+        losses[part == fold] = np.mean(above * (LEVELS[:, None] - (above < 0)), axis=0)
+        log_scores[part == fold] = law.log_density(y[held])
+    return losses, log_scores
+
+
+def _of_rows(problem: PreparedFit, rows: NDArray[np.int64], design: Floats) -> PreparedFit:
+    """Return the fit to some of the rows, without groups, limits and other roles."""
+    training = problem.training
+    linear = training.linear
+    few = replace(
+        training,
+        codes=np.ascontiguousarray(training.codes[:, rows]),
+        y=training.y[rows],
+        weights=None if training.weights is None else training.weights[rows],
+        linear=None if linear is None else replace(linear, z=np.ascontiguousarray(linear.z[:, rows])),
+    )
+    values = None if linear is None else design[:, rows[reference_rows(len(rows))]]
+    return replace(problem, training=few, reference_values=values)
+
+
+def _fitted(problem: PreparedFit) -> Posterior:
+    """Run the chain of a short fit."""
+    training = problem.training
+    warm(needed_kernels(training))
+    chain = start_chain(training, 0)
+    while not chain.done:
+        chain.run(chain.iterations - chain.iteration)
+    draws = chain.take()
+    assert draws is not None, "a short chain keeps draws"
+    return Posterior.from_blocks(problem.header(), [[pack(draws)]])

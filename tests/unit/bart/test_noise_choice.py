@@ -1,0 +1,131 @@
+"""The kind of noise chosen by the data: the choice, its evidence, and fits that can't choose."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from sampler import PackedError, SettingsError, fit, load
+from sampler.costs.memory import estimate
+from sampler.noise import NoiseChoice
+from sampler.posterior.untrusted import read_contents
+from sampler.preparation import prepare, prepare_again
+from sampler.settings import Settings
+from sampler.storage.model_header import Header
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+
+FAST = {"num_trees": 10, "num_chains": 2, "num_burnin": 20, "num_draws": 10, "thin": 1, "progress": False}
+LENGTHS = {name: value for name, value in FAST.items() if name != "progress"}
+
+
+def curve(noise, rows=300, seed=0):
+    """A curve of the first of two columns, with noise of a law: "normal", "t", or "uneven" (by column 2)."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(size=(rows, 2))
+    size = np.where(X[:, 1] > 0.5, 1.0, 0.05) if noise == "uneven" else 0.3
+    e = rng.standard_t(1.5, size=rows) if noise == "t" else rng.normal(size=rows)
+    return X, 4 * X[:, 0] ** 2 + size * e
+
+
+@pytest.mark.parametrize(("noise", "kinds"), [("t", {"t"}), ("uneven", {"forest", "t-forest"})])
+def test_the_fit_has_the_noise_that_the_data_ask_for(tmp_path, noise, kinds):
+    """Its draws are those of the same noise asked for; evidence is kept with the model, and shown."""
+    X, y = curve(noise)
+    posterior = fit(X, y, noise="auto", **FAST)
+    found = {name: posterior.settings.get(name, False) for name in ("noise", "linear")}
+    assert found["noise"] in kinds
+    asked = fit(X, y, transform=posterior.settings.get("transform", "none"), **found, **FAST)
+    np.testing.assert_array_equal(asked.sigma, posterior.sigma)
+    assert (asked.header.noise_choice, asked.settings) == (None, posterior.settings)
+    choice = posterior.header.noise_choice
+    assert choice.losses[found["noise"]] < 0.97 * choice.losses["constant"]
+    assert choice.rows == 300
+    assert choice.gain > 2.5 * choice.gain_error
+    posterior.save(tmp_path / "model")
+    again = load(tmp_path / "model")
+    assert again.header.noise_choice == choice
+    assert f"{found['noise']}, chosen by the loss of 300 rows" in again._repr_html_()
+    assert choice.in_words() in again.model_card().to_markdown()
+    assert again.extend(5, X, y).settings["noise"] == found["noise"]
+
+
+def test_normal_noise_is_constant_without_short_fits():
+    """The quick regressions suffice, and the draws are those of constant noise."""
+    X, y = curve("normal")
+    posterior = fit(X, y, noise="auto", **FAST)
+    choice = posterior.header.noise_choice
+    assert (posterior.settings.get("noise", "constant"), choice.losses, choice.rows) == (
+        "constant",
+        None,
+        300,
+    )
+    assert "ask for no other" in choice.in_words()
+    np.testing.assert_array_equal(fit(X, y, **FAST).sigma, posterior.sigma)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"rows": 99},
+        {"prior": {"sigma": 0.3}},
+        {"groups": "site"},
+        {"event": np.ones(300)},
+    ],
+    ids=lambda more: next(iter(more)),
+)
+def test_noise_is_constant_where_nothing_can_be_chosen(more):
+    """Too few rows; constants in units of the outcome; groups; censored outcomes."""
+    X, y = curve("t", more.pop("rows", 300))
+    table = {"a": X[:, 0], "b": X[:, 1]} | ({"site": np.arange(300) % 4} if "groups" in more else {})
+    problem = prepare(table, np.abs(y), noise="auto", **LENGTHS, **more)
+    assert (problem.training.settings.noise, problem.noise_choice) == ("constant", NoiseChoice())
+
+
+def test_what_was_asked_for_stands():
+    """A transform that is asked for leaves no heavy tails; it is prepared again without choices."""
+    X, y = curve("t")
+    problem = prepare(X, np.exp(y / 8), noise="auto", transform="log", **LENGTHS)
+    assert {*problem.noise_choice.losses} == {"constant", "forest"}
+    again = prepare_again(Header.from_bytes(problem.header()), X, np.exp(y / 8))
+    assert (again.header(), again.training.settings) == (problem.header(), problem.training.settings)
+
+
+def test_the_choice_does_not_depend_on_lengths_and_seeds():
+    """So that a longer fit, and more chains, begin with the same draws."""
+    X, y = curve("uneven")
+    one, other = (
+        prepare(X, y, noise="auto", **LENGTHS | more)
+        for more in ({}, {"num_chains": 3, "num_draws": 20, "seed": 7})
+    )
+    assert one.noise_choice == other.noise_choice
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise"), ({"moves": "pg"}, "moves")],
+)
+def test_what_a_choice_does_not_go_with(settings, field):
+    """Classes have no noise, single trees no second forest; particles draw trees alone."""
+    with pytest.raises(SettingsError) as caught:
+        Settings.resolve(noise="auto", **settings)
+    assert caught.value.field == field
+
+
+def test_odd_evidence_is_refused():
+    """A file's evidence has known kinds and finite numbers; its noise is chosen."""
+    for wrong in ({"rows": "9"}, {"losses": {"cauchy": 1.0}}, {"gain": float("nan")}, {"losses": {"t": 1.0}}):
+        with pytest.raises(ValueError, match="choice of its noise"):
+            NoiseChoice.from_json(wrong)
+    X, y = curve("normal", 60)
+    posterior = fit(X, y, **FAST)
+    posterior.law.draws.header = replace(posterior.header, settings=posterior.settings | {"noise": "auto"})
+    with pytest.raises(PackedError, match="noise"):
+        read_contents(posterior.to_bytes())
+
+
+def test_estimates_count_what_may_be_chosen():
+    """Memory is that of the largest kind."""
+    settings = Settings.resolve(noise="auto").to_json()
+    auto, largest = (estimate(settings | {"noise": noise}, 10_000, 5) for noise in ("auto", "t-forest"))
+    assert auto.bytes == largest.bytes
