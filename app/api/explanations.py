@@ -9,6 +9,7 @@ from pydantic_core import to_json
 from app.services.access.keys import PREDICT, READ
 from app.services.explanations import diagnostics
 from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
+from app.services.explanations.aggregates import AggregateBody, AggregateView
 from app.services.explanations.comparison import ComparisonView, compare
 from app.services.explanations.contrasts import ContrastBody, ContrastView
 from app.services.explanations.convergence import GrowthQuery, GrowthView
@@ -173,6 +174,16 @@ async def compute_survival(body: SurvivalBody, answer: TheAnswer) -> Response:
     """Return the survival curves of rows, with credible bands, medians and restricted means.
 
     The model must have been fitted with `event`, `lower` or `upper`.
+    """
+    return await answer(body)
+
+
+@_asked_of_rows("/aggregate", AggregateView, tag="predictions")
+async def compute_aggregate(body: AggregateBody, answer: TheAnswer) -> Response:
+    """Return totals, means or quantiles of sets of rows, with intervals of their own.
+
+    Rows share the regression function, and those of one new group its intercept, so the ends of their
+    intervals must not be added up.
     """
     return await answer(body)
 

@@ -17,6 +17,7 @@ MODULES = {  # of each command, in the order of the help
     "fit": "fit_predict",
     "predict": "fit_predict",
     "survival": "survival",
+    "aggregate": "aggregate",
     "models": "models",
     "outcomes": "outcomes",
     "datasets": "datasets",

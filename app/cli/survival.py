@@ -50,7 +50,7 @@ def survival(
     """Print survival curves; the help is SURVIVAL."""
     errors = make_console(stderr=True)
     as_pairs = len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists())
-    source = [pairs(rows)] if as_pairs else _table(Path(rows[0]))
+    source = [pairs(rows)] if as_pairs else table_of(Path(rows[0]))
     with asking(url, data_dir, errors.print) as client:
         answer = client.survival(model, source, times=_numbers(times), level=level)
     if as_json:
@@ -68,7 +68,7 @@ def survival(
         _write(answer, sys.stdout)
 
 
-def _table(path: Path) -> Any:
+def table_of(path: Path) -> Any:
     """Read a CSV or Parquet file; raise BadParameter where there is none."""
     from pyarrow import ArrowInvalid
     from pyarrow.csv import read_csv

@@ -220,6 +220,19 @@ class Predictions(Calls):
             Call("POST", path, json={**rows_json(rows), **without_none(options)}, repeatable=True)
         )
 
+    def aggregate(
+        self, model: str | Model, rows: Any, *, weights: Any = None, observed: Any = None, **options: Any
+    ) -> Json:
+        """Return totals, means or quantiles of sets of rows; `options` as in POST .../aggregate.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame; `weights` and `observed` have a
+        number for each, missing where an outcome is not known: ``aggregate("cars", rows, by="region")``.
+        """
+        columns = {"weights": weights, "observed": observed}
+        beside = rows_json({name: values for name, values in columns.items() if values is not None})
+        body = {**rows_json(rows), **beside["columns"], **without_none(options)}
+        return self._json(Call("POST", address("models", model, "aggregate"), json=body, repeatable=True))
+
     def contrast(
         self,
         model: str | Model,

@@ -3,12 +3,14 @@
 from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.permutation import permutation_importance
+from sampler.posterior.explanations.row_sets import AggregateWish, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
 from sampler.posterior.explanations.work import (
     H_COLUMNS,
     H_ROWS,
     SHAP_CELLS,
     accumulation_work,
+    aggregate_work,
     contrast_work,
     interactions_work,
     num_figures,
@@ -38,8 +40,10 @@ __all__ = [
     "SHAP_CELLS",
     "VERDICTS",
     "AccumulatedEffects",
+    "AggregateWish",
     "Errors",
     "FeatureRows",
+    "FigureOfSet",
     "GameKind",
     "Interval",
     "IntervalKind",
@@ -53,6 +57,7 @@ __all__ = [
     "ReasonCode",
     "Verdict",
     "accumulation_work",
+    "aggregate_work",
     "are_finite",
     "by_class",
     "check_times",

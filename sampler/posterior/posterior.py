@@ -191,6 +191,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         weights: Any = None,
         observed: Any = None,
         compare: Mapping[str, Sequence[Any]] | None = None,
+        num_draws: int | None = None,
         ignore_extra: bool = False,
     ) -> Aggregate:
         """Compute totals, means or quantiles of sets of rows, with intervals of their own.
@@ -219,6 +220,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         compare
             A column and two of its values, ``{"region": ["North", "South"]}``: the figure of the first less
             that of the second, in place of the figure itself.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
         ignore_extra
             Whether other columns that the model doesn't know are left out with a warning.
 
@@ -246,7 +249,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         rows = X if table is None else table
         coded = self.law.draws.encode(rows, ignore_extra=ignore_extra, beside=wish.columns)
         sets = RowSets.read(self.law, coded, table, wish, weights, observed)
-        return aggregate(self.law, coded, sets, wish)
+        return aggregate(self.law, coded, sets, wish, num_draws)
 
     def sample_predictive(
         self, X: Any, weights: Any = None, num_draws: int | None = None, *, seed: int = 0

@@ -108,6 +108,30 @@ def test_features_are_selected(run):
     assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
 
 
+def test_totals_are_printed_by_set(run):
+    """`aggregate` writes a line for each set as CSV or JSON; known outcomes count as they are."""
+    rows = (run.folder / "new.csv").read_text().splitlines()
+    lines = [f"{line},{k % 2},{'' if k % 3 else 20}" for k, line in enumerate(rows[1:])]
+    (run.folder / "fleet.csv").write_text("\n".join([f"{rows[0]},fleet,mpg", *lines]) + "\n")
+    printed = run("bartserve aggregate cars fleet.csv --by fleet --observed mpg")
+    assert printed.returncode == 0, printed.stderr
+    head, first, second = printed.stdout.splitlines()
+    assert head == "fleet,mean,lower,upper,rows,observed_rows,new_groups"
+    assert first.split(",")[4:] == second.split(",")[4:] == ["15", "5", "0"]
+    difference = json.loads(
+        run("bartserve aggregate cars fleet.csv --observed mpg --compare fleet=0,1 --json").stdout
+    )
+    expected = float(first.split(",")[1]) - float(second.split(",")[1])
+    assert difference["sets"][0]["mean"] == pytest.approx(expected)
+    missing = run("bartserve aggregate cars fleet.csv --by fleet --weights mpg")
+    assert (missing.returncode, "weights" in missing.stderr) == (1, True)
+    written = run("bartserve aggregate cars fleet.csv --by fleet --observed mpg --output totals.csv")
+    assert (run.folder / "totals.csv").read_text() == printed.stdout
+    assert "totals.csv: 2 sets" in written.stderr
+    assert run("bartserve aggregate cars fleet.csv --observed none").returncode == 2
+    assert run("bartserve aggregate cars fleet.csv --compare fleet").returncode == 2
+
+
 def test_times_are_fitted_and_their_curves_printed(run):
     """`fit --event` and `survival`: curves of a row or a file as CSV or JSON; bad times are refused."""
     x = [0.02 * k for k in range(50)]

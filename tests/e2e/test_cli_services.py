@@ -38,7 +38,7 @@ def test_a_service_on_the_data_folder_is_found(service, tmp_path):
 def test_every_help_has_examples_that_are_commands():
     """Every help text has examples, with commands and options that exist."""
     examples = []
-    alone = ("fit", "predict", "survival", "models", "datasets", "keys", "up", "api", "worker")
+    alone = ("fit", "predict", "survival", "aggregate", "models", "datasets", "keys", "up", "api", "worker")
     for words in ([], *([one] for one in alone)):
         page = bartserve(*words, "--help", cwd=Path.cwd(), TERM="dumb", COLUMNS="160").stdout
         examples += re.findall(r"^\s*(bartserve .*?)\s*$", page, re.MULTILINE)

@@ -236,6 +236,17 @@ def test_counts_have_exposures_quantiles_and_zeros(client):
         client.predict(model, {"x": [5], "days": [0]})
 
 
+def test_totals_of_a_frame_are_those_of_its_model_file(client, fitted, tmp_path):
+    """A frame's totals by a column of its own, with known outcomes, equal those in a notebook."""
+    frame = pd.DataFrame(NEW).assign(fleet="north")
+    outcomes = np.full(len(frame), np.nan)
+    outcomes[0] = 20.0
+    answer = client.aggregate(fitted, frame, by="fleet", observed=outcomes)
+    here = load(client.download(fitted, tmp_path / "cars.bart")).aggregate(frame, "fleet", observed=outcomes)
+    assert answer["sets"] == here.to_json()["sets"]
+    assert answer["sets"][0]["observed_rows"] == 1
+
+
 def test_survival_has_curves_medians_and_scores(client):
     """A fit with events answers curves that fall, medians and restricted means, and is scored by them."""
     k = np.arange(120)

@@ -43,7 +43,21 @@ PLACES = 1 << 30  # steps from the middle of a set's totals, where these are rou
 NOUNS = {"sum": "total", "mean": "mean"}
 
 
-def aggregate(law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> Aggregate:
+def needs_outcomes(law: Law, wish: AggregateWish, *, weighted: bool) -> bool:
+    """Tell whether outcomes are simulated: no law of their sums is known, or a quantile is asked."""
+    if wish.of == "quantile" or not wish.predictive:
+        return wish.predictive
+    adds_counts = law.draws.family == "poisson" and not weighted and wish.compare is None
+    return not (_is_normal(law) or adds_counts)
+
+
+def _is_normal(law: Law) -> bool:
+    return law.sigma is not None and law.transform is None and law.draws.degrees is None
+
+
+def aggregate(
+    law: Law, coded: Coded, sets: RowSets, wish: AggregateWish, num_draws: int | None = None
+) -> Aggregate:
     """Compute a figure of sets of rows with intervals; see `Posterior.aggregate`.
 
     Parameters
@@ -56,6 +70,8 @@ def aggregate(law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> Agg
         How they belong to sets, and what is known of them.
     wish
         What is asked.
+    num_draws
+        Use the first `num_draws` draws of each chain; None uses all.
 
     Returns
     -------
@@ -63,7 +79,7 @@ def aggregate(law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> Agg
         The figure of each set.
 
     """
-    sums = _Sums(law, coded, sets, wish)
+    sums = _Sums(law, coded, sets, wish, num_draws)
     several = law.classes if law.classes is not None and len(law.classes) > 2 else None
     figures = np.empty((3, sets.count, 1 if several is None else len(several)))
     size = max(1, 2 * MAX_CELLS // (len(sums.chosen) * sums.sides * figures.shape[2]))
@@ -161,17 +177,19 @@ class _Part:
 class _Sums:
     """Sums over sets of rows, by draw, and figures of these."""
 
-    def __init__(self, law: Law, coded: Coded, sets: RowSets, wish: AggregateWish) -> None:
+    def __init__(
+        self, law: Law, coded: Coded, sets: RowSets, wish: AggregateWish, num_draws: int | None = None
+    ) -> None:
         self.law, self.coded, self.sets, self.wish = law, coded, sets, wish
-        self.chosen = law.alike(None)
+        self.chosen = law.alike(num_draws)
+        self.simulated = needs_outcomes(law, wish, weighted=bool(np.any(sets.factor != 1.0)))
         self.sides = 1 if wish.compare is None else 2
-        self.normal = law.sigma is not None and law.transform is None and law.draws.degrees is None
         self.tails = Request((wish.level,), (), "predictive").tails
 
     @cached_property
     def grid(self) -> tuple[float, float]:
         """Offset and unit of the steps to which means of rows are rounded."""
-        if self.normal and isinstance(self.law, NormalLaw):
+        if _is_normal(self.law) and isinstance(self.law, NormalLaw):
             return self.law.offset, self.law.step / FINER
         size = float(np.mean(np.abs(self.law.for_means.mean_of(self.law.draws.reference, self.chosen))))
         return 0.0, _power(size)
@@ -192,24 +210,18 @@ class _Sums:
         unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
         if not self.wish.predictive or not unknown.any():
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
-        elif self.normal:
+        elif self.simulated:
+            drawn = [self._of_outcomes(part, b, self._totals(part, b)) for b in range(count)]
+            figures[1:] = np.stack(drawn, axis=1)[1:].reshape(2, -1)
+        elif _is_normal(self.law):
             variance = self._variance(part, count)
             for b in range(count):
                 figures[1:, b] = known[b] + _mixture(of_sets[b], float(step[b]), variance[:, b], self.tails)
-        elif self._adds_poisson:
+        else:
             rates = np.ascontiguousarray(of_sets * self.grid[1])
             ends = CountLaw(rates, None, None).quantiles(np.where(self.tails < 0, 1 + self.tails, self.tails))
             figures[1:] = known + part.share * ends
-        else:
-            drawn = [self._of_outcomes(part, b, self._totals(part, b)) for b in range(count)]
-            figures[1:] = np.stack(drawn, axis=1)[1:].reshape(2, -1)
         return figures.reshape(3, count, width)
-
-    @property
-    def _adds_poisson(self) -> bool:
-        """Whether a sum of outcomes is a Poisson count in each draw."""
-        alike = self.sides == 1 and bool(np.all(self.sets.factor == 1.0))
-        return alike and self.law.draws.family == "poisson"
 
     def _part(self, start: int, stop: int) -> _Part:
         sets = self.sets

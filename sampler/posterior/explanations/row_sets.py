@@ -61,7 +61,7 @@ class AggregateWish:
         cls,
         by: str | Sequence[str] | None,
         of: str,
-        q: float | None,
+        q: Any,
         level: float,
         interval: str,
         compare: Mapping[str, Sequence[Any]] | None,
@@ -81,8 +81,9 @@ class AggregateWish:
         if (of == "quantile") != (q is not None):
             message = "q belongs to of quantile, and only to that: 0.5 is the median"
             raise SettingsError(message, field="q", code="contradiction")
-        if q is not None:
-            Request.check(None, "credible", q)
+        if q is not None and not (isinstance(q, int | float) and 0 < q < 1):
+            message = f"q must be between 0 and 1 (0.5 for the median), not {q!r}"
+            raise SettingsError(message, field="q", code="out_of_range")
         predictive = Request.check(Request.check_level(level), interval, None).predictive
         if of == "quantile" and not predictive:
             raise SettingsError(

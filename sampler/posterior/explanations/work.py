@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.posterior.explanations.aggregates import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
 
 if TYPE_CHECKING:
+    from sampler.posterior.explanations.row_sets import AggregateWish
     from sampler.posterior.laws.law import Law
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
@@ -20,6 +22,7 @@ SHAP_CELLS = 1 << 23  # draws times columns times rows that SHAP values hold at 
 H_ROWS = 50  # of Friedman's H at most, since it needs their square
 H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
+OUTCOME = 500  # per simulated outcome
 FIGURE = 250  # per draw of a figure of which quantiles are taken
 # Per leaf and draw: to compare the background rows with its path, and each row; each row where the path is
 # too long for a table. A tree of more leaves than DEEP has mostly such paths.
@@ -45,6 +48,14 @@ def of_figures(law: Law, draws: int) -> float:
 def contrast_work(law: Law, draws: int, rows: int) -> float:
     """Estimate the work of a contrast: each row by two settings, its quantiles and weights."""
     return 2 * rows * (of_row(law, draws) + of_figures(law, draws))
+
+
+def aggregate_work(law: Law, draws: int, wish: AggregateWish, rows: int, *, weighted: bool) -> float:
+    """Estimate the work of figures of sets of rows, as many as there are rows if any are named."""
+    each = of_row(law, draws) + (2 * of_figures(law, draws) if wish.by else 0)
+    if needs_outcomes(law, wish, weighted=weighted):
+        each += ceil(OUTCOMES / draws) * (of_row(law, draws) + draws * OUTCOME)
+    return rows * each
 
 
 def accumulation_work(law: Law, draws: int, rows: int) -> float:

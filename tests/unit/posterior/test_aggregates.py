@@ -226,7 +226,7 @@ def test_sets_by_two_columns_and_a_table():
         ({"of": "product"}, "of"),
         ({"q": 0.5}, "q"),
         ({"of": "quantile"}, "q"),
-        ({"of": "quantile", "q": 2.0}, "quantiles"),
+        ({"of": "quantile", "q": 2.0}, "q"),
         ({"of": "quantile", "q": 0.5, "interval": "credible"}, "interval"),
         ({"level": 1.0}, "level"),
         ({"interval": "other"}, "interval"),

@@ -1,0 +1,136 @@
+"""The command that prints totals, means and quantiles of sets of rows, through the HTTP API."""
+
+import csv
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import typer
+from rich.table import Table
+
+from app.cli.common import AsJson, DataDir, print_json, writing
+from app.cli.embedded import asking
+from app.cli.fit_predict import Url
+from app.cli.output import make_console, out
+from app.cli.survival import table_of
+from sampler.host.data import number_to_text, range_to_text
+
+FIGURES = ("mean", "lower", "upper")
+COUNTS = ("rows", "observed_rows", "new_groups")
+# A help text; tests run its examples.
+AGGREGATE = """Print totals, means or quantiles of sets of rows, with intervals of their own.
+
+ROWS is a file with the model's columns (CSV, Parquet), and those that --by and the other options name. Ends
+of the rows' own intervals don't add up to these: what rows have in common is allowed for.
+
+\b
+Examples
+  bartserve aggregate cars new.csv --by origin
+  bartserve aggregate cars new.csv --of mean --interval credible --compare origin=1,3
+  bartserve aggregate cars new.csv --by year --by origin --of quantile --q 0.5 --output medians.csv
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Add the command to `bartserve`."""
+    app.command(help=AGGREGATE)(aggregate)
+
+
+def aggregate(
+    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A file with the rows.")],
+    by: Annotated[
+        list[str] | None, typer.Option(help="A column whose equal values make a set; repeatable.")
+    ] = None,
+    of: Annotated[Literal["sum", "mean", "quantile"], typer.Option(help="The figure of a set.")] = "sum",
+    q: Annotated[float | None, typer.Option(help="Which quantile, between 0 and 1.")] = None,
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
+    interval: Annotated[
+        Literal["predictive", "credible"],
+        typer.Option(help="Of what will be observed, or of what is expected."),
+    ] = "predictive",
+    compare: Annotated[
+        str | None, typer.Option(metavar="COLUMN=A,B", help="Rows with A less rows with B, in each set.")
+    ] = None,
+    weights: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Factors by which outcomes count.")
+    ] = None,
+    observed: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Outcomes, where known; they count as they are.")
+    ] = None,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print figures of sets of rows; the help is AGGREGATE."""
+    errors = make_console(stderr=True)
+    table, beside = table_of(rows), dict[str, Any]()
+    for name, column in (("weights", weights), ("observed", observed)):
+        if column is None:
+            continue
+        if column not in table.column_names:
+            raise typer.BadParameter(f"{rows} has no column {column!r}.", param_hint=f"--{name}")
+        beside[name] = table.column(column).to_pylist()
+        table = table.drop_columns([column])
+    asked = {"by": by, "of": of, "q": q, "level": level, "interval": interval, "compare": _compared(compare)}
+    with asking(url, data_dir, errors.print) as client:
+        answer = client.aggregate(model, table, **beside, **asked)
+    if as_json:
+        print_json(answer)
+        return
+    for warning in answer["warnings"]:
+        errors.print(f"warning   {warning}")
+    if output is not None:
+        with writing(output), output.open("w", newline="") as file:
+            _write(answer, file)
+        errors.print(f"written   {output}: {len(answer['sets']):,} sets")
+    elif sys.stdout.isatty():
+        _show(answer)
+    else:
+        _write(answer, sys.stdout)
+
+
+def _compared(text: str | None) -> dict[str, list[str]] | None:
+    """Parse a column and two of its values; raise BadParameter."""
+    if text is None:
+        return None
+    name, _, values = text.partition("=")
+    if not name or values.count(",") != 1:
+        message = f"{text!r} is not a column and two of its values, such as region=North,South."
+        raise typer.BadParameter(message, param_hint="--compare")
+    return {name: values.split(",")}
+
+
+def _lines(answer: Mapping[str, Any]) -> Iterator[tuple[list[str], list[float], list[int]]]:
+    """Yield the values, figures and counts of each set, and of each class where there are several."""
+    for each in answer["sets"]:
+        values = ["" if value is None else value for value in each["set"].values()]
+        counts = [each[name] for name in COUNTS]
+        if not isinstance(each["mean"], list):
+            yield values, [each[name] for name in FIGURES], counts
+            continue
+        for k, label in enumerate(answer["classes"]):
+            yield [*values, label], [each[name][k] for name in FIGURES], counts
+
+
+def _names(answer: Mapping[str, Any]) -> list[str]:
+    first = answer["sets"][0]
+    return [*first["set"], *(["class"] if isinstance(first["mean"], list) else [])]
+
+
+def _show(answer: Mapping[str, Any]) -> None:
+    title = f"{answer['figure']}, {answer['level']:.0%} intervals, model {answer['model_id']}"
+    table = Table(title=title, title_justify="left")
+    for name in (*_names(answer), "rows", "mean", "interval"):
+        table.add_column(name, justify="right")
+    for values, (mean, lower, upper), counts in _lines(answer):
+        table.add_row(*values, str(counts[0]), number_to_text(mean), range_to_text(lower, upper))
+    out.print(table)
+
+
+def _write(answer: Mapping[str, Any], file: Any) -> None:
+    writer = csv.writer(file)
+    writer.writerow((*_names(answer), *FIGURES, *COUNTS))
+    writer.writerows([*values, *figures, *counts] for values, figures, counts in _lines(answer))

@@ -1,0 +1,101 @@
+"""Totals, means and quantiles of sets of rows, with intervals of their own."""
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.predictions.rows import Columns, columns_of
+from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
+from app.services.views import ClassesOfF, DrawsPerChain, of_document
+from sampler.host.posteriors import AggregateWish, FigureOfSet, aggregate_work
+
+Value = float | str | bool
+OfSet = float | list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOfRowsView:
+    """The figure of a set with its interval; lists, one number for each class, with more than two classes."""
+
+    set: Annotated[
+        dict[str, str | None], Field(description="The set's values of the columns in `by`, as text.")
+    ]
+    mean: OfSet
+    lower: OfSet
+    upper: OfSet
+    rows: int
+    observed_rows: Annotated[int, Field(description="Those of the rows whose outcomes are known.")]
+    new_groups: Annotated[int, Field(description="Groups that the model has not seen.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class AggregateView:
+    """Figures of sets of rows, of the rows' joint law: ends of the rows' intervals don't add up to them."""
+
+    model_id: str
+    draws: DrawsPerChain
+    figure: Annotated[str, Field(description="In words, what the figure is.")]
+    level: float
+    interval: Literal["predictive", "credible"]
+    classes: ClassesOfF
+    sets: list[SetOfRowsView]
+    warnings: list[str]
+
+
+class AggregateBody(StrictBody, Question):
+    """A request for totals, means or quantiles of sets of rows."""
+
+    rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+    by: str | list[str] | None = Field(
+        default=None,
+        description="Up to four columns whose equal values make a set; they need not be the model's. "
+        "Null makes one set of all rows.",
+    )
+    of: FigureOfSet = Field(
+        default="sum", description="The figure; of classes, the number of rows (sum) or their share (mean)."
+    )
+    q: Share | None = Field(default=None, description="Which quantile of a set's outcomes.")
+    level: Share = Field(default=0.9, description="The probability an interval holds.")
+    interval: Literal["predictive", "credible"] = Field(
+        default="predictive",
+        description="Of the total that will be observed (predictive), or of the expected one (credible).",
+    )
+    weights: list[float] | None = Field(
+        default=None, description="Positive factors by which the rows' outcomes count, such as areas."
+    )
+    observed: list[float | None] | None = Field(
+        default=None, description="Outcomes of the rows, null where not known: known ones count as they are."
+    )
+    compare: dict[str, list[Value]] | None = Field(
+        default=None,
+        description="A column and two of its values: the figure of rows with the first less that of rows "
+        "with the second, in each set.",
+    )
+    draws: FirstDraws = None
+
+    def sent_rows(self, max_rows: int) -> Columns:
+        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
+        return columns_of(self.rows, self.columns, max_rows)
+
+    def answer(self, model: ExplainedModel) -> AggregateView:
+        """Return the figures of the sets of rows."""
+        posterior, draws = model.posterior, model.draws(self.draws)
+        asked: dict[str, Any] = {
+            name: getattr(self, name) for name in ("by", "of", "q", "level", "interval", "compare")
+        }
+        wish, weighted = AggregateWish.check(**asked), self.weights is not None
+        all_draws = draws * posterior.num_chains
+        model.check_work(
+            lambda rows: aggregate_work(posterior.law, all_draws, wish, rows, weighted=weighted), "Totals"
+        )
+        answer = posterior.aggregate(
+            model.rows, **asked, weights=self.weights, observed=self.observed, num_draws=self.draws
+        )
+        check_finite(answer.mean, answer.lower, answer.upper)
+        document = answer.to_json() | {"classes": model.classes}
+        return of_document(AggregateView, document | {"model_id": model.head.id, "draws": draws})
