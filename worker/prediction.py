@@ -5,7 +5,7 @@ gives the same bytes.
 """
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -25,7 +25,7 @@ from sampler.host.assessment import predict_calibrated, row_diagnostics
 from sampler.host.data import Coded, Flag
 from sampler.host.data import count_flags as count
 from sampler.host.posteriors import are_finite, prediction_columns, without_infinity
-from sampler.host.storage import CalibratedLevel
+from sampler.host.storage import CalibratedLevel, Subgroup, columns_of
 from worker.context import Context
 from worker.errors import Stopped
 from worker.heartbeat import Watch
@@ -58,15 +58,17 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         posterior = _posterior(context, claim.model_id, request["draws"])
         dataset = session.get_one(Dataset, stored.dataset_id)
         known = {column["name"] for column in dataset.columns}
-        names = [column.name for column in posterior.schema.inputs]
-        names += [name for name in posterior.beside.values() if name in known]
+        levels = [CalibratedLevel.from_json(each) for each in request.get("calibrated", ())]
+        subgroups = next((each.cells.subgroups for each in levels if each.cells is not None), ())
+        beside = [*posterior.beside.values(), *columns_of(subgroups)]
+        names = list(dict.fromkeys([*posterior.schema.kinds, *(name for name in beside if name in known)]))
         as_text = request.get(predictions.AS_TEXT, ())
         table, before = predictions.read_rows(session, stored, names, claim.ordinal, as_text)
         reading = RowReading.of_dataset(posterior, dataset)
     _beat(watch, 0, table.num_rows)
-    coded = _encoded(posterior, partial(reading.from_text, table, as_text), before)
+    coded = _encoded(posterior, partial(reading.from_text, table, as_text), before, subgroups)
     del table
-    parts = _parts(watch, posterior, coded, request)
+    parts = _parts(watch, posterior, coded, request, levels)
     data = predictions.encode(pa.concat_tables(list(parts)))
     watch.check()
     statistics = {"flags": count(coded.marks, posterior.schema.inputs), "unseen": coded.unseen}
@@ -91,31 +93,36 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
     return _last_loaded[0].posterior
 
 
-def _encoded(posterior: Posterior, read: Callable[[], pa.Table], first: int) -> Coded:
+def _encoded(
+    posterior: Posterior, read: Callable[[], pa.Table], first: int, subgroups: Sequence[Subgroup]
+) -> Coded:
     """Read and encode the rows; errors name rows of the whole dataset, `first` of which come before."""
     try:
-        return posterior.encode(read())
+        return posterior.law.draws.encode(read(), subgroups=subgroups)
     except DataError as error:
         raise DataError(
             [replace(p, row=None if p.row is None else p.row + first) for p in error.problems]
         ) from None
 
 
-def _parts(watch: Watch, posterior: Posterior, coded: Coded, request: Json) -> Iterator[pa.Table]:
+def _parts(
+    watch: Watch, posterior: Posterior, coded: Coded, request: Json, levels: Sequence[CalibratedLevel]
+) -> Iterator[pa.Table]:
     size = EXAMINED_ROWS if request["mcse"] or request["rhat"] else PART_ROWS
     last_told, began = time.monotonic(), time.monotonic()
     for start in range(0, coded.num_rows, size):
-        yield _predict(posterior, coded.part(slice(start, start + size)), request)
+        yield _predict(posterior, coded.part(slice(start, start + size)), request, levels)
         now = time.monotonic()
         if now - last_told > BEAT_SECONDS:
             last_told, done = now, min(start + size, coded.num_rows)
             _beat(watch, done, coded.num_rows, done / (now - began))
 
 
-def _predict(posterior: Posterior, coded: Coded, request: Json) -> pa.Table:
+def _predict(
+    posterior: Posterior, coded: Coded, request: Json, levels: Sequence[CalibratedLevel]
+) -> pa.Table:
     num_draws = request["draws"]
-    if (calibrated := request.get("calibrated")) is not None:  # as planned, whatever the model's is now
-        levels = [CalibratedLevel.from_json(each) for each in calibrated]
+    if levels:  # as planned, whatever the model's calibration is now
         prediction = predict_calibrated(posterior.law, coded, levels, num_draws)
     else:
         kind, quantiles = request["interval"], request["quantiles"]

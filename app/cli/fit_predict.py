@@ -18,8 +18,9 @@ from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Prediction, ProblemError
 from app.client.predictions import EVERY
+from sampler import SettingsError
 from sampler.host.data import number_to_text
-from sampler.host.settings import COLUMN_ROLES, ROLES
+from sampler.host.settings import COLUMN_ROLES, ROLES, read_subgroup
 
 Url = Annotated[
     str | None,
@@ -64,6 +65,7 @@ Examples
   bartserve fit cars.csv --target mpg
   bartserve fit cars.csv --target mpg --name cars --holdout 0.2 --seed 1
   bartserve fit cars.csv --target mpg --holdout 0.2 --calibrate holdout
+  bartserve fit cars.csv --target mpg --holdout 0.4 --calibrate holdout --subgroup 'year>=79'
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit scores.csv --target normexam --groups school
@@ -144,6 +146,14 @@ def fit(
     gap: Annotated[
         float | None, typer.Option(help="Time before a prediction of which nothing is known yet.")
     ] = None,
+    subgroup: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="Calibrated intervals hold in each subgroup by this column, in one such as "
+            "'age>=65 & sex=F', by what rows lack (missing), or in each class (by_class); repeatable.",
+        ),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed give the same model.")
     ] = None,
@@ -167,6 +177,8 @@ def fit(
     declared = {"groups": new_groups, "later": later, "horizon": horizon, "gap": gap}
     if new_rows := {field: value for field, value in declared.items() if value is not None}:
         settings["new_rows"] = new_rows
+    if subgroup:
+        settings["subgroups"] = [_subgroup(each) for each in subgroup]
     for role, names in {"features": features, **roles}.items():
         if names:
             several = ROLES[role].kind == "names"
@@ -184,6 +196,13 @@ def fit(
         model = follow_fit(client, model, console)
     if as_json:
         print_json(model.document)
+
+
+def _subgroup(text: str) -> str | dict[str, Any]:
+    try:
+        return read_subgroup(text)
+    except SettingsError as error:
+        raise typer.BadParameter(str(error)) from None
 
 
 def predict(
@@ -314,6 +333,8 @@ def _tell(facts: Mapping[str, Any], console: Console) -> None:
         console.print(f"mean      the probability of {classes[1]} (not {classes[0]})")
     for claim in facts.get("claims") or []:
         console.print(f"claim     {claim['text']}")
+        for each in claim.get("subgroups", ()):
+            console.print(f"          {each['text']}")
     for warning in facts["warnings"]:
         console.print(f"warning   {warning}")
 

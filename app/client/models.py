@@ -42,6 +42,7 @@ class Models(Calls):
         holdout: float | None = None,
         calibrate: Literal["none", "holdout", "folds"] | None = None,
         new_rows: str | Mapping[str, Any] | None = None,
+        subgroups: Sequence[str | Mapping[str, Any]] | None = None,
         family: str | None = None,
         method: str | None = None,
         noise: str | None = None,
@@ -80,6 +81,9 @@ class Models(Calls):
             Share of the rows held out for scores, and whether intervals are calibrated ("holdout", "folds").
         new_rows
             How the rows to predict will differ: ``{"groups": "subject"}``, ``{"later": "date"}`` or both.
+        subgroups
+            Subgroups in each of which calibrated intervals hold: columns,
+            ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, "missing" or "by_class".
         family, method, noise, transform, linear
             Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop

@@ -8,7 +8,7 @@ from sampler.costs.memory import estimate as estimate_memory
 from sampler.kernels.jit import load_ready
 from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
-from sampler.preparation.calibration_splits import calibration_splits
+from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
 from sampler.running import run as run_fit
 
@@ -20,6 +20,7 @@ __all__ = [
     "StopCheck",
     "calibration_splits",
     "chain_seconds",
+    "check_members",
     "checked_prior",
     "coded_columns",
     "estimate_memory",
@@ -27,6 +28,7 @@ __all__ = [
     "look",
     "look_for_part",
     "looks_seconds",
+    "members_of",
     "needed_kernels",
     "next_look",
     "num_forests",

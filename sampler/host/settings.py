@@ -34,9 +34,14 @@ from sampler.noise import CONSTANT
 from sampler.settings import ALL_SETTINGS, LIMITS, SETTINGS, VALUES_OF_OLD_MODELS, Settings
 from sampler.settings import LABELS as FIELD_LABELS
 from sampler.settings import labelled as labelled_text
+from sampler.subgroups.declaration import ABOUT as ABOUT_SUBGROUPS
+from sampler.subgroups.declaration import MOST_ENTRIES as MOST_SUBGROUPS
+from sampler.subgroups.declaration import Subgroups
+from sampler.subgroups.declaration import read_text as read_subgroup
 
 __all__ = [
     "ABOUT_NEW_ROWS",
+    "ABOUT_SUBGROUPS",
     "ALL_SETTINGS",
     "AUTO_NOISE",
     "CALIBRATE",
@@ -57,6 +62,7 @@ __all__ = [
     "MISSING_TARGET",
     "MORE_TREES",
     "MORE_TREES_ROWS",
+    "MOST_SUBGROUPS",
     "PRIOR",
     "ROLES",
     "SETTINGS",
@@ -67,8 +73,10 @@ __all__ = [
     "NewRows",
     "Setting",
     "Settings",
+    "Subgroups",
     "check_extends",
     "labelled_text",
     "meant_setting",
+    "read_subgroup",
     "suggestion",
 ]

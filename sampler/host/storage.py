@@ -12,14 +12,21 @@ from sampler.storage.conformal_table import (
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import MEDIA_TYPE, write_model
 from sampler.storage.model_header import Header, with_calibration, with_counts
+from sampler.subgroups.declaration import Subgroup
+from sampler.subgroups.membership import Membership, columns_of
+from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
 
 __all__ = [
     "MAX_CALIBRATION_ROWS",
+    "MAX_ROWS_OF_SUBGROUPS",
     "MEDIA_TYPE",
     "USUAL_LEVEL",
     "CalibratedLevel",
     "ConformalTable",
     "Header",
+    "Membership",
+    "Subgroup",
+    "columns_of",
     "concatenate",
     "kept_rows",
     "kept_rows_of",

@@ -29,7 +29,7 @@ from sampler.subgroups.membership import Membership, resolve
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -284,11 +284,13 @@ class AssessablePosterior:
         plan: SplitPlan | None = None,
         splits: Sequence[Split] = (),
         members: Membership | None = None,
+        before: Callable[[], None] = lambda: None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
         With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
-        their subgroups, are in the same order. Raises SettingsError for subgroups with too few rows.
+        their subgroups, are in the same order; `before` is called while their ends are found. Raises
+        SettingsError for subgroups with too few rows.
         """
         raise NotImplementedError
 

@@ -220,7 +220,8 @@ class DescribedPosterior:
 
     def match(self, names: Sequence[str]) -> list[str]:
         """Check the column names of rows to predict; return warnings, raise DataError as `Schema.match`."""
-        warnings = self.schema.match([name for name in names if name not in self.beside.values()])
+        others = {*self.beside.values(), *self.header.subgroup_kinds}
+        warnings = self.schema.match([name for name in names if name not in others])
         return [*warnings, *absent_roles(self.beside, names)]
 
     def sample(self, X: Any, num_draws: int | None = None) -> Floats:

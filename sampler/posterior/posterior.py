@@ -36,7 +36,7 @@ from sampler.storage.model_file import read_parts, write_model
 from sampler.storage.model_header import Header
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -515,11 +515,13 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         plan: SplitPlan | None = None,
         splits: Sequence[Split] = (),
         members: Membership | None = None,
+        before: Callable[[], None] = lambda: None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
         With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
-        their subgroups, are in the same order. Raises SettingsError for subgroups with too few rows.
+        their subgroups, are in the same order; `before` is called while their ends are found. Raises
+        SettingsError for subgroups with too few rows.
         """
         order, unit = (np.arange(len(scores)), None) if plan is None else plan.judged(splits)
         table = ConformalTable.of(
@@ -530,6 +532,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             new_rows=LIKE_TRAINING if plan is None else plan.new_rows,
             unit=unit,
             members=None if members is None else members.take(order),
+            before=before,
         )
         calibrated = copy(self)
         calibrated.law = copy(self.law)

@@ -32,12 +32,13 @@ from sampler.noise import NoiseChoice
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
 from sampler.storage.file_dialect import FileDialect
 from sampler.subgroups.declaration import refused
-from sampler.subgroups.membership import columns_of, quarter_points
+from sampler.subgroups.membership import kinds_of, quarter_points
 from sampler.subgroups.table import SubgroupTable
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.data.schema import FeatureKind
     from sampler.subgroups.declaration import Subgroup
 
 MAGIC = b"BARTHEAD"
@@ -126,10 +127,10 @@ class Header:
         return quarter_points(np.array(self.default_grid[names.index(name)]))
 
     @property
-    def subgroup_columns(self) -> list[str]:
-        """Names of columns besides the features that tell to which subgroups a row belongs."""
-        known = {column.name for column in self.schema.inputs}
-        return [name for name in columns_of(self.subgroups) if name not in known]
+    def subgroup_kinds(self) -> dict[str, FeatureKind]:
+        """Kinds of columns besides the features that tell to which subgroups a row belongs, by name."""
+        known = self.schema.kinds
+        return {name: kind for name, kind in kinds_of(self.subgroups).items() if name not in known}
 
     @property
     def beside(self) -> dict[str, str]:

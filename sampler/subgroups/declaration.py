@@ -14,6 +14,8 @@ from sampler.errors import SettingsError, suggestion
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
+    from sampler.data.schema import FeatureKind
+
 MISSING, BY_CLASS = "missing", "by_class"  # in place of a column
 ABOUT = (
     "Subgroups in each of which calibrated intervals hold: columns (a category's levels, a number's "
@@ -90,6 +92,14 @@ class Condition:
     def of_dates(self) -> bool:
         """Whether the limits are dates."""
         return isinstance(self.at_least, str) or isinstance(self.below, str)
+
+    @property
+    def kind(self) -> FeatureKind:
+        """Kind of values that the condition is about."""
+        if self.at_least is not None or self.below is not None:
+            return "date" if self.of_dates else "number"
+        named = {*(self.levels or ()), *(self.without or ())}
+        return "boolean" if named and named <= {"true", "false"} else "category"
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,8 @@ def read_text(text: str) -> str | dict[str, Any]:
     """
     if not any(sign in text for sign in _SIGNS):
         return text.strip()
-    return {"name": " & ".join(text.split("&")).strip(), "where": [_parsed(each) for each in text.split("&")]}
+    parts = [each.strip() for each in text.split("&")]
+    return {"name": " & ".join(parts), "where": [_parsed(each) for each in parts]}
 
 
 def _parsed(text: str) -> dict[str, Any]:

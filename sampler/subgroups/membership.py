@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -59,10 +59,33 @@ class Membership:
         own = None if self.own is None else self.own[rows]
         return replace(self, bits=self.bits[rows], own=own)
 
+    def to_json(self) -> dict[str, Any]:
+        """Return JSON values that `of_parts` reads, with the classes by name."""
+        own = {} if self.own is None else {"own": [self.labels[k] for k in self.own.tolist()]}
+        return {"groups": [each.to_json() for each in self.subgroups], "bits": self.bits.tolist()} | own
+
+    @classmethod
+    def of_parts(cls, parts: Sequence[Mapping[str, Any]], classes: Sequence[str]) -> Membership:
+        """Join rows of the same subgroups, one part after another; classes have these numbers."""
+        bits = np.array([each for part in parts for each in part["bits"]], np.uint64)
+        number = {label: k for k, label in enumerate(classes)}
+        own = [number[label] for part in parts for label in part.get("own", ())]
+        labels = np.array(own, np.int32) if own else None
+        return cls(tuple(map(Subgroup.read, parts[0]["groups"])), bits, labels, tuple(classes))
+
 
 def columns_of(subgroups: Sequence[Subgroup]) -> list[str]:
     """Return the names of the columns by which rows belong to subgroups, once each."""
     return list(dict.fromkeys(each.column for subgroup in subgroups for each in subgroup.where))
+
+
+def kinds_of(subgroups: Sequence[Subgroup]) -> dict[str, FeatureKind]:
+    """Tell as what kind of values those columns are read, by name."""
+    kinds: dict[str, FeatureKind] = {}
+    for condition in (each for subgroup in subgroups for each in subgroup.where):
+        if kinds.get(condition.column, "category") == "category":
+            kinds[condition.column] = condition.kind
+    return kinds
 
 
 def bits_of(subgroups: Sequence[Subgroup], table: Table) -> Bits:

@@ -189,6 +189,20 @@ def test_groups_are_fitted_and_printed(run):
     assert "has no groups" in run("bartserve models groups cars").stdout
 
 
+def test_subgroups_are_calibrated_and_claimed(run):
+    """Conditions in words reach the fit; each subgroup's claim is printed with the predictions."""
+    named = "--subgroup 'year>=79' --subgroup missing"
+    fit = f"bartserve fit cars.csv --target mpg --name parted --holdout 0.6 --calibrate holdout {named}"
+    refused = run(f"{fit} {shlex.join(FAST)}")
+    assert (refused.returncode, "no feature is missing in 10" in refused.stderr) == (1, True)
+    fitted = run(f"{fit.replace(' --subgroup missing', '')} {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    printed = run("bartserve predict parted new.csv --interval calibrated")
+    assert "          year>=79: at least 0.9 inside on average" in printed.stderr
+    wrong = run("bartserve fit cars.csv --target mpg --subgroup 'year>='")
+    assert (wrong.returncode, "is no condition" in wrong.stderr) == (2, True)
+
+
 def test_settings_are_tuned(run):
     """`models tune` shows a table of candidates and the best, or JSON; what is no JSON is refused."""
     tried = '[{"num_trees": 5, "num_chains": 1, "num_draws": 10}, {"num_trees": 1, "num_draws": 10}]'

@@ -13,7 +13,7 @@ from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
-from sampler import Posterior
+from sampler import Posterior, SettingsError
 from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, look, look_for_part, next_look
 from sampler.host.settings import VALUES_OF_OLD_MODELS
@@ -69,6 +69,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             held_out=json_safe(scores.by_row),
             stopped=json_safe(stopped),
             cut=cut,
+            warnings=None if scores.warning is None else [*(cut or model).warnings, scores.warning],
             calibrated=None
             if table is None
             else units.Calibrated(with_calibration(cut.header if cut else header, table), table.summary()),
@@ -126,6 +127,7 @@ class _HeldOut:
     holdout: Json | None = None
     by_row: Json | None = None
     table: ConformalTable | None = None
+    warning: str | None = None  # why there is no calibration
 
 
 def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -> _HeldOut:
@@ -143,10 +145,13 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
 
     scores = score(posterior, training, held, plan, beat)
     by_row = look_at(posterior, held, scored, beat)
-    table = None
+    table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":
-        table = calibrate(posterior, held, plan, beat)
-    return _HeldOut(scores, by_row | {"importance": importance_of(posterior, held, beat)}, table)
+        try:
+            table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
+        except SettingsError as error:  # rows were counted before the fit, exact copies among them
+            warning = f"intervals are not calibrated: {error}"
+    return _HeldOut(scores, by_row | {"importance": importance_of(posterior, held, beat)}, table, warning)
 
 
 def _calibrate_by_folds(session: Session, model_id: str) -> None:

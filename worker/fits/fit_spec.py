@@ -13,7 +13,7 @@ from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit
 from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column
 from sampler.host.fits import prepare_rows
-from sampler.host.settings import COLUMN_ROLES, ROLES, SETTINGS, VALUES_OF_OLD_MODELS, NewRows
+from sampler.host.settings import COLUMN_ROLES, ROLES, SETTINGS, VALUES_OF_OLD_MODELS, NewRows, Subgroups
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
@@ -56,6 +56,11 @@ class Spec:
         return NewRows.read(self.settings.get("new_rows"))
 
     @property
+    def subgroups(self) -> Subgroups:
+        """Declared subgroups in which calibrated intervals hold."""
+        return Subgroups.read(self.settings.get("subgroups"))
+
+    @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
         taken = {self.target, *self.roles.values(), *self.groups}
@@ -84,7 +89,7 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 def read_rows(session: Session, spec: Spec) -> Rows:
     """Read all rows of the columns that the model uses, which were checked when it was created."""
-    names = list(dict.fromkeys([*spec.learnt, *spec.groups, *spec.new_rows.columns]))
+    names = list(dict.fromkeys([*spec.learnt, *spec.groups, *spec.new_rows.columns, *spec.subgroups.columns]))
     table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)

@@ -29,8 +29,16 @@ from sampler.host.data import (
     read_outcomes,
     read_weights,
 )
+from sampler.host.fits import members_of
 from sampler.host.posteriors import permutation_importance
-from sampler.host.storage import ConformalTable, kept_rows, kept_rows_of
+from sampler.host.settings import Subgroups
+from sampler.host.storage import (
+    MAX_CALIBRATION_ROWS,
+    MAX_ROWS_OF_SUBGROUPS,
+    ConformalTable,
+    kept_rows,
+    kept_rows_of,
+)
 
 UNSEEN = "The served model was fitted without these rows."
 
@@ -95,15 +103,27 @@ def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: 
 
 
 def calibrate(
-    posterior: Posterior, held: Rows, plan: SplitPlan, beat: Callable[[], None]
+    posterior: Posterior,
+    training: Rows,
+    held: Rows,
+    plan: SplitPlan,
+    declared: Subgroups,
+    beat: Callable[[], None],
 ) -> ConformalTable | None:
-    """Calibrate the posterior by the held-out rows, at most 10,000 of them, as many of each group."""
+    """Calibrate the posterior by the held-out rows, at most 10,000 of them, as many of each group.
+
+    In `declared` subgroups it is by at most 4,000. Raises SettingsError for subgroups with too few rows.
+    """
+    schema = posterior.schema
+    members = members_of(declared, held, training, schema.kinds, schema.target)
+    most = MAX_CALIBRATION_ROWS if members is None else MAX_ROWS_OF_SUBGROUPS
     rows = LabelledRows.of(posterior.law, held)
     by_group = plan.new_rows.groups is not None
-    kept = kept_rows_of(plan.unit) if by_group else kept_rows(len(rows.y))
+    kept = kept_rows_of(plan.unit, most) if by_group else kept_rows(len(rows.y), most)
     scores = conformity(posterior.law, rows.part(kept), beat)
     split = Split(np.zeros(0, np.int64), kept)
-    return posterior.calibrated_by("holdout", scores, plan, [split]).conformal_table
+    members = None if members is None else members.take(kept)
+    return posterior.calibrated_by("holdout", scores, plan, [split], members, beat).conformal_table
 
 
 def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> list[Json] | None:

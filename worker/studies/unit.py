@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from sqlalchemy.orm import Session
 
-from app.store import studies
+from app.store import models, studies
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError
 from app.store.queue import units
@@ -19,6 +19,7 @@ from app.store.queue.units import Progress
 from app.store.tables import SUCCEEDED, Json, Study
 from sampler import Settings
 from sampler.host.data import Rows
+from sampler.host.storage import ConformalTable
 from worker.context import Context
 from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 from worker.heartbeat import Watch
@@ -27,17 +28,20 @@ from worker.studies import calibration, selection, tuning
 
 
 class _Kind(NamedTuple):
-    """Settings of a kind's fits, and the functions that run a part and conclude a study that succeeded."""
+    """Settings of a kind's fits, and the functions that run a part, and that end a study of all parts."""
 
     settings_of: Callable[[Json, Spec, int], Json]
     run: Callable[[Json, Spec, Rows, int, Callable[[int], None]], Json]
-    conclude: Callable[[Session, Study, list[Json]], None] | None = None
+    table_of: Callable[[Json, Spec, bytes, list[Json], Callable[[], None]], ConformalTable] | None = None
+    conclude: Callable[[Session, Study, ConformalTable], None] | None = None
 
 
 _KINDS = {
     "selection": _Kind(selection.settings_of, selection.run),
     "tuning": _Kind(tuning.settings_of, tuning.run),
-    "calibration": _Kind(calibration.settings_of, calibration.run, calibration.conclude),
+    "calibration": _Kind(
+        calibration.settings_of, calibration.run, calibration.table_of, calibration.conclude
+    ),
 }
 
 
@@ -67,13 +71,34 @@ def run_study(context: Context, claim: Claim, watch: Watch) -> None:
 
     tell(0)
     training = _training(context, spec)
-    statistics = kind.run(study.request, spec, training, claim.ordinal, tell)
+    request = study.request
+    statistics = kind.run(request, spec, training, claim.ordinal, tell)
     watch.check()
+    if kind.conclude is None or kind.table_of is None:
+        with session_scope(context.engine) as session:
+            units.finish_part(session, claim, fits, statistics)
+        return
+    with session_scope(context.engine, read_only=True) as session:
+        header, parts = _parts(session, claim, statistics)
+    table = None
+    if header is not None and all(parts):  # seconds, so that no lock is held
+        table = kind.table_of(request, spec, header, parts, lambda: tell(fits))
     with session_scope(context.engine) as session:
         units.finish_part(session, claim, fits, statistics)
         study = session.get(Study, claim.study_id, populate_existing=True)
-        if kind.conclude is not None and study is not None and study.state == SUCCEEDED:
-            kind.conclude(session, study, studies.statistics(session, study.id))
+        header, parts = _parts(session, claim, statistics)
+        if study is not None and study.state == SUCCEEDED and header is not None:
+            if table is None:  # another part ended meanwhile
+                table = kind.table_of(request, spec, header, parts, lambda: None)
+            kind.conclude(session, study, table)
+
+
+def _parts(session: Session, claim: Claim, statistics: Json) -> tuple[bytes | None, list[Json]]:
+    """Read the model's header and the statistics of all parts, {} for one that hasn't ended."""
+    parts = studies.statistics(session, str(claim.study_id))
+    return models.header(session, claim.model_id), [
+        statistics if k == claim.ordinal else part for k, part in enumerate(parts)
+    ]
 
 
 def _training(context: Context, spec: Spec) -> Rows:

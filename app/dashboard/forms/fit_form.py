@@ -11,7 +11,7 @@ from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import Knob
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.fit_request import ModelRequest
-from app.services.fits.requests import LABELS, FitRequest
+from app.services.fits.requests import LABELS, FitRequest, subgroups_in
 from app.web.errors import faults_of
 
 KIND = "kind:"  # prefix of a field that overrides a column's kind
@@ -33,6 +33,7 @@ def body_of(form: FormData) -> dict[str, Any]:
             _put(body, knob, typed, faults)
     if new_rows := _new_rows(form, faults):
         body["new_rows"] = new_rows
+    body |= _subgroups(form, faults)
     others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
     taken = {target, *body.get("groups", ()), *others, new_rows.get("groups")}
     body["features"] = [name for name in _names(form, "features") if name not in taken]
@@ -63,6 +64,16 @@ def _new_rows(form: FormData, faults: list[Fault]) -> dict[str, Any]:
     return given
 
 
+def _subgroups(form: FormData, faults: list[Fault]) -> dict[str, Any]:
+    """Return the subgroups typed, one a line, as an entry of the body; empty without any."""
+    try:
+        typed = subgroups_in(text(form, "subgroups") or "")
+    except InvalidRequestError as error:
+        faults += error.errors
+        return {}
+    return {"subgroups": typed} if typed else {}
+
+
 def _names(form: FormData, field: str) -> list[str]:
     return [name for name in form.getlist(field) if isinstance(name, str) and name]
 
@@ -77,7 +88,7 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """Return the name of the form field that a fault concerns; empty when there is none."""
-    known = {*LABELS, "target", "features", "name", *(f"new_rows.{field}" for field in NEW_ROWS)}
+    known = {*LABELS, "target", "features", "name", "subgroups", *(f"new_rows.{field}" for field in NEW_ROWS)}
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 

@@ -35,6 +35,7 @@ from sampler.host.settings import (
     METHODS,
     ROLES,
     NewRows,
+    Subgroups,
 )
 
 
@@ -219,6 +220,7 @@ def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> Plann
     request_checks.check_rows(dataset, request.holdout, missing)
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
+    request_checks.check_subgroups(request, settings, rows, used, planned)
     choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
@@ -238,6 +240,8 @@ def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> Plann
         spec["calibrate"] = request.calibrate
     if not (new_rows := NewRows.read(request.new_rows)).are_like_these:
         spec["new_rows"] = new_rows.to_json()
+    if not (named := Subgroups.read(request.subgroups)).are_none:
+        spec["subgroups"] = named.to_json()
     if missing:
         spec["missing_target"] = "leave_out"
         warning = (

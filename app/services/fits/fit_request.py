@@ -11,10 +11,12 @@ from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.services.request_bodies import StrictBody
 from sampler.host.settings import (
     ABOUT_NEW_ROWS,
+    ABOUT_SUBGROUPS,
     ALL_SETTINGS,
     CALIBRATE,
     HOLDOUT,
     MISSING_TARGET,
+    MOST_SUBGROUPS,
     PRIOR,
     ROLES,
     SETTINGS,
@@ -121,6 +123,9 @@ class _OtherRequest(BaseModel):
     new_rows: str | Annotated[dict[str, Any], BeforeValidator(_check_few)] | None = Field(
         None, description=ABOUT_NEW_ROWS
     )
+    subgroups: Annotated[list[str | dict[str, Any]], Field(max_length=MOST_SUBGROUPS)] | None = Field(
+        None, description=ABOUT_SUBGROUPS
+    )
 
 
 if TYPE_CHECKING:
@@ -171,6 +176,7 @@ LAST = (
     "holdout",
     "calibrate",
     "new_rows",
+    "subgroups",
     "missing_target",
     "seed",
     "name",
@@ -204,5 +210,6 @@ class ModelRequest(_SettingsRequest):
             holdout=self.holdout or 0.0,
             calibrate=self.calibrate or NOT_CALIBRATED,
             new_rows=self.new_rows,
+            subgroups=self.subgroups,
             leave_out_missing=self.missing_target == "leave_out",
         )

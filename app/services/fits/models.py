@@ -87,6 +87,16 @@ class StoppedView(TypedDict):
     ]
 
 
+class SubgroupClaimView(TypedDict):
+    """Promise of calibrated intervals, or prediction sets, in one subgroup."""
+
+    name: str
+    rows: Annotated[int, Field(description="Calibration rows in it.")]
+    at_least: Annotated[float | None, Field(description="As of all rows; null for an estimate.")]
+    at_most: Annotated[float | None, Field(description="Expected share inside at most, without ties.")]
+    text: Annotated[str, Field(description="The same in words.")]
+
+
 class ClaimView(TypedDict):
     """Promise of calibrated intervals, or prediction sets, of one level."""
 
@@ -100,6 +110,12 @@ class ClaimView(TypedDict):
         ),
     ]
     text: Annotated[str, Field(description="The same in words.")]
+    subgroups: NotRequired[
+        Annotated[
+            list[SubgroupClaimView],
+            Field(description="What holds in each named subgroup; absent without any."),
+        ]
+    ]
 
 
 class IntervalCalibrationView(TypedDict):

@@ -16,6 +16,7 @@ from app.services.fits.requests import NOT_CALIBRATED, FitRequest
 from app.store.tables import Dataset
 from sampler import DataError, Settings, SettingsError
 from sampler.host.data import (
+    FOLDS,
     Rows,
     Split,
     SplitPlan,
@@ -26,8 +27,15 @@ from sampler.host.data import (
     refuse_censoring,
     without_new_groups,
 )
-from sampler.host.fits import FitPlan, calibration_splits, plan, resolve_settings
-from sampler.host.settings import COLUMN_ROLES, NewRows, suggestion
+from sampler.host.fits import (
+    FitPlan,
+    calibration_splits,
+    check_members,
+    members_of,
+    plan,
+    resolve_settings,
+)
+from sampler.host.settings import COLUMN_ROLES, NewRows, Subgroups, suggestion
 
 MIN_ROWS = 10  # to fit; a rule of the HTTP API, not of the sampler
 MAX_NAME = 200
@@ -59,8 +67,15 @@ def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
         raise UnusableDataError(errors=faults)
     with refusing(request):
         new_rows = NewRows.read(request.new_rows, known)
+        subgroups = Subgroups.read(request.subgroups, known)
+    grouping = [*new_rows.columns, *subgroups.columns, *(_lacking(dataset) if subgroups.missing else ())]
     sloped = (name for name in request.data.get("slopes") or () if name in known)
-    return [*request.reserved, *sloped, *new_rows.columns]
+    return [*request.reserved, *sloped, *grouping]
+
+
+def _lacking(dataset: Dataset) -> list[str]:
+    """Return the columns in which values are missing."""
+    return [each.name for each in datasets.summaries_of(dataset) if each.missing]
 
 
 def _absent(name: str, known: Collection[str]) -> str:
@@ -176,6 +191,38 @@ def check_calibration(request: FitRequest, settings: Settings, rows: Rows) -> No
         refuse_censoring(request.roles, "calibrate")
         split_plan = rows_plan_of(request, settings, rows)
         calibration_splits(split_plan, rows, request.calibrate, request.holdout)
+
+
+def check_subgroups(
+    request: FitRequest, settings: Settings, rows: Rows, used: NDArray[np.int64], planned: FitPlan
+) -> None:
+    """Check the subgroups by the rows that will calibrate, of those with a target, the places `used`.
+
+    Raises
+    ------
+    InvalidRequestError, UnusableDataError
+        They can't be told apart by these rows, or have too few of them; nothing is calibrated.
+    """
+    declared, by = Subgroups.read(request.subgroups), request.calibrate
+    if declared.are_none:
+        return
+    if by == NOT_CALIBRATED:
+        message = "subgroups are those in which calibrated intervals hold: set calibrate to holdout or folds"
+        raise InvalidRequestError(errors=[Fault("subgroups", None, message, "not_applicable")])
+    with refusing(request):
+        split_plan = rows_plan_of(request, settings, rows)
+        train, test = split_plan.holdout(request.holdout)
+        training, judged = np.intersect1d(train, used), np.intersect1d(test, used)
+        splits = [Split(train, judged)]
+        if by == "folds":
+            split_plan = rows_plan_of(request, settings, rows.take(training))
+            splits = split_plan.folds(FOLDS)
+            judged = training[np.concatenate([each.test for each in splits])]
+    kinds = planned.choice.kinds | {each.name: each.kind for each in planned.groups}
+    kinds = {name: kind for name, kind in kinds.items() if name in rows.table.names}
+    with refusing(request, judged):
+        members = members_of(declared, rows.take(judged), rows.take(training), kinds, planned.target)
+        check_members(members, "folds" if by == "folds" else "holdout", split_plan, splits)
 
 
 def may_repeat_roles(dataset: Dataset, request: FitRequest) -> list[str]:

@@ -6,9 +6,10 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from app.services.errors import ConflictError
+from app.services.errors import ConflictError, Fault, InvalidRequestError
 from app.services.fits import models
 from app.store.engine import session_scope
+from sampler import SettingsError
 from sampler.host.data import FEWEST_OF_CLASSES, KINDS
 from sampler.host.settings import (
     ALL_SETTINGS,
@@ -21,6 +22,7 @@ from sampler.host.settings import (
     SETTINGS,
     VALUES_OF_OLD_MODELS,
     labelled_text,
+    read_subgroup,
 )
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -60,6 +62,7 @@ class FitRequest:
     holdout: float = 0.0
     calibrate: str = NOT_CALIBRATED
     new_rows: Any = None  # how new rows will differ, as `NewRows.read` reads it
+    subgroups: Any = None  # in which calibrated intervals hold, as `Subgroups.read` reads them
     leave_out_missing: bool = False  # rows without a target
 
     @property
@@ -71,6 +74,14 @@ class FitRequest:
     def reserved(self) -> list[str]:
         """Columns that are no features, the target first."""
         return [self.target, *self.roles.values(), *(self.data.get("groups") or ())]
+
+
+def subgroups_in(text: str) -> list[Any]:
+    """Read subgroups typed one a line, as the command line takes them; raises InvalidRequestError."""
+    try:
+        return [read_subgroup(line) for line in text.splitlines() if line.strip()]
+    except SettingsError as error:
+        raise InvalidRequestError(errors=[Fault.of_setting(error)]) from None
 
 
 def like(
@@ -123,8 +134,9 @@ def like(
         prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
         holdout=holdout,
-        calibrate=_calibration_of(settings, holdout),
+        calibrate=(calibrate := _calibration_of(settings, holdout)),
         new_rows=settings.get("new_rows"),
+        subgroups=None if calibrate == NOT_CALIBRATED else settings.get("subgroups"),
         leave_out_missing=settings.get("missing_target") == "leave_out",
     )
 

@@ -120,7 +120,7 @@ class Predictor(Posteriors):
             notes, read_as = of_file.notes, of_file.read_as
             names = kept_columns.names_of(sent.keep, of_file.as_sent.column_names)
             kept = kept_columns.with_dates(of_file.as_sent.select(names)) if names else None
-            known = {column.name for column in posterior.schema.inputs} | set(posterior.schema.ignored)
+            known = {*posterior.schema.kinds, *posterior.schema.ignored, *posterior.header.subgroup_kinds}
             rows = of_file.rows.drop_columns([name for name in names if name not in known])
         else:
             rows = with_levels(posterior, rows)

@@ -106,9 +106,7 @@ def row_form(
         date = column.kind == "date"
         low, high = ((days_to_text(v) if date and v is not None else v) for v in (column.min, column.max))
         profile = (profiles or {}).get(column.name) or {}
-        typical = (profile.get("quantiles") or {}).get("0.5")
-        if typical is None:
-            typical = next((entry["value"] for entry in profile.get("top", ())), None)
+        typical = _typical(profile)
         if typical is None:
             typical = column.levels[0] if column.levels else low
         levels = list(column.levels)
@@ -119,7 +117,23 @@ def row_form(
         quantiles = ((profiles or {}).get(name) or {}).get("quantiles") or {}
         low, high = (quantiles.get(q) for q in ("0", "1"))
         fields.append(FormColumn(name, "number", [], low, high, 0, 1))
+    for name, kind in posterior.header.subgroup_kinds.items():
+        named = [
+            each.levels or ()
+            for own in posterior.header.subgroups
+            for each in own.where
+            if each.column == name
+        ]
+        levels = [*dict.fromkeys(level for several in named for level in several)]
+        typical = _typical((profiles or {}).get(name) or {})
+        fields.append(FormColumn(name, kind, levels, None, None, 0, typical))
     return RowForm(fields, RowReading.of(posterior))
+
+
+def _typical(profile: Mapping[str, Any]) -> Any:
+    """Return the median or the most frequent value of a column; None where neither is known."""
+    median = (profile.get("quantiles") or {}).get("0.5")
+    return next((entry["value"] for entry in profile.get("top", ())), None) if median is None else median
 
 
 def _plain(value: Any) -> Any:

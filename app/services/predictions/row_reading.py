@@ -68,7 +68,7 @@ class RowReading:
         columns = {each.name: each for each in (*schema.inputs, *([schema.target] if with_target else []))}
         kinds = {name: _kind_of(column) for name, column in columns.items()}
         kinds |= {name: COLUMN_ROLES[role].cells for role, name in posterior.beside.items()}
-        kinds |= others or {}
+        kinds |= posterior.header.subgroup_kinds | dict(others or {})
         given = (options or Options()).for_rows_of(posterior.header.dialect)
         known = (*columns, *schema.ignored)
         return cls(columns, replace(given, kinds=kinds, otherwise=RAW, known=known))
@@ -139,7 +139,7 @@ class RowReading:
         typing = Typing(self.options, self.separator)
         read = {}
         for name in table.column_names:
-            values, is_text = table.column(name), name in as_text and self.options.kinds[name] != RAW
+            values, is_text = table.column(name), name in as_text and self.options.kinds.get(name, RAW) != RAW
             typed = typing.read(name, values, last=True) if is_text else None
             read[name] = self._read(name, values) if typed is None else typed[0]
         if typing.faults:

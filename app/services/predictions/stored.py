@@ -24,7 +24,7 @@ from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError, ModelGoneError
 from app.store.queue.jobs import UNSEEN
 from app.store.tables import CANCELLED, OPEN_STATES, SUCCEEDED, BatchPrediction
-from sampler.host.assessment import row_diagnostics
+from sampler.host.assessment import check_columns, row_diagnostics
 from sampler.host.data import FLAG_NAMES as NAMES
 from sampler.host.data import UNSEEN_LEVEL, unseen_in_words
 from sampler.host.posteriors import IntervalKind, percent
@@ -137,7 +137,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     as_text = RowReading.of_dataset(posterior, dataset).as_text(dataset)
     keep = kept_columns.names_of(request.keep, names)
     schema = posterior.schema
-    known = {column.name for column in schema.inputs} | {*schema.ignored, *posterior.beside.values()}
+    beside = {*posterior.beside.values(), *posterior.header.subgroup_kinds}
+    known = {*schema.kinds, *schema.ignored, *beside}
     nothing = posterior.reference.part(slice(0))
     with understood():
         warnings = posterior.match([name for name in names if name in known or name not in keep])
@@ -148,6 +149,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
             request.quantiles,
             draws if request.draws is None else request.draws,
         )
+        if checked.claims:
+            check_columns(posterior.header.subgroups, names)
         if request.mcse:
             row_diagnostics.errors(posterior.law, nothing, checked)
         if request.mcse or request.rhat:

@@ -224,6 +224,7 @@ def finish_model(
     held_out: Json | None = None,
     stopped: Json | None = None,
     cut: Cut | None = None,
+    warnings: list[str] | None = None,
     calibrated: Calibrated | None = None,
 ) -> None:
     """End the `finish` unit; the model has succeeded when this commits.
@@ -235,6 +236,8 @@ def finish_model(
     cut
         What is left of a fit whose time was over or whose first draws are discarded; chains without draws
         are removed.
+    warnings
+        All warnings of the model, where there are others than so far.
     calibrated
         Header of a fit (or of what was cut of it) with its calibration.
     """
@@ -251,6 +254,8 @@ def finish_model(
         values |= {"stopped": stopped, "deadline": None}
     if cut is not None:
         values |= {"settings": cut.settings, "header": cut.header, "warnings": cut.warnings}
+    if warnings is not None:
+        values["warnings"] = warnings
     if calibrated is not None:
         values |= {"header": calibrated.header, "calibration": calibrated.summary}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)

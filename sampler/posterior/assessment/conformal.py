@@ -15,7 +15,7 @@ from sampler.posterior.results.prediction import PredictionSet
 from sampler.subgroups.membership import columns_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -64,15 +64,22 @@ def subgroups_of(law: Law, coded: Coded, subgroups: Sequence[Subgroup]) -> NDArr
     """
     if coded.subgroups is not None:
         return coded.subgroups
-    if not coded.num_rows:
-        return np.zeros(0, np.uint64)
-    known = {column.name for column in law.schema.inputs}
+    if coded.num_rows:
+        known = {*law.schema.kinds}
+        check_columns(subgroups, known if {*columns_of(subgroups)} - known else ())
+    return np.zeros(0, np.uint64)
+
+
+def check_columns(subgroups: Sequence[Subgroup], names: Collection[str]) -> None:
+    """Raise DataError where rows with these columns lack some by which they belong to subgroups."""
     detail = "calibrated intervals hold in subgroups by this column: send it, with empty cells where unknown"
-    raise DataError([DataProblem(name, None, detail) for name in columns_of(subgroups) if name not in known])
+    problems = [DataProblem(name, None, detail) for name in columns_of(subgroups) if name not in names]
+    if problems:
+        raise DataError(problems)
 
 
-def _least(law: Law, coded: Any, level: CalibratedLevel) -> Floats:
-    """Return the least probability of a class in a set, float64 [row or 1, class or 1]."""
+def least_probabilities(law: Law, coded: Any, level: CalibratedLevel) -> Floats:
+    """Return the least probability of a class in a set, float64 [row or 1, class or 1]; raises DataError."""
     if level.cells is None:
         return np.full((1, 1), level.least_probability or 0.0)
     least = level.cells.of_rows(subgroups_of(law, coded, level.cells.subgroups))
@@ -157,7 +164,7 @@ def predict_calibrated(
         prediction = predict(law, X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
         p = probabilities(prediction)
         best = p == p.max(axis=1, keepdims=True)
-        sets = [PredictionSet(each.level, (p >= _least(law, X, each)) | best) for each in levels]
+        sets = [PredictionSet(each.level, (p >= least_probabilities(law, X, each)) | best) for each in levels]
         return replace(prediction, interval="calibrated", sets=sets, claims=list(levels))
     if own is not None:
         return _predict_in_subgroups(law, X, levels, num_draws)

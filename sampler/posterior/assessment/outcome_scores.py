@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.posterior.assessment.conformal import probabilities
+from sampler.posterior.assessment.conformal import least_probabilities, probabilities, subgroups_of
 from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.predicting import predict
 from sampler.storage.conformal_table import rows_needed
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from sampler.posterior.assessment.labelled_rows import LabelledRows
     from sampler.posterior.laws.law import Law
+    from sampler.storage.conformal_table import CalibratedLevel
 
     Floats = NDArray[np.float64]
     Marks = NDArray[np.bool_]
@@ -108,7 +109,7 @@ def score_outcomes(
         else:
             pit[batch], score[batch], error[batch], best[batch] = _of_classes(law, part, shares[batch])
             density[batch] = np.log(np.clip(score[batch], TINY, 1 - TINY))
-    half, most = (_inside(law, level, pit, score) | best for level in LEVELS)
+    half, most = (_inside(law, level, rows, pit, score) | best for level in LEVELS)
     of_classes = law.classes is not None
     above = np.zeros(count, bool) if of_classes else pit > _middle(law)
     density, error = np.maximum(density, FLOOR), np.minimum(error, CEILING)
@@ -141,11 +142,13 @@ def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, F
     return pit, mine, brier, calibrated & (mine == p.max(axis=1))
 
 
-def _inside(law: Law, level: float, pit: Floats, score: Floats) -> Marks:
+def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floats) -> Marks:
     """Tell which outcomes are in intervals, or sets, of a level; the most probable class is added later."""
     table = law.draws.header.calibration
     if table is not None and table.rows >= rows_needed(level):
         claim = table.at(level)
+        if claim.cells is not None:
+            return _inside_by_subgroup(law, claim, rows, pit, score)
         if claim.least_probability is not None:
             return np.asarray(score >= claim.least_probability)
         low, high = claim.ends or (0.0, 1.0)
@@ -154,6 +157,18 @@ def _inside(law: Law, level: float, pit: Floats, score: Floats) -> Marks:
         return np.asarray(pit <= level)
     tail = (1 - level) / 2
     return np.asarray((tail <= pit) & (pit <= 1 - tail))
+
+
+def _inside_by_subgroup(
+    law: Law, claim: CalibratedLevel, rows: LabelledRows, pit: Floats, score: Floats
+) -> Marks:
+    if law.classes is not None:
+        least = least_probabilities(law, rows.coded, claim)
+        own = np.minimum(rows.y.astype(np.int64), least.shape[1] - 1)
+        return np.asarray(score >= least[np.arange(len(least)), own])
+    assert claim.cells is not None
+    ends = claim.cells.of_rows(subgroups_of(law, rows.coded, claim.cells.subgroups))
+    return np.asarray((ends[:, 0] <= pit) & (pit <= ends[:, 1]))
 
 
 def _middle(law: Law) -> float:

@@ -257,6 +257,20 @@ def test_the_form_declares_how_new_rows_differ(browser, form):
         fit_form.body_of(FormData([*pairs_of(sent | {"new_rows.gap": "soon"})]))
 
 
+def test_the_form_names_subgroups_one_a_line(browser, form):
+    """Lines are those of the command line; the page keeps them beside what is wrong with one."""
+    body = fit_form.body_of(FormData([*pairs_of(form | {"subgroups": "colour\r\n size>=3 & colour=red\n"})]))
+    where = [{"column": "size", "at_least": 3.0}, {"column": "colour", "in": ["red"]}]
+    assert body["subgroups"] == ["colour", {"name": "size>=3 & colour=red", "where": where}]
+    page = page_of(browser.post("/ui/models", data=form | {"subgroups": "size>=3 & colour="}), 422)
+    assert "is no condition: write age>=65" in page.words
+    wrong = form | {"subgroups": "weight", "calibrate": "holdout", "holdout": "50"}
+    page = page_of(browser.post("/ui/models", data=wrong), 422)
+    assert "'weight' is no column of the table" in page.words
+    wrong = [control["name"] for control in page.controls if control.get("aria-invalid") == "true"]
+    assert wrong == ["subgroups"]
+
+
 def pairs_of(form):
     for name, value in form.items():
         yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
