@@ -24,7 +24,7 @@ from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import Rows
 from sampler.data.schema import Column, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
-from sampler.data.splits.resemblance import MOST_NAMED, find_resemblances
+from sampler.data.splits.resemblance import undeclared
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
@@ -75,16 +75,17 @@ def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = 
 
     The table of the rows has all columns that may tell groups or times apart, also those left out.
     """
-    outcome = np.asarray(prepared.training.y, np.float64)
-    if FAMILIES[prepared.training.settings.family].has_classes:
-        outcome = (outcome == np.bincount(outcome.astype(np.int64)).argmax()).astype(np.float64)
     features = {column.name for column in prepared.schema.columns}
-    taken = [name for name in rows.taken if name not in features]
-    taken += [column.name for column in prepared.schema.groups]  # whose intercepts allow for new ones
-    found = find_resemblances(rows.table, features, outcome, [*taken, *new_rows.columns])
-    if prepared.schema.groups or not new_rows.are_like_these:  # which explain the order of rows
-        found = [each for each in found if each.kind != "order"]
-    return [each.text for each in found[:MOST_NAMED]]
+    found = undeclared(
+        rows.table,
+        rows.outcome,
+        has_classes=FAMILIES[prepared.training.settings.family].has_classes,
+        features=features,
+        taken=[name for name in rows.taken if name not in features],
+        groups=[column.name for column in prepared.schema.groups],
+        new_rows=new_rows,
+    )
+    return [each.text for each in found]
 
 
 def prepare_rows(

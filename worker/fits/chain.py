@@ -4,7 +4,7 @@ A killed chain continues from its last slice on any machine; the draws don't dep
 """
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.store import draws
 from app.store.engine import session_scope
@@ -19,7 +19,7 @@ from sampler.host.settings import METHODS
 from worker.context import Context
 from worker.errors import Stopped
 from worker.fits.draw_blocks import BlockWriter
-from worker.fits.fit_spec import Spec, prepare_problem, read_rows, read_spec, split
+from worker.fits.fit_spec import Spec, prepare_problem, read_rows, read_spec, resemblances, split
 from worker.heartbeat import Watch
 from worker.kernels import load_kernels
 
@@ -83,6 +83,9 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
         rows = read_rows(session, spec)
     training = split(spec, rows).training
     problem = prepare_problem(spec, training)
+    with session_scope(context.engine, read_only=True) as session:
+        alike = resemblances(session, spec, problem)
+    problem = replace(problem, warnings=[*problem.warnings, *alike])
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
     header, seconds = problem.header(), time.monotonic() - began
     _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, seconds))

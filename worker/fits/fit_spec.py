@@ -11,13 +11,22 @@ from app.store import datasets
 from app.store.errors import LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit
-from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column
+from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column, undeclared
 from sampler.host.fits import prepare_rows
-from sampler.host.settings import COLUMN_ROLES, ROLES, SETTINGS, VALUES_OF_OLD_MODELS, NewRows, Subgroups
+from sampler.host.settings import (
+    COLUMN_ROLES,
+    FAMILIES,
+    ROLES,
+    SETTINGS,
+    VALUES_OF_OLD_MODELS,
+    NewRows,
+    Subgroups,
+)
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
 _PASSED = (*SETTINGS, "prior")
+MOST_CELLS = 4_000_000  # read to find columns by which rows resemble each other: a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -93,6 +102,26 @@ def read_rows(session: Session, spec: Spec) -> Rows:
     table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
+
+
+def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[str]:
+    """Warn of columns by whose values rows resemble each other, by the first rows of the dataset.
+
+    Columns that the model doesn't use may tell groups or times apart too; of wide tables nothing is said.
+    """
+    if len(spec.names) * min(spec.num_rows, datasets.BLOCK_ROWS) > MOST_CELLS:
+        return []
+    table = datasets.read_block(session, spec.dataset_id, spec.names, 0)
+    found = undeclared(
+        read(table),
+        read_column(table.column(spec.target), spec.target),
+        has_classes=FAMILIES[prepared.training.settings.family].has_classes,
+        features=[column.name for column in prepared.schema.columns],
+        taken=[spec.target, *spec.roles.values()],
+        groups=spec.groups,
+        new_rows=spec.new_rows,
+    )
+    return [each.text for each in found]
 
 
 def plan_of(spec: Spec, rows: Rows) -> SplitPlan:

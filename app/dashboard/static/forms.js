@@ -75,6 +75,8 @@ function enliveEstimate(form) {
       }
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       place.replaceChildren(...page.querySelector("[data-estimate]").childNodes);
+      const alike = page.querySelector("[data-alike]");
+      form.querySelector("[data-alike]").replaceChildren(...alike.childNodes);
       const codes = page.querySelectorAll(".snippets code");
       document.querySelectorAll(".snippets code").forEach((code, i) => { code.textContent = codes[i].textContent; });
     } catch { /* the next change asks again */ }
@@ -82,6 +84,16 @@ function enliveEstimate(form) {
   form.addEventListener("input", () => {
     clearTimeout(soon);
     soon = setTimeout(ask, 500);
+  });
+  // The answer to a question about new rows fills in the column that it is about.
+  form.addEventListener("click", (event) => {
+    const { declare, value } = event.target.dataset;
+    if (!declare) return;
+    form.querySelector("[data-new-rows]").open = true;
+    const field = form.elements.namedItem(declare);
+    field.value = value;
+    field.focus();
+    ask();
   });
   ask();
 }

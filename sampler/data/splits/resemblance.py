@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import fdtrc, ndtr, ndtri
 
 from sampler.data.convert import to_labels
+from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
@@ -129,6 +130,50 @@ def find_resemblances(
         return [*groups, *later]
     numbers = [outcome[rows], *(each.numbers for each in usable if each.numbers is not None)]
     return _in_order(regression.residuals(), numbers)
+
+
+def undeclared(
+    table: Table,
+    outcome: RawColumn,
+    *,
+    has_classes: bool,
+    features: Collection[str],
+    taken: Collection[str],
+    groups: Collection[str] = (),
+    new_rows: NewRows = LIKE_TRAINING,
+) -> list[Resemblance]:
+    """Find the resemblances by which new rows aren't declared to differ, at most three.
+
+    Parameters
+    ----------
+    table, features, taken
+        As for `find_resemblances`; `table` has the columns that are left out too.
+    outcome
+        The outcomes; of classes the most frequent one is compared with the others.
+    has_classes
+        Whether they are classes.
+    groups
+        Columns with intercepts, which allow for new values.
+    new_rows
+        Declared differences.
+
+    Returns
+    -------
+    list
+        Those to warn of.
+
+    """
+    y = outcome.numbers
+    if has_classes:
+        seen = ~outcome.is_missing
+        place = outcome.labelled[0] if y is None else np.unique(y, return_inverse=True)[1]
+        y = np.where(seen, place == np.bincount(place[seen]).argmax(), np.nan) if seen.any() else None
+    if y is None:
+        return []
+    found = find_resemblances(table, features, y, [*taken, *groups, *new_rows.columns])
+    if groups or not new_rows.are_like_these:  # which explain the order of rows
+        found = [each for each in found if each.kind != "order"]
+    return found[:MOST_NAMED]
 
 
 class _Regression:

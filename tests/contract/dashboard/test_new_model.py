@@ -274,3 +274,17 @@ def test_the_form_names_subgroups_one_a_line(browser, form):
 def pairs_of(form):
     for name, value in form.items():
         yield from ((name, each) for each in (value if isinstance(value, list) else [value]))
+
+
+def test_subjects_are_asked_about(browser, client):
+    """The form asks where rows of one value resemble each other; a button fills in the column."""
+    lines = [f"s{i // 5},{(i * 7) % 19},{(i // 5 * 37) % 23 + (i * 5 % 7) / 9:.2f}" for i in range(200)]
+    dataset = post_csv(client, "\n".join(["subject,dose,y", *lines]) + "\n").json()["id"]
+    form = {"dataset_id": dataset, "target": "y", "features": "dose", "sent": "1", "once": "x"}
+    text = browser.post("/ui/models/estimate", data=form).text
+    assert "Will new rows have other values of subject?" in text
+    assert 'data-declare="new_rows.groups" data-value="subject"' in text
+    text = browser.post(
+        "/ui/models/estimate", data=form | {"new_rows.groups": "subject", "holdout": "20"}
+    ).text
+    assert "Will new rows" not in text

@@ -104,3 +104,22 @@ def test_a_tuning_has_the_plan_of_its_model(client, settings, dataset):
     assert study.status_code == 202, study.text
     run_units(settings)
     assert client.get(study.headers["location"]).json()["state"] == "succeeded"
+
+
+def test_what_is_not_declared_is_asked_before_the_fit(client, settings):
+    """The estimate, the model and its card name the subjects, until new rows are declared."""
+    rows = [f"s{s},{d},{y}" for s, d, y in zip(SUBJECT, DOSE, OUTCOME, strict=True)]
+    dataset = post_csv(client, "\n".join(["subject,dose,y", *rows])).json()["id"]
+    body = {"dataset_id": dataset, "target": "y", "features": ["dose"]} | SMALL
+    (found,) = client.post("/models/estimate", json=body).json()["resemblances"]
+    assert (found["kind"], found["column"], found["values"], found["rows"]) == ("groups", "subject", 40, 5.0)
+    assert found["correlation"] > 0.5
+    declared = {"new_rows": {"groups": "subject"}}
+    assert client.post("/models/estimate", json=body | declared).json()["resemblances"] == []
+    assert client.post("/models/estimate", json=body | {"groups": ["subject"]}).json()["resemblances"] == []
+
+    model = fitted(client, settings, dataset, features=["dose"], holdout=0.2)
+    assert found["text"] in model["warnings"]
+    assert "resemble each other" in client.get(f"/models/{model['id']}/card").text
+    model = fitted(client, settings, dataset, features=["dose"], holdout=0.2, **declared)
+    assert not [each for each in model["warnings"] if "resemble" in each]
