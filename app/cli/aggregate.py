@@ -47,8 +47,8 @@ def aggregate(
     q: Annotated[float | None, typer.Option(help="Which quantile, between 0 and 1.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
     interval: Annotated[
-        Literal["predictive", "credible"],
-        typer.Option(help="Of what will be observed, or of what is expected."),
+        Literal["predictive", "credible", "calibrated"],
+        typer.Option(help="Of what will be observed, of what is expected, or calibrated by held-out groups."),
     ] = "predictive",
     compare: Annotated[
         str | None, typer.Option(metavar="COLUMN=A,B", help="Rows with A less rows with B, in each set.")
@@ -80,6 +80,8 @@ def aggregate(
     if as_json:
         print_json(answer)
         return
+    if answer["claim"]:
+        errors.print(answer["claim"])
     for warning in answer["warnings"]:
         errors.print(f"warning   {warning}")
     if output is not None:

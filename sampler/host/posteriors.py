@@ -2,6 +2,7 @@
 
 from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
+from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.row_sets import AggregateWish, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
@@ -73,6 +74,7 @@ __all__ = [
     "spaced",
     "survival_work",
     "times_to_converge",
+    "total_scores",
     "use_of",
     "without_infinity",
 ]

@@ -18,6 +18,7 @@ from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.row_scores import row_scores
 from sampler.posterior.assessment.scoring import log_likelihood, score
+from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.results.scores import (
     Convergence,
@@ -275,7 +276,8 @@ class AssessablePosterior:
             members = Membership(own, bits, classes, rows.classes or ()).take(kept)
         split = Split(np.zeros(0, np.int64), kept)
         scores = conformity(self.law, rows.part(kept))
-        return self.calibrated_by("holdout", scores, plan, [split], members)
+        totals = None if plan is None else total_scores(self.law, rows, plan.unit)
+        return self.calibrated_by("holdout", scores, plan, [split], members, totals=totals)
 
     def calibrated_by(
         self,
@@ -285,12 +287,13 @@ class AssessablePosterior:
         splits: Sequence[Split] = (),
         members: Membership | None = None,
         before: Callable[[], None] = lambda: None,
+        totals: NDArray[np.float64] | None = None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
         With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
-        their subgroups, are in the same order; `before` is called while their ends are found. Raises
-        SettingsError for subgroups with too few rows.
+        their subgroups, are in the same order; `before` is called while their ends are found;
+        `totals` are scores of groups (`total_scores`). Raises SettingsError for subgroups with too few rows.
         """
         raise NotImplementedError
 

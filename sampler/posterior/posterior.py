@@ -212,7 +212,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         level
             Probability of the intervals.
         interval
-            "predictive" is of what will be observed, "credible" of what is expected.
+            "predictive" is of what will be observed, "credible" of what is expected; "calibrated", with a
+            stated coverage, of totals and means by the column that `new_rows` of a calibrated fit named.
         weights
             n positive factors by which outcomes count, such as areas; None for 1.
         observed
@@ -516,12 +517,13 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
         splits: Sequence[Split] = (),
         members: Membership | None = None,
         before: Callable[[], None] = lambda: None,
+        totals: NDArray[np.float64] | None = None,
     ) -> Self:
         """Return the same draws, calibrated by scores of rows that fits have not seen (`conformity`).
 
         With a plan of rows, the scores are of the rows that its splits tested, one after another; `members`,
-        their subgroups, are in the same order; `before` is called while their ends are found. Raises
-        SettingsError for subgroups with too few rows.
+        their subgroups, are in the same order; `before` is called while their ends are found;
+        `totals` are scores of groups (`total_scores`). Raises SettingsError for subgroups with too few rows.
         """
         order, unit = (np.arange(len(scores)), None) if plan is None else plan.judged(splits)
         table = ConformalTable.of(
@@ -533,6 +535,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             unit=unit,
             members=None if members is None else members.take(order),
             before=before,
+            totals=totals,
         )
         calibrated = copy(self)
         calibrated.law = copy(self.law)

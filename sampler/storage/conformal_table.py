@@ -22,6 +22,7 @@ from sampler.storage.coverage_claims import (
     SubgroupClaim,
     claim_of,
     claim_of_subgroup,
+    claim_of_totals,
 )
 from sampler.subgroups.membership import Membership, check_sizes, parts_of
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 CalibrationKind = Literal["holdout", "folds", "outcomes"]
 KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
+MAX_TOTALS = 2_000  # kept of totals of groups
 MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
 TWO_SIDED_ROWS = 200  # with at least so many rows, each tail has its own share
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
@@ -193,6 +195,9 @@ class ConformalTable:
         Barber and Willett 2023, arXiv 2306.06342).
     subgroups
         Named subgroups in each of which intervals hold; None without any.
+    totals
+        Ascending probabilities, one for each of up to `MAX_TOTALS` groups, of totals of its rows' outcomes
+        below the one observed; empty where new rows aren't of other groups, or outcomes have no total.
 
     """
 
@@ -204,6 +209,7 @@ class ConformalTable:
     new_rows: NewRows = LIKE_TRAINING
     unit: NDArray[np.int32] | None = None
     subgroups: SubgroupTable | None = None
+    totals: tuple[float, ...] = ()
 
     @classmethod
     def of(
@@ -217,6 +223,7 @@ class ConformalTable:
         new_rows: NewRows = LIKE_TRAINING,
         unit: NDArray[np.int32] | None = None,
         members: Membership | None = None,
+        totals: Floats | None = None,
         levels: Sequence[float] = SUMMARY_LEVELS,
         before: Callable[[], None] = lambda: None,
     ) -> ConformalTable:
@@ -243,7 +250,17 @@ class ConformalTable:
         kept = kept_rows(len(scores), most) if unit is None else kept_rows_of(unit, most)
         order = kept[np.argsort(scores[kept], kind="stable")]
         units = None if unit is None else np.unique(unit[order], return_inverse=True)[1].astype(np.int32)
-        table = cls(kind, draws, scores[order], of_classes, since_change, new_rows, units)
+        of_totals = np.zeros(0) if totals is None else np.sort(totals[kept_rows(len(totals), MAX_TOTALS)])
+        table = cls(
+            kind,
+            draws,
+            scores[order],
+            of_classes,
+            since_change,
+            new_rows,
+            units,
+            totals=tuple(of_totals.tolist()),
+        )
         return table if members is None else table._in_subgroups(members.take(order), levels, before)
 
     def _in_subgroups(
@@ -334,6 +351,28 @@ class ConformalTable:
         text += f" {IN_SUBGROUPS if exact else ABOUT_SUBGROUPS}"
         claims = self._claims_of_subgroups(self.subgroups, basis, level, exact=exact)
         return replace(of_all, text=text, cells=cells, subgroups=claims)
+
+    def of_totals(self, level: float) -> tuple[tuple[float, float], str]:
+        """Return the probabilities of the ends of intervals of totals of a group, and their claim.
+
+        Raises
+        ------
+        SettingsError
+            For a level that needs more groups.
+
+        """
+        alone = ConformalTable(self.kind, self.draws, np.array(self.totals), of_classes=False)
+        if _rank(alone.rows, level) > alone.rows:
+            raise SettingsError(
+                f"level {level:g} of totals takes at least {rows_needed(level)} values of "
+                f"{self.new_rows.groups}, and there are {alone.rows}",
+                field="level",
+                code="out_of_range",
+            )
+        ends, _ = alone._ends_of_rows(level)
+        assert ends is not None
+        exact = self.kind == "holdout"
+        return ends, claim_of_totals(str(self.new_rows.groups), alone.rows, level, exact=exact)
 
     def _made(
         self, level: float
@@ -432,7 +471,7 @@ class ConformalTable:
         """Return kind, numbers of draws, rows and what counts once, checksum, and usual claims, as JSON."""
         possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count)
         claims = [self.at(level).claim for level in possible]
-        plain = replace(self, subgroups=None).to_json()
+        plain = replace(self, subgroups=None, totals=()).to_json()
         return plain | {"checksum": self.checksum, "claims": claims, "counted": self.count}
 
     def to_json(self) -> dict[str, Any]:
@@ -442,6 +481,8 @@ class ConformalTable:
             chosen |= {"new_rows": self.new_rows.to_json(), "units": self.unit is not None}
         if self.subgroups is not None:
             chosen["subgroups"] = self.subgroups.to_json()
+        if self.totals:
+            chosen["totals"] = list(self.totals)
         return {"kind": self.kind, "draws": self.draws, "rows": self.rows, **chosen}
 
     @classmethod
@@ -466,7 +507,10 @@ class ConformalTable:
         since_change = values.get("since_change") is True
         if subgroups is not None:
             subgroups.check_ends(of_classes=of_classes)
-        return cls(kind, draws, scores, of_classes, since_change, new_rows, unit, subgroups)
+        totals = tuple(float(each) for each in values.get("totals", ()))
+        if len(totals) > MAX_TOTALS or np.any(np.diff(totals) < 0) or not all(0 <= t <= 1 for t in totals):
+            raise ValueError("its totals are not ascending probabilities, or too many")
+        return cls(kind, draws, scores, of_classes, since_change, new_rows, unit, subgroups, totals)
 
 
 def _above(scores: Floats, weights: Floats) -> Floats:

@@ -100,6 +100,20 @@ def claim_of_subgroup(
     return SubgroupClaim(name, rows, level, most, text)
 
 
+def claim_of_totals(groups: str, count: int, level: float, *, exact: bool) -> str:
+    """Say what intervals of totals, or means, of all rows of a group hold."""
+    if not exact:
+        return (
+            f"Estimated: about {level:.4g} of the totals of new values of {groups} fall inside these "
+            f"intervals, judged by fits without them ({count} values). {NO_GUARANTEE}"
+        )
+    return (
+        f"Of the totals of new values of {groups}, at least {level:.4g} fall inside these intervals on "
+        f"average, if they and their numbers of rows are like those of the {count} held out. Not promised: "
+        "the same for some of a value's rows, for several values together, or for one value alone."
+    )
+
+
 def _of_new_groups(basis: Basis, level: float, noun: str, inside: NDArray[np.bool_]) -> str:
     groups, by_row = basis.new_rows.groups, ""
     if basis.new_rows.count == "groups":

@@ -18,6 +18,7 @@ from sampler.errors import DataWarning
 from sampler.noise import AUTO, CONSTANT
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.explanations.aggregates import total_scores
 from sampler.preparation import prepare_rows, resemblance_warnings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.running import run
@@ -78,6 +79,12 @@ def fit_calibrated(
     def scores_of(posterior: Posterior, split: Split) -> NDArray[np.float64]:
         return conformity(posterior.law, LabelledRows.of(posterior.law, rows.take(split.test)))
 
+    def totals_of(posterior: Posterior, split: Split) -> NDArray[np.float64] | None:
+        if declared.groups is None or declared.later is not None:
+            return None
+        judged = LabelledRows.of(posterior.law, rows.take(split.test))
+        return total_scores(posterior.law, judged, plan.unit[split.test])
+
     if calibrate == "holdout":
         (split,) = splits
         unchosen = {"transform": NO_TRANSFORM} | (
@@ -87,13 +94,15 @@ def fit_calibrated(
         check_members(members_by(problem.schema), "holdout", plan, splits)
         _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
         posterior = fitted(prepare_rows(rows.take(split.train), **settings))
-        members = members_by(posterior.schema)
-        return posterior.calibrated_by("holdout", scores_of(posterior, split), plan, splits, members)
+        members, totals = members_by(posterior.schema), totals_of(posterior, split)
+        return posterior.calibrated_by(
+            "holdout", scores_of(posterior, split), plan, splits, members, totals=totals
+        )
     problem = prepare_rows(rows, **settings)
     check_members(members := members_by(problem.schema), "folds", plan, splits)
     _tell([*problem.warnings, *resemblance_warnings(rows, problem, declared)])
     posterior = fitted(problem)
-    scores = []
+    scores, parts = [], []
     for split in splits:
         apart = None if _is_cut(posterior) else fitted(prepare_rows(rows.take(split.train), **settings))
         if apart is None or _is_cut(apart):
@@ -101,7 +110,9 @@ def fit_calibrated(
             warnings.warn(message, DataWarning, stacklevel=5)
             return posterior
         scores.append(scores_of(apart, split))
-    return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits, members)
+        parts += [own for own in [totals_of(apart, split)] if own is not None]
+    totals = np.concatenate(parts) if parts else None
+    return posterior.calibrated_by("folds", np.concatenate(scores), plan, splits, members, totals=totals)
 
 
 def _is_cut(posterior: Posterior) -> bool:

@@ -30,7 +30,7 @@ from sampler.host.data import (
     read_weights,
 )
 from sampler.host.fits import members_of
-from sampler.host.posteriors import permutation_importance
+from sampler.host.posteriors import permutation_importance, total_scores
 from sampler.host.settings import Subgroups
 from sampler.host.storage import (
     MAX_CALIBRATION_ROWS,
@@ -123,7 +123,9 @@ def calibrate(
     scores = conformity(posterior.law, rows.part(kept), beat)
     split = Split(np.zeros(0, np.int64), kept)
     members = None if members is None else members.take(kept)
-    return posterior.calibrated_by("holdout", scores, plan, [split], members, beat).conformal_table
+    totals = total_scores(posterior.law, rows, plan.unit) if by_group and plan.time is None else None
+    calibrated = posterior.calibrated_by("holdout", scores, plan, [split], members, beat, totals)
+    return calibrated.conformal_table
 
 
 def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> list[Json] | None:

@@ -12,6 +12,7 @@ from app.store.tables import Json, Study
 from sampler.host.assessment import LabelledRows, conformity
 from sampler.host.data import FOLDS, Rows
 from sampler.host.fits import members_of, run_fit
+from sampler.host.posteriors import total_scores
 from sampler.host.settings import LIMITS, SETTINGS
 from sampler.host.storage import (
     MAX_ROWS_OF_SUBGROUPS,
@@ -46,6 +47,9 @@ def run(_request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int
     found: Json = {"scores": scores}
     if plan.new_rows.groups is not None:
         found["unit"] = plan.unit[chosen].tolist()
+        of_fold = LabelledRows.of(posterior.law, rows.take(held))
+        totals = None if plan.time is not None else total_scores(posterior.law, of_fold, plan.unit[held])
+        found["totals"] = [] if totals is None else totals.tolist()
     elif plan.time is not None:
         found["unit"] = [number] * len(scores)
     if members is not None:
@@ -76,6 +80,7 @@ def table_of(
         new_rows=spec.new_rows,
         unit=np.array(units, np.int32) if units else None,
         members=Membership.of_parts(parts, classes) if parts else None,
+        totals=np.array([total for part in statistics for total in part.get("totals", ())]),
         before=before,
     )
 

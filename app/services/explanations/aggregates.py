@@ -23,8 +23,8 @@ class SetOfRowsView:
         dict[str, str | None], Field(description="The set's values of the columns in `by`, as text.")
     ]
     mean: OfSet
-    lower: OfSet
-    upper: OfSet
+    lower: Annotated[OfSet | None, Field(description="Null where calibrated intervals have no finite end.")]
+    upper: OfSet | None
     rows: int
     observed_rows: Annotated[int, Field(description="Those of the rows whose outcomes are known.")]
     new_groups: Annotated[int, Field(description="Groups that the model has not seen.")]
@@ -38,9 +38,10 @@ class AggregateView:
     draws: DrawsPerChain
     figure: Annotated[str, Field(description="In words, what the figure is.")]
     level: float
-    interval: Literal["predictive", "credible"]
+    interval: Literal["predictive", "credible", "calibrated"]
     classes: ClassesOfF
     sets: list[SetOfRowsView]
+    claim: Annotated[str | None, Field(description="What calibrated intervals hold; null of others.")]
     warnings: list[str]
 
 
@@ -61,9 +62,11 @@ class AggregateBody(StrictBody, Question):
     )
     q: Share | None = Field(default=None, description="Which quantile of a set's outcomes.")
     level: Share = Field(default=0.9, description="The probability an interval holds.")
-    interval: Literal["predictive", "credible"] = Field(
+    interval: Literal["predictive", "credible", "calibrated"] = Field(
         default="predictive",
-        description="Of the total that will be observed (predictive), or of the expected one (credible).",
+        description="Of the total that will be observed (predictive), or of the expected one (credible). "
+        "calibrated, of a model calibrated for other groups (new_rows): of all rows of a value of that "
+        "column, with a stated coverage.",
     )
     weights: list[float] | None = Field(
         default=None, description="Positive factors by which the rows' outcomes count, such as areas."
@@ -96,6 +99,6 @@ class AggregateBody(StrictBody, Question):
         answer = posterior.aggregate(
             model.rows, **asked, weights=self.weights, observed=self.observed, num_draws=self.draws
         )
-        check_finite(answer.mean, answer.lower, answer.upper)
+        check_finite(answer.mean, *([] if answer.claim else [answer.lower, answer.upper]))
         document = answer.to_json() | {"classes": model.classes}
         return of_document(AggregateView, document | {"model_id": model.head.id, "draws": draws})

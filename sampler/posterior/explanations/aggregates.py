@@ -12,26 +12,30 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtr, ndtri
 
 from sampler import interrupt
-from sampler.posterior.core.intervals import FINER, Request
+from sampler.errors import SettingsError
+from sampler.posterior.assessment.conformal import FARTHEST
+from sampler.posterior.core.intervals import CALIBRATED, FINER, Request
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
+from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.predicting import draw_outcomes, outcome_blocks
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.weighting.quantiles import of_sorted
+from sampler.storage.conformal_table import USUAL_LEVEL
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
-    from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+    from sampler.posterior.assessment.labelled_rows import LabelledRows
     from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
@@ -78,14 +82,26 @@ def aggregate(
     Aggregate
         The figure of each set.
 
+    Raises
+    ------
+    SettingsError
+        For calibrated intervals where the model has none of such figures.
+
     """
-    sums = _Sums(law, coded, sets, wish, num_draws)
+    claim, infinite, tails = None, (False, False), Request((wish.level,), (), "predictive").tails
+    if wish.interval == CALIBRATED:
+        ends, claim = _calibrated(law, sets, wish, num_draws)
+        infinite = ends[0] <= FARTHEST, ends[1] >= 1 - FARTHEST
+        finite = tuple(np.clip(ends, FARTHEST, 1 - FARTHEST).tolist())
+        tails = Request((), finite, "predictive").tails
+    sums = _Sums(law, coded, sets, wish, tails, num_draws)
     several = law.classes if law.classes is not None and len(law.classes) > 2 else None
     figures = np.empty((3, sets.count, 1 if several is None else len(several)))
-    size = max(1, 2 * MAX_CELLS // (len(sums.chosen) * sums.sides * figures.shape[2]))
-    for start in track(range(0, sets.count, size), "aggregate"):
-        stop = min(start + size, sets.count)
+    for start, stop in sums.blocks():
         figures[:, start:stop] = sums.figures(start, stop)
+    for figure, is_infinite, beyond in zip(figures[1:], infinite, (-np.inf, np.inf), strict=True):
+        if is_infinite:
+            figure[:] = beyond
     mean, lower, upper = figures if several is not None else figures[:, :, 0]
     seen = ~np.isnan(sets.observed)
     return Aggregate(
@@ -98,10 +114,50 @@ def aggregate(
         observed_rows=np.bincount(sets.place[seen], minlength=sets.count),
         new_groups=_new_groups(law, coded, sets),
         level=wish.level,
-        interval="predictive" if wish.predictive else "credible",
+        interval=wish.interval,
         warnings=[*coded.warnings, *sets.warnings],
         classes=several,
+        claim=claim,
     )
+
+
+def total_scores(law: Law, rows: LabelledRows, unit: NDArray[np.int32]) -> Floats | None:
+    """Score the totals of groups that the posterior was not fitted to, in their order, float64 [group].
+
+    A score is the probability of totals below that of a group's outcomes, in the rows' joint law (where
+    totals are equal to it, a share of these, by chance). `unit` is the group of each row, int32 [row]. None
+    where outcomes have no total whose law is known: classes, and rows with weights or limits.
+    """
+    if law.classes is not None or rows.weights is not None or rows.coded.limits is not None:
+        return None
+    sets = RowSets.of_groups(unit)
+    sums = _Sums(law, rows.coded, sets, AggregateWish((), "sum", None, USUAL_LEVEL, "predictive", None))
+    y = np.bincount(sets.place, rows.y[sets.rows]).astype(np.float64)
+    shares = np.random.default_rng(0).uniform(size=sets.count)
+    below = [sums.below(a, b, y[a:b], shares[a:b]) for a, b in sums.blocks()]
+    return np.clip(np.concatenate(below), 0.0, 1.0)
+
+
+def _calibrated(
+    law: Law, sets: RowSets, wish: AggregateWish, num_draws: int | None
+) -> tuple[tuple[float, float], str]:
+    """Return the probabilities of the ends of calibrated intervals, and their claim; raise SettingsError."""
+    table = law.draws.header.calibration
+    if table is None or not len(table.totals):
+        raise SettingsError(
+            "the model has no calibrated totals: fit it with calibrate and new_rows that are of other groups",
+            field="interval",
+            code="unavailable",
+        )
+    whole = wish.by == (table.new_rows.groups,) and wish.compare is None and num_draws in (None, table.draws)
+    if not whole or np.any(sets.factor != 1.0) or not np.all(np.isnan(sets.observed)):
+        raise SettingsError(
+            f"calibrated totals are of all rows of a value of {table.new_rows.groups}, by all draws: take "
+            f'by="{table.new_rows.groups}", without weights, observed and compare',
+            field="interval",
+            code="not_applicable",
+        )
+    return table.of_totals(wish.level)
 
 
 def _in_words(law: Law, wish: AggregateWish) -> str:
@@ -178,13 +234,20 @@ class _Sums:
     """Sums over sets of rows, by draw, and figures of these."""
 
     def __init__(
-        self, law: Law, coded: Coded, sets: RowSets, wish: AggregateWish, num_draws: int | None = None
+        self,
+        law: Law,
+        coded: Coded,
+        sets: RowSets,
+        wish: AggregateWish,
+        tails: Floats | None = None,
+        num_draws: int | None = None,
     ) -> None:
         self.law, self.coded, self.sets, self.wish = law, coded, sets, wish
         self.chosen = law.alike(num_draws)
         self.simulated = needs_outcomes(law, wish, weighted=bool(np.any(sets.factor != 1.0)))
         self.sides = 1 if wish.compare is None else 2
-        self.tails = Request((wish.level,), (), "predictive").tails
+        self.tails = np.zeros(0) if tails is None else tails
+        self.ends = np.where(self.tails < 0, 1 + self.tails, self.tails)
 
     @cached_property
     def grid(self) -> tuple[float, float]:
@@ -193,6 +256,28 @@ class _Sums:
             return self.law.offset, self.law.step / FINER
         size = float(np.mean(np.abs(self.law.for_means.mean_of(self.law.draws.reference, self.chosen))))
         return 0.0, _power(size)
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield the first set of each block whose draws are in memory at once, and that of the next."""
+        count, classes = self.sets.count, len(self.law.classes or ())
+        size = max(1, 2 * MAX_CELLS // (len(self.chosen) * self.sides * max(1, classes)))
+        for start in track(range(0, count, size), "aggregate"):
+            yield start, min(start + size, count)
+
+    def below(self, start: int, stop: int, y: Floats, shares: Floats) -> Floats:
+        """Compute the probability of less than y, and a share of that of y, for totals of some sets [set]."""
+        part, count = self._part(start, stop), stop - start
+        if self.simulated:
+            drawn = [self._totals(part, b)[:, 0] for b in range(count)]
+            less = np.array([np.mean(own < at) for own, at in zip(drawn, y, strict=True)])
+            equal = np.array([np.mean(own == at) for own, at in zip(drawn, y, strict=True)])
+            return np.asarray(less + shares * equal)
+        steps, step = self._steps(part, count)
+        if not _is_normal(self.law):
+            rates = np.ascontiguousarray(steps[:, :, 0].T * step[:, None])
+            return CountLaw(rates, None, None).below(y, shares)
+        centre = part.known + steps[:, :, 0] * step
+        return np.asarray(ndtr((y - centre) / np.sqrt(self._variance(part, count))).mean(axis=0))
 
     def figures(self, start: int, stop: int) -> Floats:
         """Compute mean, lower and upper ends of some of the sets, float64 [3, set, figure]."""
@@ -219,7 +304,7 @@ class _Sums:
                 figures[1:, b] = known[b] + _mixture(of_sets[b], float(step[b]), variance[:, b], self.tails)
         else:
             rates = np.ascontiguousarray(of_sets * self.grid[1])
-            ends = CountLaw(rates, None, None).quantiles(np.where(self.tails < 0, 1 + self.tails, self.tails))
+            ends = CountLaw(rates, None, None).quantiles(self.ends)
             figures[1:] = known + part.share * ends
         return figures.reshape(3, count, width)
 
@@ -314,8 +399,7 @@ class _Sums:
     def _of_outcomes(self, part: _Part, b: int, drawn: Floats) -> Floats:
         """Compute mean and ends, float64 [3, figure], of simulated figures [outcome, figure]."""
         known = part.known[b] if self.wish.of != "quantile" else 0.0
-        tail = (1 - self.wish.level) / 2
-        ends = np.quantile(drawn, [tail, 1 - tail], axis=0, method="inverted_cdf")
+        ends = np.quantile(drawn, self.ends, axis=0, method="inverted_cdf")
         return known + np.stack([drawn.mean(axis=0), *ends])
 
     @property

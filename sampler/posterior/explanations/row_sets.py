@@ -12,7 +12,7 @@ from sampler.data.convert import to_floats, to_labels
 from sampler.data.table import read_column
 from sampler.data.target import check_length, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError, unknown_feature
-from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.intervals import CALIBRATED, Request
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.table import RawColumn, Table
+    from sampler.posterior.core.intervals import IntervalKind
     from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
@@ -42,8 +43,8 @@ class AggregateWish:
         The figure, and the level of a quantile.
     level
         Probability of the intervals.
-    predictive
-        Whether intervals are of the outcomes that will be observed, or of what is expected.
+    interval
+        "predictive" and "calibrated": of outcomes that will be observed; "credible": of what is expected.
     compare
         Column and the two values whose rows are compared; None for figures of all rows of a set.
 
@@ -53,7 +54,7 @@ class AggregateWish:
     of: FigureOfSet
     q: float | None
     level: float
-    predictive: bool
+    interval: IntervalKind
     compare: tuple[str, tuple[Any, Any]] | None
 
     @classmethod
@@ -84,14 +85,20 @@ class AggregateWish:
         if q is not None and not (isinstance(q, int | float) and 0 < q < 1):
             message = f"q must be between 0 and 1 (0.5 for the median), not {q!r}"
             raise SettingsError(message, field="q", code="out_of_range")
-        predictive = Request.check(Request.check_level(level), interval, None).predictive
-        if of == "quantile" and not predictive:
+        level = Request.check_level(level)
+        kind = CALIBRATED if interval == CALIBRATED else Request.check(level, interval, None).kind
+        if of == "quantile" and kind != "predictive":
             raise SettingsError(
                 "a quantile is of outcomes that will be observed: interval must be predictive",
                 field="interval",
                 code="not_applicable",
             )
-        return cls(names, of, q, level, predictive, _compared(compare, names))  # type: ignore[arg-type]
+        return cls(names, of, q, level, kind, _compared(compare, names))  # type: ignore[arg-type]
+
+    @property
+    def predictive(self) -> bool:
+        """Whether intervals are of the outcomes that will be observed."""
+        return self.interval != "credible"
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -150,6 +157,14 @@ class RowSets:
     def count(self) -> int:
         """Number of sets."""
         return int(self.place[-1]) + 1 if len(self.place) else 0
+
+    @classmethod
+    def of_groups(cls, unit: NDArray[np.int32]) -> RowSets:
+        """Arrange all rows by their groups, int32 [row]; each must have rows."""
+        rows = np.argsort(unit, kind="stable")
+        nothing = np.full(len(rows), np.nan)
+        place = np.unique(unit[rows], return_inverse=True)[1].astype(np.int64)
+        return cls({}, rows, place, np.zeros(len(rows), bool), np.ones(len(rows)), nothing, [])
 
     @classmethod
     def read(
@@ -271,6 +286,9 @@ def _with_both(
     kept = {
         name: [value for value, keep in zip(own, both, strict=True) if keep] for name, own in names.items()
     }
+    if not both.any():
+        message = "compare: no set has rows of both values; leave by out, or compare others"
+        raise SettingsError(message, field="compare", code="contradiction")
     lacking = count - int(both.sum())
     sentence = f"{lacking} of {count} sets have rows of one of the two values alone and are left out"
     return numbers[place], kept, sentence if lacking else ""

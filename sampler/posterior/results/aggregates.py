@@ -39,11 +39,13 @@ class Aggregate(Answer):
     level
         Probability of the intervals.
     interval
-        "predictive", of the outcomes that will be observed, or "credible", of what is expected.
+        "predictive", of the outcomes that will be observed, "credible", of what is expected, or "calibrated".
     warnings
         Sentences about rows unlike the training data, and sets that are left out.
     classes
         Names of the classes, where there are figures of each; else None.
+    claim
+        What calibrated intervals hold, in words; None of others.
 
     """
 
@@ -59,6 +61,7 @@ class Aggregate(Answer):
     interval: str
     warnings: list[str]
     classes: tuple[str, ...] | None = None
+    claim: str | None = None
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name with a line for each set: its values, rows, mean, lower_90, upper_90, ..."""
@@ -68,7 +71,9 @@ class Aggregate(Answer):
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values, with a list of sets; figures of classes are lists."""
-        figures = {name: getattr(self, name).tolist() for name in ("mean", "lower", "upper", *COUNTS)}
+        figures = {name: getattr(self, name) for name in ("mean", "lower", "upper", *COUNTS)}
+        ends = {name: np.where(np.isinf(figures[name]), None, figures[name]) for name in ("lower", "upper")}
+        figures = {name: values.tolist() for name, values in (figures | ends).items()}
         sets = [dict(zip(self.sets, own, strict=True)) for own in zip(*self.sets.values(), strict=True)]
         sets = sets or [{}] * len(self.rows)
         return {
@@ -80,6 +85,7 @@ class Aggregate(Answer):
                 {"set": own} | {name: values[k] for name, values in figures.items()}
                 for k, own in enumerate(sets)
             ],
+            "claim": self.claim,
             "warnings": self.warnings,
         }
 
@@ -96,4 +102,4 @@ class Aggregate(Answer):
             for j, own in enumerate(ends):
                 of = f"  {self.classes[j]}" if self.classes is not None else ""
                 lines.append(f"{'' if j else label:{width}}{rows:8}{cells_to_text(own, 12)}{of}")
-        return "\n".join([*lines, *self.warnings])
+        return "\n".join([*lines, *([self.claim] if self.claim else []), *self.warnings])

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import poisson
 
-from sampler import DataError, SettingsError
+from sampler import DataError, Posterior, SettingsError, fit
+from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations import aggregates
 from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
 from sampler.posterior.predicting import draw_outcomes
@@ -250,3 +251,72 @@ def test_outcomes_that_inform_a_new_group_are_refused():
         posterior.aggregate(X, "part", observed=[1.0] + [None] * (ROWS - 1))
     with pytest.raises(SettingsError, match="known classes"):
         some("probit")[0].aggregate(some("probit")[1], "part", observed=["yes"] * ROWS)
+
+
+@pytest.mark.parametrize("case", ["noise-forest", "groups", "counts", "times"])
+def test_totals_of_groups_are_scored_by_their_joint_law(case):
+    """A score is the share of simulated totals of the group's rows that are below its outcomes' total."""
+    posterior, X = some(case)
+    X.pop("part")
+    unit, y = np.repeat([2, 0, 1], 4).astype(np.int32), np.repeat([1.0, 3.0, 2.0], 4)
+    rows = LabelledRows(posterior.encode(X), y)
+    scores = aggregates.total_scores(posterior.law, rows, unit)
+    outcomes = simulated(posterior, X)
+    for group, score in enumerate(scores):
+        totals, own = outcomes[:, unit == group].sum(axis=1), y[unit == group].sum()
+        assert np.mean(totals < own) - 0.03 < score < np.mean(totals <= own) + 0.03
+    assert aggregates.total_scores(some("probit")[0].law, rows, unit) is None
+
+
+def subjects(rng: np.random.Generator, groups: int) -> tuple:
+    """Draw rows of subjects with intercepts: columns, outcomes and the number of the subject."""
+    unit = np.repeat(np.arange(groups), rng.integers(4, 12, groups))
+    x = rng.uniform(size=len(unit))
+    y = 2 * x + 0.7 * rng.normal(size=groups)[unit] + rng.normal(size=len(unit))
+    return {"x": x, "subject": [f"s{k}" for k in unit]}, y, unit
+
+
+def test_calibrated_totals_of_new_groups_are_covered_by_any_model():
+    """A model without intercepts covers too few totals of new subjects; calibrated by others', enough."""
+    rng = np.random.default_rng(3)
+    X, y, _ = subjects(rng, 30)
+    short = {"num_chains": 2, "num_burnin": 20, "num_draws": 10, "thin": 1, "num_trees": 10}
+    posterior = fit({"x": X["x"]}, y, progress=False, **short)
+    runs, inside = 150, {"calibrated": 0, "predictive": 0}
+    for _ in range(runs):
+        X, y, unit = subjects(rng, 20)
+        new = unit == 19
+        rows, asked = ({name: np.array(values)[which] for name, values in X.items()} for which in (~new, new))
+        calibrated = posterior.calibrate(rows, y[~new], groups="subject")
+        for interval in inside:
+            answer = calibrated.aggregate(asked, "subject", interval=interval)
+            inside[interval] += answer.lower[0] <= y[new].sum() <= answer.upper[0]
+    assert 0.87 < inside["calibrated"] / runs < 0.99  # .90 to .95 are promised
+    assert inside["predictive"] / runs < 0.75
+
+
+def test_calibrated_totals_are_saved_and_say_what_they_hold():
+    """A fit calibrated for new subjects has intervals of their totals, and of other sets none."""
+    X, y, _ = subjects(np.random.default_rng(4), 14)
+    short = {"num_chains": 2, "num_burnin": 5, "num_draws": 6, "thin": 1, "num_trees": 3}
+    declared = {"new_rows": {"groups": "subject"}, "groups": "subject", "progress": False}
+    wrong = [({"level": 0.99}, "level"), ({"by": None}, "interval"), ({"weights": y[:20] ** 2}, "interval")]
+    asked = {name: list(values[:20]) for name, values in X.items()}
+    for calibrate, text in (("folds", "Estimated: about 0.9"), ("holdout", "at least 0.9")):
+        share = {} if calibrate == "folds" else {"holdout": 0.7}
+        posterior = fit(X, y, calibrate=calibrate, **declared, **share, **short)
+        answer = posterior.aggregate(asked, "subject", interval="calibrated")
+        assert text in answer.claim
+        assert answer.claim in str(answer)
+        again = Posterior.from_bytes(posterior.to_bytes()).aggregate(asked, "subject", interval="calibrated")
+        assert again.to_json() == answer.to_json()
+        mean = posterior.aggregate(asked, "subject", of="mean", interval="calibrated")
+        np.testing.assert_allclose(mean.upper * mean.rows, answer.upper)
+        assert "totals" not in posterior.conformal_table.summary()
+        for options, field in wrong:
+            with pytest.raises(SettingsError) as refused:
+                posterior.aggregate(asked, **{"by": "subject", "interval": "calibrated"} | options)
+            assert refused.value.field == field
+    rows, part = some("bart")
+    with pytest.raises(SettingsError, match="no calibrated totals"):
+        rows.aggregate(part, "part", interval="calibrated")

@@ -47,8 +47,14 @@ def test_whole_subjects_are_held_out_and_claimed_for(client, settings, dataset):
     answer = client.post(f"/models/{model['id']}/predict", json=body).json()
     assert "rows of a new value of subject" in answer["claims"][0]["text"]
     assert answer["claims"][0]["at_least"] == 0.9
-    table = of_file(client, model).conformal_table
-    assert (table.count, table.new_rows.groups) == (12, "subject")
+    posterior = of_file(client, model)
+    table = posterior.conformal_table
+    assert (table.count, table.new_rows.groups, len(table.totals)) == (12, "subject", 12)
+    totals = {"rows": body["rows"] * 3, "by": "subject", "interval": "calibrated"}
+    total = client.post(f"/models/{model['id']}/aggregate", json=totals).json()
+    assert "totals of new values of subject, at least 0.9" in total["claim"]
+    expected = posterior.aggregate(totals["rows"], "subject", interval="calibrated")
+    assert total["sets"] == expected.to_json()["sets"]
     again = client.post(f"/models/{model['id']}/refit", json={"holdout": 0.3})
     run_units(settings)
     assert client.get(again.headers["location"]).json()["settings"]["new_rows"] == declared
@@ -59,6 +65,7 @@ def test_folds_are_of_whole_subjects(client, settings, dataset):
     run_units(settings)
     table = of_file(client, model).conformal_table
     assert (table.kind, table.count, table.rows) == ("folds", SUBJECTS, SUBJECTS * EACH)
+    assert len(table.totals) == SUBJECTS
     assert "Estimated" in table.at(0.9).text
 
 
