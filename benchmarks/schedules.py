@@ -34,7 +34,7 @@ import real_tables
 
 from sampler import Posterior, fit
 from sampler.definitions.stop import MORE_TREES, MORE_TREES_ROWS, TIMES_DRAWS
-from sampler.posterior.stop_rules import look_for_part, next_look
+from sampler.posterior.stop_rules import check_part, next_look
 from sampler.storage.draw_codec import pack
 from sampler.storage.model_file import read_parts
 
@@ -153,7 +153,7 @@ def looks(name, limit, trees, seed):
     posterior = fit(X, y, num_trees=trees, seed=seed, progress=False)
     results, most, rules = [], TIMES_DRAWS * posterior.num_draws, {"verdict": "approximate"}
     while True:
-        part = look_for_part(posterior, rules)[0] if results else posterior
+        part = check_part(posterior, rules)[0] if results else posterior
         summary, draws = part.summary(), posterior.num_draws
         seconds = (time.process_time() - start) / 2
         figures = summary.f["rhat_p95"], summary.sigma["rhat"], summary.precision.reproducibility

@@ -29,7 +29,7 @@ import real_tables
 from app.services.fits.stop_rules import with_trees
 from sampler import fit
 from sampler.definitions.stop import TIMES_DRAWS
-from sampler.posterior.stop_rules import look, look_for_part, next_look
+from sampler.posterior.stop_rules import check_part, check_rules, next_look
 from sampler.posterior.verdict.use import use_of
 from sampler.settings import Settings
 
@@ -98,18 +98,18 @@ def fitted(X, y, settings, seed, until):
     """Fit by default, or until a verdict or the bound as the service does; return it with its seconds."""
     start = time.process_time()
     if until and "num_trees" not in settings:
-        trees = with_trees({"verdict": until}, Settings(), len(y)).num_trees
+        trees = with_trees({"verdict": until}, Settings.resolve(), len(y)).num_trees
         settings = settings | ({} if trees is None else {"num_trees": trees})
     posterior = fit(X, y, seed=seed, progress=False, **settings)
     first, rules = posterior.num_draws, {"verdict": until}
-    best, check = posterior, look(posterior, rules) if until else None
+    best, check = posterior, check_rules(posterior, rules) if until else None
     while until and not check.satisfied and posterior.num_draws < TIMES_DRAWS * first:
         spent = time.process_time() - start
         more = next_look(posterior.num_draws, TIMES_DRAWS * first) - posterior.num_draws
         if spent * (1 + more / (posterior.num_draws + 60)) > SECONDS:
             break
         posterior = posterior.extend(more, progress=False)
-        best, check = look_for_part(posterior, rules)
+        best, check = check_part(posterior, rules)
     return best, time.process_time() - start
 
 

@@ -205,10 +205,10 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     if get(session, owner, model_id) is None:
         return None
     lifecycle.lock_all(session, model_id)
-    wish = (
+    cancellation = (
         update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
     )
-    if rows_changed(session, wish):
+    if rows_changed(session, cancellation):
         events.append(session, model_id, "cancel_requested")
         lifecycle.cancel_queued(session, model_id)
         lifecycle.settle(session, model_id)

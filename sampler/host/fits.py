@@ -6,7 +6,7 @@ from sampler.costs.memory import FORMULA as MEMORY_FORMULA
 from sampler.costs.memory import MIB, Cost, coded_columns
 from sampler.costs.memory import estimate as estimate_memory
 from sampler.kernels.jit import load_ready
-from sampler.posterior.stop_rules import StopCheck, look, look_for_part, next_look
+from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, next_look
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
@@ -21,12 +21,12 @@ __all__ = [
     "calibration_splits",
     "chain_seconds",
     "check_members",
+    "check_part",
+    "check_rules",
     "checked_prior",
     "coded_columns",
     "estimate_memory",
     "load_ready",
-    "look",
-    "look_for_part",
     "looks_seconds",
     "members_of",
     "needed_kernels",

@@ -15,7 +15,7 @@ from sampler.posterior.explanations.contrasts import ContrastWish, contrast
 from sampler.posterior.explanations.inclusion import inclusion
 from sampler.posterior.explanations.interactions import interactions
 from sampler.posterior.explanations.partial_dependence import (
-    Wish,
+    EffectRequest,
     cells_of_codes,
     partial_dependence,
 )
@@ -185,10 +185,10 @@ class ExplainablePosterior:
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)
 
-        wish = Wish(features, grid or {}, levels, ice)
+        asked = EffectRequest(features, grid or {}, levels, ice)
         affordable = partial(rows_to_average, law, len(chosen), most=max_work)
         average = law.average_of(chosen) if of == "mean" else None
-        effect = partial_dependence(law.draws.header, f, coded, len(chosen), wish, affordable, average)
+        effect = partial_dependence(law.draws.header, f, coded, len(chosen), asked, affordable, average)
         return replace(effect, classes=law.classes)
 
     def shap(

@@ -48,7 +48,7 @@ def next_look(num_draws: int, max_draws: int) -> int:
     return min(num_draws + max(num_draws // 2, 1), max_draws)
 
 
-def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
+def check_rules(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
     """Check a posterior against stop rules.
 
     Parameters
@@ -81,7 +81,7 @@ def look(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
     )
 
 
-def look_for_part(posterior: Posterior, rules: Mapping[str, Any]) -> tuple[Posterior, StopCheck]:
+def check_part(posterior: Posterior, rules: Mapping[str, Any]) -> tuple[Posterior, StopCheck]:
     """Check a posterior, then what is left without the first third of its draws, until the rules hold.
 
     Chains that come slowly to where they stay agree sooner without the draws of the way there; to leave out
@@ -94,11 +94,11 @@ def look_for_part(posterior: Posterior, rules: Mapping[str, Any]) -> tuple[Poste
         All of the posterior, or the later part if only this meets the rules; and its check.
 
     """
-    whole = look(posterior, rules)
+    whole = check_rules(posterior, rules)
     if whole.satisfied or not whole.held:
         return posterior, whole
     part = posterior.discard(posterior.num_draws // 3)
-    later = look(part, rules)
+    later = check_rules(part, rules)
     return (part, later) if later.satisfied else (posterior, whole)
 
 

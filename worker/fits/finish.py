@@ -15,7 +15,7 @@ from app.store.queue.units import Directive
 from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior, SettingsError
 from sampler.host.data import FOLDS
-from sampler.host.fits import StopCheck, look, look_for_part, next_look
+from sampler.host.fits import StopCheck, check_part, check_rules, next_look
 from sampler.host.settings import VALUES_OF_OLD_MODELS
 from sampler.host.storage import ConformalTable, with_calibration, with_counts
 from worker.context import Context
@@ -51,7 +51,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     if seen is not None:
         ended_by = stop_rules.reason_to_stop(seen, model.settings, time_up=time_up, cut=short)
         if ended_by is None:
-            _go_on(context, claim, model.settings, header, seen)
+            _continue_sampling(context, claim, model.settings, header, seen)
             return
         stopped = {"by": ended_by, **seen.to_json()}
         cut = _cut(model, posterior) if short or posterior.num_draws < model.settings["num_draws"] else None
@@ -92,11 +92,13 @@ def _look(model: Model, posterior: Posterior, rules: Json, *, whole: bool) -> tu
     A model that has a verdict has been served, so that all draws stay which its answers are of.
     """
     if whole or model.verdict is not None or posterior.num_draws <= rules["first_look"]:
-        return posterior, look(posterior, rules)
-    return look_for_part(posterior, rules)
+        return posterior, check_rules(posterior, rules)
+    return check_part(posterior, rules)
 
 
-def _go_on(context: Context, claim: Claim, settings: Json, header: bytes, stop_check: StopCheck) -> None:
+def _continue_sampling(
+    context: Context, claim: Claim, settings: Json, header: bytes, stop_check: StopCheck
+) -> None:
     more = next_look(settings["num_draws"], settings["stop"]["max_draws"])
     header = with_counts(header, num_draws=more, num_chains=settings["num_chains"])
     with session_scope(context.engine) as session:

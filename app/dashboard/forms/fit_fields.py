@@ -28,7 +28,7 @@ SECTIONS = {
 
 
 @dataclass(frozen=True)
-class Knob:
+class FieldSpec:
     """A field; `name` is the field of `POST /models`, with a dot inside `prior`, `search` and `stop`.
 
     An empty field keeps its default, which `default` describes.
@@ -54,12 +54,12 @@ class FieldGroup:
 
     title: str
     about: str
-    knobs: tuple[Knob, ...]
+    fields: tuple[FieldSpec, ...]
 
 
-def _section(title: str) -> tuple[Knob, ...]:
+def _section(title: str) -> tuple[FieldSpec, ...]:
     return tuple(
-        Knob(
+        FieldSpec(
             name,
             setting.kind,
             form.label,
@@ -75,7 +75,7 @@ def _section(title: str) -> tuple[Knob, ...]:
 
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
-OF_COLUMNS = {knob.name: knob.kind for knob in _section(COLUMNS_SECTION)}  # "column" or "names"
+OF_COLUMNS = {field.name: field.kind for field in _section(COLUMNS_SECTION)}  # "column" or "names"
 
 
 def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
@@ -111,11 +111,11 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
     return f"{text} Choose “a count” as the kind of outcome if they are counts."
 
 
-def every() -> Iterator[Knob]:
+def every() -> Iterator[FieldSpec]:
     """Yield all fields."""
     yield from SHOWN
     for group in FOLDED:
-        yield from group.knobs
+        yield from group.fields
 
 
 def in_words(value: Any, name: str) -> str:

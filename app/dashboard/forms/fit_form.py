@@ -8,7 +8,7 @@ from starlette.datastructures import FormData
 
 from app.dashboard.forms import fit_fields
 from app.dashboard.forms.fields import text
-from app.dashboard.forms.fit_fields import Knob
+from app.dashboard.forms.fit_fields import FieldSpec
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.fit_request import ModelRequest
 from app.services.fits.requests import LABELS, FitRequest, subgroups_in
@@ -26,11 +26,11 @@ def body_of(form: FormData) -> dict[str, Any]:
     body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
     texts = {name: text(form, name) for name in PLAIN}
     body |= {name: value for name, value in texts.items() if value is not None}
-    for knob in fit_fields.every():
-        if knob.kind == "names" and (names := _names(form, knob.name)):
-            body[knob.name] = names
-        elif knob.kind != "names" and (typed := text(form, knob.name)) is not None:
-            _put(body, knob, typed, faults)
+    for field in fit_fields.every():
+        if field.kind == "names" and (names := _names(form, field.name)):
+            body[field.name] = names
+        elif field.kind != "names" and (typed := text(form, field.name)) is not None:
+            _put(body, field, typed, faults)
     if new_rows := _new_rows(form, faults):
         body["new_rows"] = new_rows
     body |= _subgroups(form, faults)
@@ -92,27 +92,27 @@ def field_of(fault: Fault) -> str:
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 
-def _put(body: dict[str, Any], knob: Knob, text: str, faults: list[Fault]) -> None:
-    outer, _, inner = knob.name.rpartition(".")
+def _put(body: dict[str, Any], field: FieldSpec, text: str, faults: list[Fault]) -> None:
+    outer, _, inner = field.name.rpartition(".")
     try:
-        value = _read(knob, text)
+        value = _read(field, text)
     except ValueError:
-        message = f"{text[:50]!r} is not a {'whole ' if knob.kind == 'whole' else ''}number"
-        faults.append(Fault(knob.name, None, message))
+        message = f"{text[:50]!r} is not a {'whole ' if field.kind == 'whole' else ''}number"
+        faults.append(Fault(field.name, None, message))
         return
     (body.setdefault(outer, {}) if outer else body)[inner] = value
 
 
-def _read(knob: Knob, text: str) -> Any:
+def _read(field: FieldSpec, text: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
-    if knob.kind == "column":
+    if field.kind == "column":
         return text
-    if knob.choices:
-        return {"true": True, "false": False}.get(text, text) if knob.kind == "yes" else text
+    if field.choices:
+        return {"true": True, "false": False}.get(text, text) if field.kind == "yes" else text
     number = float(text)
-    if not math.isfinite(number) or (knob.kind == "whole" and len(text) > LONGEST):
+    if not math.isfinite(number) or (field.kind == "whole" and len(text) > LONGEST):
         raise ValueError
-    return int(text) if knob.kind == "whole" else number
+    return int(text) if field.kind == "whole" else number
 
 
 def _percent(text: str | None, faults: list[Fault]) -> float:

@@ -49,10 +49,10 @@ def create(
 ) -> Response:
     """Start the fit, then redirect to its page. Faults are shown on the form, which keeps its values."""
     try:
-        wish = fit_request(body_of(form))
+        wanted = fit_request(body_of(form))
 
         def make() -> StoredResponse:
-            plan = creation.plan(engine, owner, wish, slots=health.slots_now(engine, settings))
+            plan = creation.plan(engine, owner, wanted, slots=health.slots_now(engine, settings))
             with transactions() as transaction:
                 model = creation.accept(transaction, owner, plan)
                 answer = StoredResponse(303, {"Location": f"/ui/models/{model.id}"}, b"")
@@ -61,7 +61,7 @@ def create(
             return answer
 
         # A form sent twice (by a double click or a reload) creates one model.
-        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(wish))
+        token = IdempotentRequest(owner, "form /ui/models", text(form, "once"), repr(wanted))
         answer = once(engine, token, make)
     except ServiceError as error:
         if error.status not in {404, 422}:
@@ -118,7 +118,7 @@ def _page(
     opened = {
         group.title
         for group in fit_fields.FOLDED
-        if any(_is_open(k.name, entries, wrong) for k in group.knobs)
+        if any(_is_open(k.name, entries, wrong) for k in group.fields)
     }
     if _is_open("method", entries, wrong) and entries.get("method") != "bart":
         opened.add(fit_fields.METHOD_SECTION)

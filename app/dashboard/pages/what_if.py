@@ -138,8 +138,8 @@ def _contrast(
         if faults:
             raise InvalidRequestError(errors=faults)
         first, second = (_row(form, chosen, end) for end in ("first", "second"))
-        wish = ContrastBody(first=first, second=second, by=by or None)
-        difference = explain(predictor, owner, model_id, wish)
+        wanted = ContrastBody(first=first, second=second, by=by or None)
+        difference = explain(predictor, owner, model_id, wanted)
     except ServiceError as error:
         if error.status not in (413, 422):
             raise

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.services.errors import NotFoundError
-from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import columns_of
 from sampler.host.assessment import density_of_row as of_row
@@ -33,6 +33,6 @@ def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]
     _, posterior, draws = predictor.lookup(owner, model)
     if posterior.classes is not None and len(posterior.classes) > 2:
         raise NotFoundError("More than two classes have no density: ask for their probabilities.")
-    with understood():
+    with translating_sampler_errors():
         coded = posterior.encode(with_levels(posterior, columns_of([dict(row)], None, 1)))
         return Density(**of_row(posterior.law, coded, draws))

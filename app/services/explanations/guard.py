@@ -14,7 +14,7 @@ import numpy as np
 from pydantic import BaseModel
 
 from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
-from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import Columns, columns_if_any
 from app.store.models import ModelHead
@@ -122,7 +122,7 @@ def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]
     head, posterior, present = predictor.lookup(owner, model)
     if not question.of_fits:
         check_succeeded(head)
-    with understood():
+    with translating_sampler_errors():
         rows = with_levels(posterior, rows)
         return question.answer(ExplainedModel(predictor, head, posterior, present, rows))
 

@@ -2,7 +2,7 @@
 
 from app.services.explanations.guard import finished
 from app.services.fits import models
-from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.store import models as store
 from app.store.engine import session_scope
 from sampler.host.posteriors import ModelCard
@@ -25,5 +25,5 @@ def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCa
         facts["Dataset"] = fitted.dataset_id
     if fitted.finished_at is not None:
         facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
-    with understood():
+    with translating_sampler_errors():
         return head.id, posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)

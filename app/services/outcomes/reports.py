@@ -21,7 +21,7 @@ from app.services.outcomes.counted_once import column_of, counted_once, units_of
 from app.services.outcomes.rows import OutcomeOptions, Repeated
 from app.services.predictions.file_rows import RowsReadAsView
 from app.services.predictions.options import PredictionOptions
-from app.services.predictions.predict_rows import Predictor, understood
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.rows import SentRows
 from app.store import events
 from app.store.access.quotas import OUTCOME_BYTES
@@ -111,7 +111,7 @@ def scored(
         begun = watches.get(session, head.id)
         era = 0 if begun is None else begun.era
     reported_rows = reported.read(predictor.engine, owner, head, posterior, request, sent, predictor.max_rows)
-    with understood():
+    with translating_sampler_errors():
         column = column_of(head.settings)
         labelled = _labelled(posterior, reported_rows, head.settings.get("weights"), column)
         figures = PredictionOptions(

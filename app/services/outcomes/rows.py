@@ -15,7 +15,7 @@ from sqlalchemy import Engine
 from app.services.errors import Fault, InvalidRequestError, UnusableDataError, enough
 from app.services.outcomes.predicted_rows import PredictedRows
 from app.services.predictions.file_rows import RowsReadAsView, read_rows
-from app.services.predictions.predict_rows import understood
+from app.services.predictions.predict_rows import translating_sampler_errors
 from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import SentRows, columns_of
 from app.services.readers.values.typing_text import RAW
@@ -146,7 +146,7 @@ def read(
             assert request.key is not None, "as _check_names has seen"
             assert keys is not None
             index = predicted.index_of_keys(request.key, keys)
-        with understood():
+        with translating_sampler_errors():
             features = predicted.read(index, known - {target, *X}, posterior)
         X |= {name: features.column(name) for name in features.column_names}
         keys = [f"{request.prediction_id}:{i + 1}" for i in index] if keys is None else keys

@@ -124,7 +124,7 @@ class Predictor(Posteriors):
             rows = of_file.rows.drop_columns([name for name in names if name not in known])
         else:
             rows = with_levels(posterior, rows)
-        with understood(), COMPUTING.time():
+        with translating_sampler_errors(), COMPUTING.time():
             coded = posterior.encode(rows)
             answer = self._answer(stored, posterior, coded, options)
         predicted_rows.inc(coded.num_rows)
@@ -232,7 +232,7 @@ def _check_sizes(num_rows: int, options: PredictionOptions) -> None:
 
 
 @contextmanager
-def understood() -> Iterator[None]:
+def translating_sampler_errors() -> Iterator[None]:
     """Convert the sampler's errors to service errors with the field names of requests."""
     try:
         yield

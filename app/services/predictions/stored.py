@@ -14,7 +14,7 @@ from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
 from app.services.predictions.options import PredictionOptions
-from app.services.predictions.predict_rows import Predictor, understood, work_of_row
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
 from app.services.predictions.row_reading import RowReading
 from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
 from app.services.views import ErrorView, State, filled, if_any
@@ -140,7 +140,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     beside = {*posterior.beside.values(), *posterior.header.subgroup_kinds}
     known = {*schema.kinds, *schema.ignored, *beside}
     nothing = posterior.reference.part(slice(0))
-    with understood():
+    with translating_sampler_errors():
         warnings = posterior.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
             nothing,

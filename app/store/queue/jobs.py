@@ -92,8 +92,8 @@ class Jobs(Generic[T]):
         if self.get(session, owner, job_id) is None:
             return None
         self.lock_all(session, job_id)
-        wish = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
-        if rows_changed(session, wish.values(cancel_requested=True)):
+        cancellation = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
+        if rows_changed(session, cancellation.values(cancel_requested=True)):
             self._cancel_queued(session, job_id)
             self.settle(session, job_id)
         session.expire_all()  # the updates went past the session's copies

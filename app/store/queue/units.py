@@ -172,8 +172,8 @@ def stop(session: Session, claim: Claim) -> None:
     """End the unit as cancelled, following its directive; kept draws stay."""
     _fenced(session, claim, state=CANCELLED, lease_until=None)
     table, parent_id = lifecycle.parent(claim)
-    wish = select(table.state, table.cancel_requested).where(table.id == parent_id)
-    state, cancel_requested = session.execute(wish).one()
+    query = select(table.state, table.cancel_requested).where(table.id == parent_id)
+    state, cancel_requested = session.execute(query).one()
     if claim.kind in {CHAIN, FINISH} and state in OPEN_STATES and not cancel_requested:
         # Retried since the directive was read: somebody must continue it.
         rows_changed(session, update(Unit).where(Unit.id == claim.unit_id).values(state=QUEUED))
@@ -339,8 +339,8 @@ def _counts(progress: Progress) -> dict[str, Any]:
 def _directive(session: Session, claim: Claim) -> Directive:
     table, parent_id = lifecycle.parent(claim)
     left = Model.deadline - db_now() if table is Model else null()
-    wish = select(table.state, table.cancel_requested, left).where(table.id == parent_id)
-    state, cancel_requested, seconds_left = session.execute(wish).one()
+    query = select(table.state, table.cancel_requested, left).where(table.id == parent_id)
+    state, cancel_requested, seconds_left = session.execute(query).one()
     if cancel_requested or state not in OPEN_STATES:
         return Directive.CANCEL
     if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):

@@ -39,7 +39,7 @@ FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
 
 @dataclass(frozen=True)
-class Wish:
+class EffectRequest:
     """Request for partial dependence.
 
     Attributes
@@ -66,7 +66,7 @@ def partial_dependence(
     f: Evaluate,
     coded: Coded,
     draws: int,
-    wish: Wish,
+    asked: EffectRequest,
     affordable: Callable[[int, int], float],
     average: Evaluate | None = None,
 ) -> PartialDependence:
@@ -82,7 +82,7 @@ def partial_dependence(
         Rows to average over.
     draws
         Number of draws that `f` returns.
-    wish
+    asked
         The request.
     affordable
         Function from the numbers of points and of curves to the number of rows that are not too much work to
@@ -105,9 +105,9 @@ def partial_dependence(
 
     """
     names = [column.name for column in header.schema.columns]
-    chosen = _checked(wish, names)
+    chosen = _checked(asked, names)
     values = [
-        list(wish.grid[name]) if name in wish.grid else default_grid(header, names.index(name))
+        list(asked.grid[name]) if name in asked.grid else default_grid(header, names.index(name))
         for name in chosen
     ]
     if not all(values) or not coded.num_rows:
@@ -120,7 +120,7 @@ def partial_dependence(
         codes_of(header, names.index(name), points) for name, points in zip(chosen, values, strict=True)
     ]
     shape = [len(points) for points in values]
-    most = affordable(math.prod(shape), min(wish.ice, coded.num_rows))
+    most = affordable(math.prod(shape), min(asked.ice, coded.num_rows))
     classes = _num_classes(header)
     cells = math.prod(shape) * draws * (classes or 1)
     if most < min(coded.num_rows, FEWEST_ROWS) or cells > MAX_AVERAGES:
@@ -145,10 +145,10 @@ def partial_dependence(
                 averages[at] += of_copies.sum(axis=2).swapaxes(0, 1)
     averages /= coded.num_rows
     curves = None
-    if wish.ice:
-        curves = _curves(f, coded, settings, points, width, wish, classes, divided)
+    if asked.ice:
+        curves = _curves(f, coded, settings, points, width, asked, classes, divided)
     shape += [classes] if classes else []
-    tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
+    tails = [tail for level in asked.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     size = max(1, MAX_CELLS // (draws * (classes or 1)))
     figures = [_summary(averages[at : at + size], tails) for at in range(0, len(averages), size)]
     mean, sd, ends = (np.concatenate(part, axis=-2) for part in zip(*figures, strict=True))
@@ -157,7 +157,7 @@ def partial_dependence(
         grid=values,
         mean=mean.reshape(shape),
         sd=sd.reshape(shape),
-        intervals=_intervals(wish.levels, ends.reshape(-1, *shape)),
+        intervals=_intervals(asked.levels, ends.reshape(-1, *shape)),
         rows=coded.num_rows,
         ice=curves,
     )
@@ -178,12 +178,12 @@ def _curves(
     settings: list[Setting],
     points: list[Point],
     width: int,
-    wish: Wish,
+    asked: EffectRequest,
     classes: int,
     divided: dict[Any, Any],
 ) -> Ice:
-    rows = spaced(coded.num_rows, wish.ice)
-    tails = [tail for level in wish.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
+    rows = spaced(coded.num_rows, asked.ice)
+    tails = [tail for level in asked.levels for tail in ((1 - level) / 2, (1 + level) / 2)]
     mean = np.empty((len(rows), len(points), classes or 1))
     ends = np.empty((len(tails), *mean.shape))
     for at, copies in _copied(coded.part(rows), settings, points, width, divided):
@@ -193,7 +193,7 @@ def _curves(
         ends[:, :, at] = np.quantile(values, tails, axis=0).swapaxes(1, 2)
     if not classes:
         mean, ends = mean[..., 0], ends[..., 0]
-    return Ice(rows, mean, _intervals(wish.levels, ends))
+    return Ice(rows, mean, _intervals(asked.levels, ends))
 
 
 def _num_classes(header: Header) -> int:
@@ -224,19 +224,19 @@ def _copied(
         yield slice(start, start + len(some)), coded.changed(changed, after, copies)
 
 
-def _checked(wish: Wish, names: Sequence[str]) -> list[str]:
-    chosen = [wish.features] if isinstance(wish.features, str) else list(wish.features)
+def _checked(asked: EffectRequest, names: Sequence[str]) -> list[str]:
+    chosen = [asked.features] if isinstance(asked.features, str) else list(asked.features)
     if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
         raise SettingsError(
             "features: partial dependence takes a list of one feature or two different ones",
             field="features",
             code="not_accepted",
         )
-    for field, named in (("features", chosen), ("grid", wish.grid)):
+    for field, named in (("features", chosen), ("grid", asked.grid)):
         unknown = [name for name in named if name not in names]
         if unknown:
             raise unknown_feature(field, unknown[0], names)
-    if wish.ice and len(chosen) > 1:
+    if asked.ice and len(chosen) > 1:
         raise SettingsError(
             "ice: curves of single rows are for one feature only", field="ice", code="not_applicable"
         )

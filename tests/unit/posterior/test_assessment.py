@@ -8,7 +8,7 @@ from sampler import DataError, fit
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.assessment.scoring import pinball_loss
 from sampler.posterior.laws.predictive import Predictive
-from sampler.posterior.stop_rules import look, look_for_part, next_look
+from sampler.posterior.stop_rules import check_part, check_rules, next_look
 from sampler.posterior.verdict import rhat_ess
 from tests.support.friedman import friedman
 from tests.support.models.random_posteriors import make_posterior
@@ -50,13 +50,13 @@ def test_a_density_is_that_of_the_draws():
 def test_stop_rules_hold_by_the_posteriors_own_figures():
     """A rule holds up to exactly the posterior's figure; only the given rules are judged."""
     posterior, _, _ = make_posterior(num_draws=(40, 50))
-    check = look(posterior, {"min_ess": 1.0, "max_rhat": None})
+    check = check_rules(posterior, {"min_ess": 1.0, "max_rhat": None})
     assert check.held == {"min_ess": True}
     assert check.satisfied
     ess = check.figures["ess"]
-    assert look(posterior, {"min_ess": ess}).satisfied
-    assert not look(posterior, {"min_ess": np.nextafter(ess, np.inf)}).satisfied
-    assert not look(posterior, {}).satisfied
+    assert check_rules(posterior, {"min_ess": ess}).satisfied
+    assert not check_rules(posterior, {"min_ess": np.nextafter(ess, np.inf)}).satisfied
+    assert not check_rules(posterior, {}).satisfied
     assert [next_look(20, 50), next_look(45, 50), next_look(1, 9)] == [30, 50, 2]
 
 
@@ -66,15 +66,15 @@ def test_stop_rules_hold_for_the_later_draws_where_they_do_not_for_all():
     of_chains = {"num_trees": 20, "num_chains": 2, "num_burnin": 0, "num_draws": 90, "thin": 1}
     posterior = fit(X, y, **of_chains, progress=False)
     later = posterior.discard(30)
-    of_all, of_later = (look(each, {"min_ess": 1.0}).figures["ess"] for each in (posterior, later))
+    of_all, of_later = (check_rules(each, {"min_ess": 1.0}).figures["ess"] for each in (posterior, later))
     assert of_all < of_later
     for least, kept in ((of_all, posterior), (of_later, later), (of_later + 1e-9, posterior)):
-        part, check = look_for_part(posterior, {"min_ess": least})
+        part, check = check_part(posterior, {"min_ess": least})
         assert part.to_bytes() == kept.to_bytes()
         assert (check.draws, check.discarded) == (kept.num_draws, 90 - kept.num_draws)
-        assert check == look(kept, {"min_ess": least})
+        assert check == check_rules(kept, {"min_ess": least})
         assert check.satisfied == (least <= of_later)
-    assert look_for_part(posterior, {})[0] is posterior
+    assert check_part(posterior, {})[0] is posterior
 
 
 def test_scores_of_numbers_are_those_of_the_predictive_law():
