@@ -391,7 +391,7 @@ class ConformalTable:
     def _claims_of_subgroups(
         self, grouped: SubgroupTable, basis: Basis, level: float, *, exact: bool
     ) -> tuple[SubgroupClaim, ...]:
-        sides = 2 if grouped.two_sided else 1
+        sides = 2 if grouped.two_sided else grouped.num_classes
         claims = []
         for name, inside in grouped.named_parts():
             count = self._count_of(inside)

@@ -71,6 +71,8 @@ class SubgroupTable:
     ends
         By level, float64 [cell, 2], the probabilities of the quantiles that are the ends; of classes the
         least probability in a set, float64 [cell, 1], or [cell, class] where each counts by itself.
+    labels
+        Names of the classes, where each counts by itself.
 
     """
 
@@ -80,6 +82,7 @@ class SubgroupTable:
     two_sided: bool = False
     own: NDArray[np.int32] | None = None
     ends: Mapping[float, Floats] = field(default_factory=dict)
+    labels: tuple[str, ...] = ()
     _others: dict[tuple[float, int], Floats] = field(default_factory=dict, repr=False, compare=False)
 
     @classmethod
@@ -90,7 +93,8 @@ class SubgroupTable:
             raise out_of_range(
                 f"{len(cells)} combinations of them are there, and {MOST_CELLS} are the most: name fewer"
             )
-        table = cls(members.subgroups, cells, cell.astype(np.uint16), two_sided, members.own)
+        labels = () if members.own is None else members.labels
+        table = cls(members.subgroups, cells, cell.astype(np.uint16), two_sided, members.own, labels=labels)
         if table.dimension > MOST + 1:
             raise out_of_range(
                 f"{table.dimension - 1} are independent of each other, and {MOST} are the most: name fewer, "
@@ -105,6 +109,7 @@ class SubgroupTable:
             "cells": self.cells.tolist(),
             "two_sided": self.two_sided,
             "by_class": self.own is not None,
+            **({"labels": list(self.labels)} if self.labels else {}),
             "ends": [[level, ends.tolist()] for level, ends in self.ends.items()],
         }
 
@@ -133,7 +138,8 @@ class SubgroupTable:
         cell = np.frombuffer(data[-rows * 2 :], "<u2").astype(np.uint16)
         ends = {float(level): np.array(each, np.float64) for level, each in values["ends"]}
         cells = np.array(values["cells"], np.uint64)
-        table = cls(subgroups, cells, cell, values["two_sided"] is True, own, ends)
+        labels = tuple(map(str, values.get("labels", ())))
+        table = cls(subgroups, cells, cell, values["two_sided"] is True, own, ends, labels)
         if not table._fits():
             raise ValueError("the subgroups of its calibration rows don't fit together")
         return data[: -rows * 2], table
@@ -169,9 +175,10 @@ class SubgroupTable:
         return len(independent_columns(self.indicators))
 
     def named_parts(self) -> list[tuple[str, NDArray[np.bool_]]]:
-        """Return the names of the subgroups, and which calibration rows are in each, bool [row]."""
+        """Return the names of subgroups and classes, and which calibration rows are in each, bool [row]."""
         inside = self.indicators[self.cell] == 1
-        return [(subgroup.name, inside[:, 1 + j]) for j, subgroup in enumerate(self.subgroups)]
+        named = [(subgroup.name, inside[:, 1 + j]) for j, subgroup in enumerate(self.subgroups)]
+        return named + [(f"class {label}", self.own == k) for k, label in enumerate(self.labels)]
 
     def solved(
         self, weighed: Weighed, levels: Sequence[float], before: Callable[[], None] = lambda: None

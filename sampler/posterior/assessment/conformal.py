@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.encode import Coded
+from sampler.data.scalars import counted
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.core.intervals import Interval, Request
 from sampler.posterior.predicting import predict, predict_by_row
@@ -102,7 +103,12 @@ def _predict_in_subgroups(
     for j, values in enumerate(bounds):
         values[~is_finite[part, j]] = np.inf if j % 2 else -np.inf
     intervals = [Interval(each.level, *bounds[2 * i : 2 * i + 2]) for i, each in enumerate(levels)]
-    return replace(prediction, interval="calibrated", intervals=intervals, quantiles=[], claims=list(levels))
+    warnings = list(prediction.warnings)
+    if endless := int(np.count_nonzero(~is_finite[part].any(axis=1))):
+        rows = counted(endless, "row")
+        warnings.append(f"{rows}: too few calibration rows tell of their subgroups for finite intervals")
+    figures = replace(prediction, interval="calibrated", quantiles=[], claims=list(levels))
+    return replace(figures, intervals=intervals, warnings=warnings)
 
 
 def probabilities(prediction: Prediction) -> Floats:

@@ -27,6 +27,7 @@ from sampler.posterior.charts.style import ChartStyle, svg_element
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
 from sampler.posterior.results.effects import FeatureRows
 from sampler.settings import SETTINGS, labelled
+from sampler.storage.conformal_table import rows_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -88,6 +89,7 @@ def model_card(
             _model(posterior, facts),
             Section("What can be used?", [posterior.use(scores).text]),
             _held_out(scores, posterior.classes or (), posterior.unit),
+            *_calibrated(posterior),
             _chains(posterior),
             _importance(posterior, importance),
             _effects(posterior, importance),
@@ -180,6 +182,16 @@ def _chains(posterior: Posterior) -> Section:
             f"{estimate_to_text(f['ess_tail_median'], 3)}."
         )
     return Section("Do the chains agree?", list(filter(None, sentences)))
+
+
+def _calibrated(posterior: Posterior) -> list[Section]:
+    table = posterior.conformal_table
+    if table is None or table.count < rows_needed(LEVEL):
+        return []
+    claimed = table.at(LEVEL)
+    claims = [claimed.text, *(labelled(each.text) for each in claimed.subgroups)]
+    things = "intervals" if posterior.classes is None else "prediction sets"
+    return [Section(f"Calibrated {things} of {LEVEL:.0%}", claims)]
 
 
 def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str], unit: str | None) -> Section:

@@ -132,6 +132,7 @@ class StoredDraws:
         if subgroups is None:
             subgroups = header.subgroups
         by = columns_of(subgroups)
+        known = [] if header.calibration is None else header.calibration.new_rows.columns
         if by and type(X) is not dict and not is_array(X):
             X = read_rows(X).reading_once(by)
         coded = encode(
@@ -140,7 +141,7 @@ class StoredDraws:
             header.grid,
             keep_values=header.needs_values,
             ignore_extra=ignore_extra,
-            beside={*header.beside.values(), *beside, *by} - {each.name for each in header.schema.inputs},
+            beside={*header.beside.values(), *beside, *by, *known} - {*header.schema.kinds},
         )
         if not header.beside and not subgroups:
             return coded

@@ -70,6 +70,10 @@ def test_counts_and_classes_have_subgroups(family, words):
     own = answer.sets[0].members[np.arange(300), pd.Index(posterior.classes).get_indexer(outcome)]
     for name in posterior.classes:
         assert own[outcome == name].mean() > 0.7
+    claims = Posterior.from_bytes(posterior.to_bytes()).calibrated_levels(0.8)[0].subgroups
+    assert [each.name for each in claims] == ["old", *(f"class {name}" for name in posterior.classes)]
+    assert sum(each.rows for each in claims[1:]) == 150
+    assert "class high: at least 0.8 inside" in claims[1].text
 
 
 def test_declarations_are_refused_before_the_fit(monkeypatch):

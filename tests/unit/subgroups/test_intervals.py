@@ -1,5 +1,7 @@
 """Intervals and sets that hold in named subgroups: what is served, stored, claimed and refused."""
 
+import html
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -73,6 +75,9 @@ def test_claims_name_each_subgroup(calibrated):
     assert named["old"].at_most == pytest.approx(0.9 + 6 * 300 / (301 * rows))
     assert "at least 0.9 inside on average" in named["old"].text
     assert "each named subgroup" in claim.text
+    card = calibrated.model_card().to_html()
+    assert "Calibrated intervals of 90%" in card
+    assert html.escape(named["old"].text) in card
     again = CalibratedLevel.from_json(claim.to_json())
     assert (again, again.subgroups) == (claim, claim.subgroups)
 
@@ -106,6 +111,7 @@ def test_an_unseen_kind_of_row_gets_infinite_ends(calibrated):
     strange = pd.DataFrame({"age": [70.0], "region": ["e"], "hour": [3.0]})
     answer = calibrated.predict(strange, interval="calibrated")
     assert (answer.lower[0], answer.upper[0]) == (-np.inf, np.inf)
+    assert "1 row: too few calibration rows tell of their subgroups" in answer.warnings[-1]
 
 
 def test_columns_of_subgroups_are_needed_for_calibrated_intervals_alone(calibrated):
@@ -151,6 +157,7 @@ def test_new_groups(posterior):
     calibrated = posterior.calibrate(X.drop(columns="hour"), y, groups="subject")
     claim = calibrated.predict(X[["age", "region"]][:2], interval="calibrated").claims[0]
     assert "Of the rows of a new value of subject, at least 0.9" in claim.text
+    assert len(calibrated.predict(X[["age", "region", "subject"]][:2], interval="calibrated")) == 2
     both = posterior.calibrate(X.drop(columns="hour"), y, groups="subject", subgroups=["region"])
     claim = both.calibrated_levels(0.9)[0]
     assert claim.at_least == 0.9
