@@ -9,7 +9,7 @@ import numpy as np
 from sampler.data.splits.split_plan import Split, SplitPlan
 from sampler.data.table import read_rows
 from sampler.definitions.new_rows import NewRows
-from sampler.errors import SettingsError, suggestion
+from sampler.errors import SettingsError
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
@@ -115,17 +115,7 @@ class AssessablePosterior:
             For weights with classes.
 
         """
-        rows, table = LabelledRows.read(self.law, X, y, weights), read_rows(X)
-        if groups is None and (calibrated := self.law.draws.header.calibration) is not None:
-            known = calibrated.new_rows.groups
-            groups = known if known in table.names else None
-        elif groups is not None and groups not in table.names:
-            raise SettingsError(
-                f"groups names {groups!r}, which X doesn't have{suggestion(groups, table.names)}",
-                field="groups",
-                code="unknown",
-            )
-        rows = rows if groups is None else rows.of_groups(table.column(groups))
+        rows = LabelledRows.read_groups(self.law, X, y, weights, groups)
         return Scores(score(self.law, rows, quick=quick))
 
     def log_likelihood(self, X: Any, y: Any, weights: Any = None) -> NDArray[np.float64]:

@@ -83,6 +83,7 @@ class ExplainablePosterior:
         level: float = 0.9,
         permutations: int = 10,
         seed: int = 0,
+        groups: str | None = None,
     ) -> PermutationImportance:
         """Rank the features by how much a loss grows when one of them is shuffled among the rows.
 
@@ -105,6 +106,9 @@ class ExplainablePosterior:
             Number of permutations.
         seed
             Seed of the permutations.
+        groups
+            Name of a column of `X`, as for `score`: a feature that is constant within its values (a subject's
+            age) is shuffled between these; None takes the column of declared new groups.
 
         Returns
         -------
@@ -120,7 +124,7 @@ class ExplainablePosterior:
 
         """
         law = self.law
-        rows = LabelledRows.read(law, X, y, weights)
+        rows = LabelledRows.read_groups(law, X, y, weights, groups)
         losses = None if loss is None else [loss]
         ranked = permutation_importance(law, rows, losses, level=level, permutations=permutations, seed=seed)
         return ranked[0]

@@ -153,7 +153,9 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
             table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
         except SettingsError as error:  # rows were counted before the fit, exact copies among them
             warning = f"intervals are not calibrated: {error}"
-    return _HeldOut(scores, by_row | {"importance": importance_of(posterior, held, beat)}, table, warning)
+    return _HeldOut(
+        scores, by_row | {"importance": importance_of(posterior, held, plan, beat)}, table, warning
+    )
 
 
 def _calibrate_by_folds(session: Session, model_id: str) -> None:

@@ -52,9 +52,7 @@ def score(
     trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
     the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
     """
-    rows = LabelledRows.of(posterior.law, held)
-    if plan is not None and plan.new_rows.groups is not None:
-        rows = replace(rows, unit=plan.unit.astype(np.int64))
+    rows = _labelled(posterior, held, plan)
     scores = scoring.score(posterior.law, rows, beat, quick=True)
     beat()
     first: tuple[str, ...] = ("rows", "log_loss" if rows.classes else "rmse")  # followed by its baseline
@@ -81,6 +79,14 @@ def _weeks_once(
         return SPANS[-1]
     kept = kept_rows(len(rows.y))
     return span_of_weeks(plan.time[kept], conformity(posterior.law, rows.part(kept), beat))
+
+
+def _labelled(posterior: Posterior, held: Rows, plan: SplitPlan | None) -> LabelledRows:
+    """Encode held-out rows, with their groups where new rows are declared to be of other ones."""
+    rows = LabelledRows.of(posterior.law, held)
+    if plan is None or plan.new_rows.groups is None:
+        return rows
+    return replace(rows, unit=plan.unit.astype(np.int64))
 
 
 def look_at(posterior: Posterior, held: Rows, numbers: NDArray[np.int64], beat: Callable[[], None]) -> Json:
@@ -128,12 +134,14 @@ def calibrate(
     return calibrated.conformal_table
 
 
-def importance_of(posterior: Posterior, held: Rows, beat: Callable[[], None]) -> list[Json] | None:
+def importance_of(
+    posterior: Posterior, held: Rows, plan: SplitPlan | None, beat: Callable[[], None]
+) -> list[Json] | None:
     """Rank the features on the held-out rows, by each loss (`sampler.posterior.explanations.permutation`).
 
     The usual loss comes first. `beat` is called between evaluations. None for too few rows.
     """
-    rows = LabelledRows.of(posterior.law, held)
+    rows = _labelled(posterior, held, plan)
     try:
         ranked = permutation_importance(posterior.law, rows, before=beat)
     except DataError:

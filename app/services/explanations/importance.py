@@ -74,6 +74,13 @@ class PermutationView:
     rows: Annotated[int, Field(description="Number of held-out rows used, at most 1,000.")]
     draws: Annotated[int, Field(description="Number of draws used, of all chains together.")]
     permutations: int
+    units: Annotated[
+        int | None,
+        Field(
+            description="Groups of these rows, where new rows are declared to be of other ones: a feature "
+            "with one value in each is shuffled between groups. Null where rows count."
+        ),
+    ] = None
     features: Annotated[
         list[FeatureView],
         Field(description="The largest increase first. Features with the same information share it."),

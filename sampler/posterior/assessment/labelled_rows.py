@@ -12,7 +12,7 @@ from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.rows import Rows, read_roles_again
 from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import takes
 
 if TYPE_CHECKING:
@@ -91,6 +91,26 @@ class LabelledRows:
             coded = law.draws.encode(table)
         roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
         return cls._with_outcomes(law, coded, y, roles)
+
+    @classmethod
+    def read_groups(cls, law: Law, X: Any, y: Any, weights: Any, groups: str | None) -> LabelledRows:
+        """Check, encode and return rows; those of one value of the column `groups` count as one group.
+
+        None takes the column by which new rows differ, where the model is calibrated for such and the rows
+        have it. Raises as `read`; DataError for missing values of the column, SettingsError for an unknown
+        one.
+        """
+        rows, table = cls.read(law, X, y, weights), read_rows(X)
+        if groups is None and (calibrated := law.draws.header.calibration) is not None:
+            known = calibrated.new_rows.groups
+            groups = known if known in table.names else None
+        elif groups is not None and groups not in table.names:
+            raise SettingsError(
+                f"groups names {groups!r}, which X doesn't have{suggestion(groups, table.names)}",
+                field="groups",
+                code="unknown",
+            )
+        return rows if groups is None else rows.of_groups(table.column(groups))
 
     @classmethod
     def of(cls, law: Law, rows: Rows) -> LabelledRows:

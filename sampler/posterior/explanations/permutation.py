@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, get_args
+from typing import TYPE_CHECKING, NamedTuple, get_args
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.posterior.assessment.scoring import TINY, own_probabilities
@@ -15,8 +16,6 @@ from sampler.posterior.results.rankings import PermutationImportance
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-
-    from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
     from sampler.posterior.assessment.labelled_rows import LabelledRows
@@ -45,8 +44,10 @@ def permutation_importance(
     """Compute the increase of each loss when one feature at a time is shuffled among the rows.
 
     A category's indicators are shuffled together; exposures stay with their rows. All features meet the same
-    permutations. At most 1,000 rows and 200 draws are used, evenly spaced, and fewer where features are many.
-    Rows whose outcome the model's transform can't take are left out.
+    permutations. Where groups count once, a feature that is constant within each is shuffled between groups,
+    each of which takes another's value: shuffled by row, it would meet rows that no group can have. At most
+    1,000 rows and 200 draws are used, evenly spaced, and fewer where features are many. Rows whose outcome
+    the model's transform can't take are left out.
 
     Parameters
     ----------
@@ -96,19 +97,23 @@ def permutation_importance(
         before()
     base = _losses(law, examined, examined.coded, chosen)
     orders = np.array([np.random.default_rng([seed, k]).permutation(num_rows) for k in range(permutations)])
+    groups = None if examined.unit is None else _Groups.of(examined.unit, seed, permutations)
     growth = {loss: np.zeros((num_features, permutations, num_draws)) for loss in ranked_by}
     size = max(1, MAX_CELLS // (num_draws * num_rows * max(1, len(law.classes or ()))))
     for j in range(num_features) if before else track(range(num_features), "importance"):
         own = [i for i, (column, _) in enumerate(law.schema.coded) if column == j]
+        ordered = orders
+        if groups is not None and groups.is_constant(examined.coded.codes[own]):
+            ordered = groups.orders
         for start in range(0, permutations, size):
-            part = orders[start : start + size]
+            part = ordered[start : start + size]
             if before:
                 before()
             after = _losses(law, examined, examined.coded.shuffled(own, part), chosen)
             for loss in ranked_by:
                 growth[loss][j, start : start + len(part)] = after[loss] - base[loss]
     names = [column.name for column in law.schema.columns]
-    facts = (level, num_rows, num_draws, permutations)
+    facts = (level, num_rows, num_draws, permutations, None if groups is None else groups.number)
     importances = []
     for loss in ranked_by:
         by_feature = growth[loss].reshape(num_features, -1).T
@@ -118,6 +123,26 @@ def permutation_importance(
             PermutationImportance(names, mean, lower, upper, loss, float(base[loss].mean()), *facts)
         )
     return importances
+
+
+class _Groups(NamedTuple):
+    """Groups of rows in several orders: the number, and of each row the first row of its own and others'."""
+
+    number: int
+    own: NDArray[np.int64]  # [row]
+    orders: NDArray[np.int64]  # [permutation, row]
+
+    @classmethod
+    def of(cls, unit: NDArray[np.int64], seed: int, permutations: int) -> _Groups:
+        """Let each group take the place of another, in as many ways."""
+        _, firsts, place = np.unique(unit, return_index=True, return_inverse=True)
+        generators = (np.random.default_rng([seed, k]) for k in range(permutations))
+        orders = [firsts[generator.permutation(len(firsts))[place]] for generator in generators]
+        return cls(len(firsts), firsts[place], np.array(orders))
+
+    def is_constant(self, codes: NDArray[np.uint8]) -> bool:
+        """Tell whether codes, uint8 [column, row], are the same for all rows of a group."""
+        return bool((codes == codes[:, self.own]).all())
 
 
 def _sizes(law: Law, most_rows: int, permutations: int) -> tuple[int, int]:

@@ -73,6 +73,9 @@ class PermutationImportance(Answer):
         Probability of the interval.
     rows, draws, permutations
         Numbers of rows, draws and permutations used.
+    units
+        Number of the groups of these rows, between which features are shuffled that each has one value of;
+        None where rows count.
 
     """
 
@@ -88,6 +91,7 @@ class PermutationImportance(Answer):
     rows: int
     draws: int
     permutations: int
+    units: int | None = None
 
     @property
     def order(self) -> list[int]:
@@ -103,6 +107,7 @@ class PermutationImportance(Answer):
             "rows": self.rows,
             "draws": self.draws,
             "permutations": self.permutations,
+            **({} if self.units is None else {"units": self.units}),
             "features": [
                 {
                     "name": self.names[j],

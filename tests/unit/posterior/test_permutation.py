@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, SettingsError, fit, holdout_rows
+from sampler import DataError, DataWarning, SettingsError, fit, holdout_rows
 from sampler.data.rows import Rows
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations.permutation import permutation_importance
@@ -179,3 +179,31 @@ def test_many_features_are_bounded_by_work(monkeypatch):
 
 def posterior_rows(posterior, X):
     return LabelledRows.read(posterior.law, X, np.zeros(80))
+
+
+def test_what_is_constant_within_groups_is_shuffled_between_them():
+    """A subject's age takes another subject's value; the dose, which differs within, goes by rows."""
+    rng = np.random.default_rng(5)
+    subject = np.repeat(np.arange(40), 5)
+    age, dose = rng.normal(size=40)[subject], rng.uniform(size=200)
+    X = {"age": age, "dose": dose, "subject": subject}
+    y = 3 * age + dose + rng.normal(0, 0.1, 200)
+    fitted = {name: X[name][:100] for name in ("age", "dose")}
+    with pytest.warns(DataWarning, match="resemble each other"):  # which is what the test is about
+        posterior = fit(fitted, y[:100], **FAST, transform="none")
+    held = {name: values[100:] for name, values in X.items()}
+    ranked = posterior.importance(held, y[100:], permutations=3, seed=2, groups="subject")
+    assert (ranked.units, ranked.to_json()["units"]) == (20, 20)
+    by_row = posterior.importance({name: held[name] for name in fitted}, y[100:], permutations=3, seed=2)
+    assert by_row.units is None
+    assert ranked.mean[1] == by_row.mean[1]
+
+    f = posterior.sample({name: held[name] for name in fitted})
+    base = np.sqrt(np.mean((f - y[100:]) ** 2, axis=-1)).mean()
+    grown = []
+    for k in range(3):
+        order = np.random.default_rng([2, k]).permutation(20)
+        other = {"age": held["age"].reshape(20, 5)[order, 0].repeat(5), "dose": held["dose"]}
+        errors = np.sqrt(np.mean((posterior.sample(other) - y[100:]) ** 2, axis=-1))
+        grown.append(errors.mean() - base)
+    np.testing.assert_allclose(ranked.mean[0], np.mean(grown), rtol=1e-6)

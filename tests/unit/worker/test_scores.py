@@ -111,7 +111,7 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     }
     assert posterior.calibration({"x": x[300:]}, y[300:], w[300:]) == view["calibration"]
     own_rank = posterior.importance({"x": x[300:]}, y[300:], w[300:], loss="log_loss").to_json()
-    assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held_out, list)}[
+    assert {ranked["loss"]: ranked for ranked in importance_of(posterior, held_out, None, list)}[
         "log_loss"
     ] == own_rank
     np.testing.assert_allclose((view["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
