@@ -58,7 +58,7 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         posterior = _posterior(context, claim.model_id, request["draws"])
         dataset = session.get_one(Dataset, stored.dataset_id)
         known = {column["name"] for column in dataset.columns}
-        levels = [CalibratedLevel.from_json(each) for each in request.get("calibrated", ())]
+        levels = _levels(posterior, request)
         subgroups = next((each.cells.subgroups for each in levels if each.cells is not None), ())
         beside = [*posterior.beside.values(), *columns_of(subgroups)]
         names = list(dict.fromkeys([*posterior.schema.kinds, *(name for name in beside if name in known)]))
@@ -76,6 +76,18 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_part(session, claim, coded.num_rows, statistics)
         predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
+
+
+def _levels(posterior: Posterior, request: Json) -> list[CalibratedLevel]:
+    """Return the calibrated levels as planned; with the model's table, if it is the same still.
+
+    The table finds ends of combinations of subgroups that no calibration row has.
+    """
+    planned = [CalibratedLevel.from_json(each) for each in request.get("calibrated", ())]
+    table = posterior.conformal_table
+    if table is None or table.checksum != request.get("calibration"):
+        return planned
+    return [table.at(each.level) for each in planned]
 
 
 def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:

@@ -317,6 +317,11 @@ class ConformalTable:
             return None
         return 1.0 / self.unit_sizes[self.unit]
 
+    def num_programmes(self, levels: Sequence[float], bits: NDArray[np.uint64] | None = None) -> int:
+        """Count the linear programmes that these levels, of rows with these subgroups, still take."""
+        rows = np.zeros(0, np.uint64) if bits is None else bits
+        return 0 if self.subgroups is None else self.subgroups.unsolved(levels, rows)
+
     def at(self, level: float) -> CalibratedLevel:
         """Return how intervals or sets of a level are made, and their claim.
 

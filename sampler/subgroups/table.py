@@ -193,6 +193,14 @@ class SubgroupTable:
             ends[level] = np.array(rows)
         return replace(self, ends=ends, _others={})
 
+    def unsolved(self, levels: Sequence[float], bits: Bits) -> int:
+        """Count the linear programmes that ends of levels, of rows with these subgroups, still take."""
+        strange = np.setdiff1d(bits, self.cells).tolist()
+        known = {*self.ends, *(level for level, cell in [*self._others] if cell == -1)}
+        of_levels = [] if self._is_partition else [each for each in levels if each not in known]
+        others = sum((level, each) not in self._others for level in levels for each in strange)
+        return len(of_levels) * len(self.cells) + min(others, MOST_CELLS)
+
     def at(self, weighed: Weighed, level: float) -> CellEnds:
         """Return the ends of a level, of all cells."""
         known = self.ends.get(level)
@@ -223,6 +231,8 @@ class SubgroupTable:
         """Solve a level that is not stored, once in a process."""
         key = (level, -1)
         if key not in self._others:
+            if len(self._others) >= 2 * MOST_CELLS:  # of many levels
+                self._others.clear()
             self._others[key] = self.solved(weighed, [level]).ends[level]
         return self._others[key]
 

@@ -1,7 +1,7 @@
 """Predictions of new rows from a stored posterior."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal
@@ -23,6 +23,7 @@ from app.services.predictions.options import MAX_SAMPLES, PredictionOptions
 from app.services.predictions.posteriors import LoadedModel, Posteriors
 from app.services.predictions.row_reading import RowReading, with_levels
 from app.services.predictions.rows import SentRows, columns_of
+from app.services.request_bodies import levels_of
 from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.host.assessment import row_diagnostics
@@ -34,6 +35,7 @@ MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a milliseco
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,
 # Monte Carlo errors and R-hat.
 QUANTILES, EXAMINED = 100, 5000
+PROGRAMME = 40_000  # cost per calibration row of an end in subgroups that is not stored
 # A row alone takes several times its share of many: a million of these units takes about a millisecond.
 QUICK_ROWS, QUICK_WORK = 4, 1_000_000
 OF_OUTCOMES = ("predictive", "calibrated")  # kinds of intervals
@@ -69,6 +71,8 @@ class Predictor(Posteriors):
         posterior = self.cache.peek(model)
         # the verdict for another number of draws may have to be computed first
         if posterior is None or not FAMILIES[posterior.family].quick or options.draws is not None:
+            return None
+        if options.interval == "calibrated" and posterior.header.subgroups:  # a new kind of row takes longer
             return None
         if len(rows) * work_of_row(posterior, options) > QUICK_WORK:
             return None
@@ -185,6 +189,20 @@ class Predictor(Posteriors):
                 f"{num_rows} rows x {draws} draws x {trees} trees are too much work at once: send at most "
                 f"{most} of these rows (BARTSERVE_MAX_PREDICT_WORK), or ask for fewer draws. "
                 "POST /models/{id}/predictions predicts a stored dataset of any length in the background."
+            )
+        if options.interval == "calibrated" and options.target != "mean":
+            self.check_programmes(posterior, levels_of(options.level), coded)
+
+    def check_programmes(self, posterior: Posterior, levels: Sequence[float], coded: Coded) -> None:
+        """Refuse levels and combinations of subgroups whose ends would take too long to find at once."""
+        if (table := posterior.conformal_table) is None:
+            return
+        count = table.num_programmes(levels, coded.subgroups)
+        if count * table.rows * PROGRAMME > self.max_work:
+            raise TooLargeError(
+                f"{count} ends of calibrated intervals in subgroups have to be found for these levels and "
+                "rows, which is too much work at once: ask for fewer levels (0.5, 0.8, 0.9, 0.95 and 0.99 "
+                "are there), or send fewer rows."
             )
 
 

@@ -140,6 +140,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     beside = {*posterior.beside.values(), *posterior.header.subgroup_kinds}
     known = {*schema.kinds, *schema.ignored, *beside}
     nothing = posterior.reference.part(slice(0))
+    if request.interval == "calibrated":
+        predictor.check_programmes(posterior, levels, nothing)
     with translating_sampler_errors():
         warnings = posterior.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
@@ -170,6 +172,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
         resolved["groups"] = checked.groups
     if checked.claims:
         resolved["calibrated"] = [each.to_json() for each in checked.claims]
+        if posterior.header.subgroups and (table := posterior.conformal_table) is not None:
+            resolved["calibration"] = table.checksum
     if as_text:
         resolved[store.AS_TEXT] = as_text
     if keep:

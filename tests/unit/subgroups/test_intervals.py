@@ -183,3 +183,14 @@ def test_what_is_refused(posterior):
         with pytest.raises(SettingsError, match=message) as refused:
             posterior.calibrate(X[used], y, subgroups=subgroups)
         assert refused.value.field == "subgroups"
+
+
+def test_programmes_that_are_still_to_be_solved_are_counted(posterior):
+    """Those of levels that are not stored, for each kind of row, and of new kinds of rows."""
+    table = posterior.calibrate(*people(200, seed=11), subgroups=NAMED).conformal_table
+    cells = len(table.subgroups.cells)
+    assert table.num_programmes([0.8, 0.9]) == 0
+    assert table.num_programmes([0.9, 0.77]) == cells
+    assert table.num_programmes([0.9, 0.77], np.array([*table.subgroups.cells, 63], np.uint64)) == cells + 2
+    table.at(0.77)
+    assert table.num_programmes([0.9, 0.77]) == 0

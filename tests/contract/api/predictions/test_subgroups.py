@@ -7,6 +7,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from app.services.errors import TooLargeError
+from app.services.predictions.predict_rows import Predictor
 from sampler import fit
 from tests.support.api_calls import of_file, post_csv, problem
 from tests.support.databases import only
@@ -59,6 +61,9 @@ def test_a_model_has_the_table_of_the_library(client, settings, dataset):
     library = fit(X, y, seed=3, progress=False, **declared, **own)
     table = of_file(client, model).conformal_table
     assert table.checksum == library.conformal_table.checksum == model["calibration"]["checksum"]
+    file = {"Content-Type": "application/vnd.bartserve.model"}
+    imported = client.post("/models", content=of_file(client, model).to_bytes(), headers=file)
+    assert imported.json()["calibration"] == model["calibration"]
     claims = {claim["level"]: claim for claim in model["calibration"]["claims"]}
     names = [each["name"] for each in claims[0.9]["subgroups"]]
     assert names == ["old", "region = a", "region = b", "late"]
@@ -109,6 +114,30 @@ def test_all_predictions_have_the_same_intervals(client, settings, dataset):
     assert refusal["errors"][0]["column"] == "hour"
     form = client.get(f"/ui/models/{model['id']}/predict").text
     assert ">hour</label>" in form
+
+
+def test_combinations_that_no_row_had_are_found_at_once_and_in_the_background(client, settings):
+    """By a linear programme each, which is refused where it would take too long."""
+    hour = np.where(AGE >= 65, 3, HOUR)
+    lines = [",".join(map(str, row)) for row in zip(AGE, hour, REGION, OUTCOME, strict=True)]
+    dataset = post_csv(client, "\n".join(["age,hour,region,y", *lines])).json()["id"]
+    model = fitted(client, settings, dataset, subgroups=[OLD, NAMED[2]])
+    path, body = f"/models/{model['id']}/predict", {"rows": ROWS, "interval": "calibrated", "level": 0.8}
+    answer = client.post(path, json=body).json()
+    assert answer["intervals"][0]["lower"][2] is not None
+    stored = post_csv(client, "age,region,hour\n30,a,3\n80,b,3\n80,a,20\n").json()["id"]
+    asked_for = {"dataset_id": stored, "interval": "calibrated", "level": 0.8}
+    prediction = client.post(f"/models/{model['id']}/predictions", json=asked_for)
+    run_units(settings)
+    result = client.get(f"/predictions/{prediction.json()['id']}/result").json()
+    assert result["intervals"] == answer["intervals"]
+    posterior = of_file(client, model)
+    table, coded = posterior.conformal_table, posterior.encode(pd.DataFrame(ROWS))
+    assert table.num_programmes([0.8, 0.77]) == 0  # three kinds of rows have ranks of their own
+    assert table.num_programmes([0.8, 0.77], coded.subgroups) == 2
+    predictor = Predictor(None, 0, 10, 1e6)
+    with pytest.raises(TooLargeError, match="2 ends of calibrated intervals"):
+        predictor.check_programmes(posterior, [0.8, 0.77], coded)
 
 
 def test_reported_outcomes_are_judged_by_the_intervals_of_their_subgroups(client, settings, dataset):
