@@ -129,7 +129,7 @@ def calibrate(
     scores = conformity(posterior.law, rows.part(kept), beat)
     split = Split(np.zeros(0, np.int64), kept)
     members = None if members is None else members.take(kept)
-    totals = total_scores(posterior.law, rows, plan.unit) if by_group and plan.time is None else None
+    totals = total_scores(posterior.law, rows, plan.unit, beat) if by_group and plan.time is None else None
     calibrated = posterior.calibrated_by("holdout", scores, plan, [split], members, beat, totals)
     return calibrated.conformal_table
 

@@ -27,7 +27,7 @@ from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.predicting import draw_outcomes, outcome_blocks
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.weighting.quantiles import of_sorted
-from sampler.storage.conformal_table import USUAL_LEVEL
+from sampler.storage.conformal_table import MAX_TOTALS, USUAL_LEVEL, kept_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     Ints = NDArray[np.int64]
 
 OUTCOMES = 16_000  # simulated where no law of sums is known: an end is exact to .02 of the standard deviation
+OUTCOMES_OF_SCORES = 2_000  # where a total is scored: exact to .01 of probability
 BITS = 26  # of steps of what has no grid of its own; sums of 2^53 steps are exact
 PLACES = 1 << 30  # steps from the middle of a set's totals, where these are rounded for the mixture
 NOUNS = {"sum": "total", "mean": "mean"}
@@ -121,20 +122,26 @@ def aggregate(
     )
 
 
-def total_scores(law: Law, rows: LabelledRows, unit: NDArray[np.int32]) -> Floats | None:
+def total_scores(
+    law: Law, rows: LabelledRows, unit: NDArray[np.int32], before: Callable[[], None] = lambda: None
+) -> Floats | None:
     """Score the totals of groups that the posterior was not fitted to, in their order, float64 [group].
 
     A score is the probability of totals below that of a group's outcomes, in the rows' joint law (where
-    totals are equal to it, a share of these, by chance). `unit` is the group of each row, int32 [row]. None
-    where outcomes have no total whose law is known: classes, and rows with weights or limits.
+    totals are equal to it, a share of these, by chance). `unit` is the group of each row, int32 [row]; of
+    more than 2,000 as many are scored, evenly spaced. `before` is called before groups. None where outcomes
+    have no total whose law is known: classes, and rows with weights or limits.
     """
     if law.classes is not None or rows.weights is not None or rows.coded.limits is not None:
         return None
-    sets = RowSets.of_groups(unit)
-    sums = _Sums(law, rows.coded, sets, AggregateWish((), "sum", None, USUAL_LEVEL, "predictive", None))
+    groups = np.unique(unit)
+    scored = np.flatnonzero(np.isin(unit, groups[kept_rows(len(groups), MAX_TOTALS)]))
+    sets = RowSets.of_groups(unit, scored)
+    wish = AggregateWish((), "sum", None, USUAL_LEVEL, "predictive", None)
+    sums = _Sums(law, rows.coded, sets, wish, outcomes=OUTCOMES_OF_SCORES)
     y = np.bincount(sets.place, rows.y[sets.rows]).astype(np.float64)
     shares = np.random.default_rng(0).uniform(size=sets.count)
-    below = [sums.below(a, b, y[a:b], shares[a:b]) for a, b in sums.blocks()]
+    below = [sums.below(a, b, y[a:b], shares[a:b], before) for a, b in sums.blocks()]
     return np.clip(np.concatenate(below), 0.0, 1.0)
 
 
@@ -241,9 +248,11 @@ class _Sums:
         wish: AggregateWish,
         tails: Floats | None = None,
         num_draws: int | None = None,
+        outcomes: int = OUTCOMES,
     ) -> None:
         self.law, self.coded, self.sets, self.wish = law, coded, sets, wish
         self.chosen = law.alike(num_draws)
+        self.repeats = math.ceil(outcomes / len(self.chosen))
         self.simulated = needs_outcomes(law, wish, weighted=bool(np.any(sets.factor != 1.0)))
         self.sides = 1 if wish.compare is None else 2
         self.tails = np.zeros(0) if tails is None else tails
@@ -264,14 +273,17 @@ class _Sums:
         for start in track(range(0, count, size), "aggregate"):
             yield start, min(start + size, count)
 
-    def below(self, start: int, stop: int, y: Floats, shares: Floats) -> Floats:
+    def below(self, start: int, stop: int, y: Floats, shares: Floats, before: Callable[[], None]) -> Floats:
         """Compute the probability of less than y, and a share of that of y, for totals of some sets [set]."""
         part, count = self._part(start, stop), stop - start
+        before()
         if self.simulated:
-            drawn = [self._totals(part, b)[:, 0] for b in range(count)]
-            less = np.array([np.mean(own < at) for own, at in zip(drawn, y, strict=True)])
-            equal = np.array([np.mean(own == at) for own, at in zip(drawn, y, strict=True)])
-            return np.asarray(less + shares * equal)
+            scores = np.empty(count)
+            for b in range(count):
+                before()
+                drawn = self._totals(part, b)[:, 0]
+                scores[b] = np.mean(drawn < y[b]) + shares[b] * np.mean(drawn == y[b])
+            return scores
         steps, step = self._steps(part, count)
         if not _is_normal(self.law):
             rates = np.ascontiguousarray(steps[:, :, 0].T * step[:, None])
@@ -402,16 +414,12 @@ class _Sums:
         ends = np.quantile(drawn, self.ends, axis=0, method="inverted_cdf")
         return known + np.stack([drawn.mean(axis=0), *ends])
 
-    @property
-    def _repeats(self) -> int:
-        return math.ceil(OUTCOMES / len(self.chosen))
-
     def _totals(self, part: _Part, b: int) -> Floats:
         """Simulate a set's totals (or means) without those of known outcomes, float64 [outcome, figure]."""
         own = part.unseen[part.place[part.unseen] == b]
         coded, share = self.coded.part(part.rows[own]), part.share[part.cell[own]] * part.factor[own]
         classes, drawn = self.law.classes or (), []
-        for repeat in range(self._repeats):
+        for repeat in range(self.repeats):
             total = np.zeros((len(self.chosen), len(classes) if len(classes) > 2 else 1))
             rng = np.random.default_rng([0, repeat])
             for rows, y in outcome_blocks(self.law, coded, self.chosen, None, rng):
@@ -426,7 +434,7 @@ class _Sums:
         coded, seen, cell = self.coded.part(part.rows[own]), part.seen[own], part.cell[own] % self.sides
         drawn = []
         size = max(1, MAX_CELLS // len(own))
-        for repeat in range(self._repeats):
+        for repeat in range(self.repeats):
             for start in range(0, len(self.chosen), size):
                 some = self.chosen[start : start + size]
                 y = draw_outcomes(self.law, coded, some, None, [0, repeat, start])

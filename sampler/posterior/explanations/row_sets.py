@@ -159,9 +159,9 @@ class RowSets:
         return int(self.place[-1]) + 1 if len(self.place) else 0
 
     @classmethod
-    def of_groups(cls, unit: NDArray[np.int32]) -> RowSets:
-        """Arrange all rows by their groups, int32 [row]; each must have rows."""
-        rows = np.argsort(unit, kind="stable")
+    def of_groups(cls, unit: NDArray[np.int32], rows: NDArray[np.int64]) -> RowSets:
+        """Arrange some of the rows by their groups, int32 [row]."""
+        rows = rows[np.argsort(unit[rows], kind="stable")]
         nothing = np.full(len(rows), np.nan)
         place = np.unique(unit[rows], return_inverse=True)[1].astype(np.int64)
         return cls({}, rows, place, np.zeros(len(rows), bool), np.ones(len(rows)), nothing, [])
