@@ -1,7 +1,7 @@
 """Predictions of a file's rows: a preview with interval bars, and downloads with the file's own columns."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Annotated, Any
 
@@ -16,12 +16,14 @@ from app.dashboard.pages.predict_row import predict_page
 from app.dashboard.sparkline import WIDTH
 from app.services.access.keys import PREDICT
 from app.services.errors import Fault, InvalidRequestError, ServiceError
+from app.services.explanations.aggregates import AggregateBody, AggregateView, aggregate_file
 from app.services.predictions.answers import PredictionAnswer, to_arrow, to_parquet
 from app.services.predictions.csv_tables import Digits, style_of, to_csv
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.rows import SentRows
+from app.services.request_bodies import filled_in
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.negotiation import ARROW, CSV, PARQUET
 from app.web.scopes import GuardedRoute, needs
@@ -36,6 +38,18 @@ DOWNLOADS = {
     "parquet": (to_parquet, PARQUET, "parquet"),
     "arrow": (to_arrow, ARROW, "arrows"),
 }
+
+
+@dataclass(frozen=True)
+class TotalRow:
+    """A line of the table of totals."""
+
+    name: str
+    label: str | None
+    rows: int
+    mean: float
+    lower: float
+    upper: float
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,24 @@ class FilePreview:
     rows: list[dict[str, Any]]
     warnings: list[str]
     read_as: str
+    totals: AggregateView | None = None
+
+    @property
+    def total_rows(self) -> list[TotalRow]:
+        """Lines of the table of totals: a set, or a class of it where there are several."""
+        rows = []
+        for each in self.totals.sets if self.totals else ():
+            name = ", ".join("missing" if value is None else value for value in each.set.values())
+            ends = (each.mean, each.lower, each.upper)
+            figures = zip(*([end] if isinstance(end, float) else end or () for end in ends), strict=True)
+            labels: list[str | None] = [None]
+            if self.totals and self.totals.classes and isinstance(each.mean, list):
+                labels = [*self.totals.classes]
+            rows += [
+                TotalRow(name or "All rows", label, each.rows, *own)
+                for label, own in zip(labels, figures, strict=True)
+            ]
+        return rows
 
 
 @router.post("/{model_id}/predict")
@@ -83,7 +115,14 @@ async def predict_file(
         if form_of_answer in DOWNLOADS:
             digits: Digits = "rounded" if text(form, "digits") == "rounded" else "full"
             return _download(answer, received.filename, form_of_answer, digits)
-        return preview_of(answer, received.filename, level)
+        preview = preview_of(answer, received.filename, level)
+        of = text(form, "totals")
+        if of not in ("sum", "mean"):
+            return preview
+        received.file.seek(0)
+        asked = filled_in(AggregateBody, {"of": of, "by": text(form, "totals_by"), "level": level})
+        totals = aggregate_file(predictor, owner, model_id, (received.file, reading), asked)
+        return replace(preview, totals=totals)
 
     try:
         outcome: FilePreview | Response | ServiceError = await gate.run(work)

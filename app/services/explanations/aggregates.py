@@ -1,12 +1,16 @@
 """Totals, means and quantiles of sets of rows, with intervals of their own."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.guard import ExplainedModel, Question, check_finite, check_succeeded
+from app.services.predictions.file_rows import read_rows
+from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
+from app.services.predictions.row_reading import RowReading
 from app.services.predictions.rows import Columns, columns_of
+from app.services.readers.options import Options
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
 from app.services.views import ClassesOfF, DrawsPerChain, of_document
 from sampler.host.posteriors import AggregateWish, FigureOfSet, aggregate_work
@@ -102,3 +106,17 @@ class AggregateBody(StrictBody, Question):
         check_finite(answer.mean, *([] if answer.claim else [answer.lower, answer.upper]))
         document = answer.to_json() | {"classes": model.classes}
         return of_document(AggregateView, document | {"model_id": model.head.id, "draws": draws})
+
+
+def aggregate_file(
+    predictor: Predictor, owner: str, model: str, file: tuple[BinaryIO, Options], body: AggregateBody
+) -> AggregateView:
+    """Return the figures of sets of the rows of a file, with options for reading it; raises as `explain`."""
+    head, posterior, present = predictor.lookup(owner, model)
+    check_succeeded(head)
+    table = read_rows(file[0], RowReading.of(posterior, file[1]), predictor.max_rows).rows
+    by = [body.by] if isinstance(body.by, str) else body.by or []
+    known = {*by, *(column.name for column in posterior.schema.inputs)}
+    columns: Any = {name: table.column(name) for name in table.column_names if name in known}
+    with translating_sampler_errors():
+        return body.answer(ExplainedModel(predictor, head, posterior, present, columns))

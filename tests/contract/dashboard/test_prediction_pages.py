@@ -67,6 +67,27 @@ def test_a_file_whose_columns_are_called_like_figures_is_downloaded(browser, cli
     assert lines[1].startswith("3,4,1,")
 
 
+def test_totals_stand_beside_the_preview(browser, client, settings):
+    """Totals of a file's rows, by a column that the model doesn't know, are those of the API."""
+    model = fitted(client, settings)
+    at = f"/ui/models/{model['id']}/predict"
+    rows = {"size": [3.0, 9.0, 1.0], "colour": ["red", "blue", "red"], "shop": ["n", "s", "n"]}
+    lines = [",".join(map(str, row)) for row in zip(*rows.values(), strict=True)]
+    file = {"file": ("new.csv", "\n".join([",".join(rows), *lines]) + "\n")}
+    sent = {"as": "preview", "totals": "sum", "totals_by": "shop"}
+    page = page_of(browser.post(at, data=sent, files=file))
+    answer = client.post(f"/models/{model['id']}/aggregate", json={"columns": rows, "by": "shop"}).json()
+    assert "Total of y that will be observed" in page.words
+    for each in answer["sets"]:
+        cells = [each["set"]["shop"], each["rows"], formatting.number(each["mean"])]
+        row = '<tr><th scope="row">{}</th><td class="num">{}</td><td class="num">{}</td>'.format(*cells)
+        assert row in page.text
+    refused = page_of(browser.post(at, data=sent | {"totals_by": "none"}, files=file), 422)
+    assert "none" in refused.words
+    whole = page_of(browser.post(at, data=sent | {"totals": "mean", "totals_by": ""}, files=file))
+    assert "All rows" in whole.words
+
+
 def test_noise_that_varies_goes_from_the_form_to_the_preview(browser, client, settings):
     """A fit with noise="forest", by the form and by the API, gives each row its own spread."""
     rng = np.random.default_rng(3)

@@ -76,6 +76,7 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
         ("predict", {"columns": rows}),
         ("shap", {"columns": rows}),
         ("contrast", {"first": {"x": 0.9}, "second": {"x": 0.1}, "columns": rows}),
+        ("aggregate", {"by": "z", "columns": rows}),
         ("partial-dependence", {"features": ["x"]}),
         ("accumulated-effects", {"feature": "x"}),
         ("predictions", {"dataset_id": dataset["id"]}),

@@ -55,6 +55,10 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         {"first": {"size": 1}, "second": {"size": 2}},
         ("first", "second", "by", "level", "draws", "rows", "columns"),
     ),
+    "aggregate": (
+        {"rows": [{"size": 1, "colour": "red"}], "by": "colour"},
+        ("rows", "columns", "by", "of", "q", "level", "interval", "weights", "observed", "compare", "draws"),
+    ),
     "accumulated-effects": ({"feature": "size"}, ("feature", "level", "draws", "rows", "columns")),
     "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
     "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),

@@ -214,6 +214,8 @@ def test_figures_beyond_the_largest_float_are_refused(client, rate, status):
         client.post(f"{path}/partial-dependence", json={"features": ["x1"], "rows": rows, "ice": True}),
         client.post(f"{path}/contrast", json={"first": {"x1": 1}, "second": {"x1": -1}, "rows": rows}),
         client.post(f"{path}/shap", json={"rows": rows}),
+        client.post(f"{path}/aggregate", json={"rows": rows}),
+        client.post(f"{path}/aggregate", json={"rows": rows, "of": "quantile", "q": 0.5}),
         client.post(f"{path}/predict", json={"rows": rows, "rhat": True, "mcse": True}),
         client.get(f"{path}/diagnostics"),
         client.get(f"{path}/diagnostics/growth"),
