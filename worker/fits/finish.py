@@ -138,14 +138,14 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
         if not spec.settings.get("holdout"):
             return _HeldOut()
         rows = read_rows(session, spec)
-    training, held, scored, plan = split(spec, rows)
+    training, held, scored, plan, judged_by = split(spec, rows)
     if len(scored) == 0:
         return _HeldOut()
 
     def beat() -> None:
         _beat(watch)
 
-    scores = score(posterior, training, held, plan, beat)
+    scores = score(posterior, training, held, plan, beat) | {"judged_by": judged_by}
     by_row = look_at(posterior, held, scored, beat)
     table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":

@@ -138,6 +138,7 @@ class SplitRows(NamedTuple):
     held: Rows
     places: NDArray[np.int64]
     plan: SplitPlan | None  # of the held-out rows
+    judged_by: str = ""  # these rows in words, and for which new ones they tell
 
 
 def split(spec: Spec, rows: Rows) -> SplitRows:
@@ -150,7 +151,9 @@ def split(spec: Spec, rows: Rows) -> SplitRows:
     plan = plan_of(spec, rows)
     train, test = plan.holdout(spec.settings["holdout"])
     held = test[used[test]]
-    return SplitRows(rows.take(train[used[train]]), rows.take(held), held, plan.take(held))
+    later = plan.new_rows.later
+    judged_by = plan.judged_by(held, is_date=later is not None and rows.table.column(later).type == "date")
+    return SplitRows(rows.take(train[used[train]]), rows.take(held), held, plan.take(held), judged_by)
 
 
 def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:

@@ -14,6 +14,7 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.groupings import group_names
+from sampler.data.scalars import counted, days_to_text, number_to_text
 from sampler.data.splits.holdout import holdout_rows, random_words
 from sampler.errors import DataError, DataProblem, SettingsError
 
@@ -159,6 +160,26 @@ class SplitPlan:
                 test_mask & (self.time >= start),
             )
         return Split(np.flatnonzero(train), np.flatnonzero(test_mask))
+
+    def judged_by(self, test: Index, *, is_date: bool = False) -> str:
+        """Say by which rows a fit is judged, and for which new rows that tells; `is_date` of the time."""
+        rows, column, later = counted(len(test), "row"), self.new_rows.groups, self.new_rows.later
+        seen, told = f"{rows} held out at random", "new rows like these"
+        if column is not None:
+            held, told = len(np.unique(self.unit[test])), "rows of new values"
+            seen = f"{held} of {self.num_units} values of {column} ({rows}) that the fit did not see"
+        if self.time is None or not len(test):
+            return f"Judged by {seen}: for {told}."
+        first, last = self.time[test].min(), self.time[test].max()
+        ends = [days_to_text(end) if is_date else number_to_text(end) for end in (first, last)]
+        reach = number_to_text(float(self.new_rows.horizon or last - first))
+        if column is None:
+            seen, told = f"the newest {rows}", "rows"
+        return (
+            f"Judged by {seen}, {' to '.join(ends)}, of a fit to those before: for {told} up to {reach} "
+            f"{'days' if is_date else f'of {later}'} later, if change goes on as it did. The model has not "
+            "learnt from these rows: fit again without a hold-out before use."
+        )
 
     def folds(self, count: int) -> list[Split]:
         """Part the rows into fits and the rows that judge them.

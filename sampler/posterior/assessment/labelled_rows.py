@@ -100,7 +100,7 @@ class LabelledRows:
         have it. Raises as `read`; DataError for missing values of the column, SettingsError for an unknown
         one.
         """
-        rows, table = cls.read(law, X, y, weights), read_rows(X)
+        table = read_rows(X)
         if groups is None and (calibrated := law.draws.header.calibration) is not None:
             known = calibrated.new_rows.groups
             groups = known if known in table.names else None
@@ -110,7 +110,10 @@ class LabelledRows:
                 field="groups",
                 code="unknown",
             )
-        return rows if groups is None else rows.of_groups(table.column(groups))
+        if groups is None:
+            return cls.read(law, table, y, weights)
+        coded = law.draws.encode(table, beside=[groups])
+        return cls.read(law, table, y, weights, coded).of_groups(table.column(groups))
 
     @classmethod
     def of(cls, law: Law, rows: Rows) -> LabelledRows:

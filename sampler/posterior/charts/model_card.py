@@ -204,6 +204,7 @@ def _held_out(scores: Mapping[str, Any] | None, classes: Sequence[str], unit: st
     tables = [CardTable(heads[:columns], [tuple(row[:columns]) for row in rows])]
     censored = f", {number_to_text(scores['censored'])} of them censored" if scores.get("censored") else ""
     sentences = [f"Of {number_to_text(scores['rows'])} rows that the model was not fitted to{censored}."]
+    sentences += [scores["judged_by"]] if scores.get("judged_by") else []
     verdict = scores.get("intervals_verdict")
     if verdict is not None:
         sentences += [labelled(each) for each in (verdict["text"], verdict.get("advice")) if each]

@@ -146,3 +146,24 @@ def test_other_declarations_are_refused(value, words):
 def test_a_declaration_is_kept_as_it_was_given(value):
     assert NewRows.read(value).to_json() == value
     assert NewRows.read(None) == LIKE_TRAINING
+
+
+def test_the_rows_that_judge_are_said_in_words():
+    """The sentence says how many groups or which times judge, and for which new rows that tells."""
+    day = np.arange(200.0) + 19_000
+    subject = np.repeat([f"s{i}" for i in range(40)], 5)
+    columns = {"day": day, "subject": subject}
+
+    def words(declared, fraction=0.2, **more):
+        new_rows = NewRows.read(declared, columns)
+        plan = SplitPlan.of(new_rows, lambda name: read_column(columns[name], name), 200, 0)
+        return plan.judged_by(plan.holdout(fraction).test, **more)
+
+    assert words("like_these") == "Judged by 40 rows held out at random: for new rows like these."
+    assert words({"groups": "subject"}) == (
+        "Judged by 8 of 40 values of subject (40 rows) that the fit did not see: for rows of new values."
+    )
+    later = words({"later": "day", "horizon": 28}, is_date=True)
+    assert later.startswith("Judged by the newest 40 rows, 2022-06-")
+    assert "for rows up to 28 days later, if change goes on as it did" in later
+    assert "of day later" in words({"later": "day"})
