@@ -229,7 +229,7 @@ def test_a_refusal_stands_at_its_field_in_an_open_group(browser, form):
         for name, value in filled.items():
             assert values[name] in {value, None}  # None: a list
         for group in fit_fields.FOLDED:
-            if set(filled) & {knob.name for knob in group.knobs}:
+            if set(filled) & {each.name for each in group.fields}:
                 assert re.search(rf'<details class="more" open>\s*<summary>{group.title}', answer.text)
 
 
