@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 OUTCOMES = 16_000  # simulated where no law of sums is known: an end is exact to .02 of the standard deviation
 OUTCOMES_OF_SCORES = 2_000  # where a total is scored: exact to .01 of probability
+SIMULATED = 1 << 23  # numbers in memory at once: 64 MB for each of a few arrays
 BITS = 26  # of steps of what has no grid of its own; sums of 2^53 steps are exact
 PLACES = 1 << 30  # steps from the middle of a set's totals, where these are rounded for the mixture
 NOUNS = {"sum": "total", "mean": "mean"}
@@ -279,10 +281,11 @@ class _Sums:
         before()
         if self.simulated:
             scores = np.empty(count)
-            for b in range(count):
+            for a, b in self._runs(part, count):
                 before()
-                drawn = self._totals(part, b)[:, 0]
-                scores[b] = np.mean(drawn < y[b]) + shares[b] * np.mean(drawn == y[b])
+                drawn = self._drawn(part, a, b)[:, :, 0]
+                less, equal = (each.mean(axis=0) for each in (drawn < y[a:b], drawn == y[a:b]))
+                scores[a:b] = less + shares[a:b] * equal
             return scores
         steps, step = self._steps(part, count)
         if not _is_normal(self.law):
@@ -295,9 +298,7 @@ class _Sums:
         """Compute mean, lower and upper ends of some of the sets, float64 [3, set, figure]."""
         part, count = self._part(start, stop), stop - start
         if self.wish.of == "quantile":
-            return np.stack(
-                [self._of_outcomes(part, b, self._quantiles(part, b)) for b in range(count)], axis=1
-            )
+            return self._simulated(part, count)
         steps, step = self._steps(part, count)  # [draw, set, figure], [set]
         of_sets = steps.reshape(len(steps), -1).T  # [set and figure, draw]
         width = steps.shape[2]
@@ -308,8 +309,7 @@ class _Sums:
         if not self.wish.predictive or not unknown.any():
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
         elif self.simulated:
-            drawn = [self._of_outcomes(part, b, self._totals(part, b)) for b in range(count)]
-            figures[1:] = np.stack(drawn, axis=1)[1:].reshape(2, -1)
+            figures[1:] = self._simulated(part, count)[1:].reshape(2, -1)
         elif _is_normal(self.law):
             variance = self._variance(part, count)
             for b in range(count):
@@ -408,43 +408,66 @@ class _Sums:
             variance += np.einsum("dij,ijb->db", law.intercepts.covariance(k, chosen), squares)
         return variance
 
-    def _of_outcomes(self, part: _Part, b: int, drawn: Floats) -> Floats:
-        """Compute mean and ends, float64 [3, figure], of simulated figures [outcome, figure]."""
-        known = part.known[b] if self.wish.of != "quantile" else 0.0
-        ends = np.quantile(drawn, self.ends, axis=0, method="inverted_cdf")
-        return known + np.stack([drawn.mean(axis=0), *ends])
+    def _simulated(self, part: _Part, count: int) -> Floats:
+        """Compute mean and ends of simulated figures, float64 [3, set, figure]."""
+        known = part.known[:, None] if self.wish.of != "quantile" else 0.0
+        parts = []
+        for start, stop in self._runs(part, count):
+            drawn = self._drawn(part, start, stop)
+            ends = np.quantile(drawn, self.ends, axis=0, method="inverted_cdf")
+            parts.append(np.stack([drawn.mean(axis=0), *ends]))
+        return known + np.concatenate(parts, axis=1)
 
-    def _totals(self, part: _Part, b: int) -> Floats:
-        """Simulate a set's totals (or means) without those of known outcomes, float64 [outcome, figure]."""
-        own = part.unseen[part.place[part.unseen] == b]
-        coded, share = self.coded.part(part.rows[own]), part.share[part.cell[own]] * part.factor[own]
-        classes, drawn = self.law.classes or (), []
+    def _runs(self, part: _Part, count: int) -> Iterator[tuple[int, int]]:
+        """Part the sets into runs whose simulated figures (of quantiles: outcomes) are in memory at once."""
+        sizes = np.full(count, max(1, len(self.law.classes or ())))
+        if self.wish.of == "quantile":
+            sizes = np.bincount(part.place, minlength=count)
+        ends, start = np.cumsum(sizes), 0
+        while start < count:
+            most = (ends[start - 1] if start else 0) + SIMULATED // (self.repeats * len(self.chosen))
+            stop = max(start + 1, int(np.searchsorted(ends, most, side="right")))
+            yield start, stop
+            start = stop
+
+    def _drawn(self, part: _Part, start: int, stop: int) -> Floats:
+        """Simulate figures of some sets, without known outcomes in totals, float64 [outcome, set, figure]."""
+        rows = slice(*np.searchsorted(part.place, [start, stop]))
+        if self.wish.of == "quantile":
+            return self._drawn_quantiles(part, rows, part.place[rows] - start)[:, :, None]
+        own = np.arange(rows.start, rows.stop)[~part.seen[rows]]
+        coded, place = self.coded.part(part.rows[own]), part.place[own] - start
+        share, several = part.share[part.cell[own]] * part.factor[own], len(self.law.classes or ()) > 2
+        drawn = []
         for repeat in range(self.repeats):
-            total = np.zeros((len(self.chosen), len(classes) if len(classes) > 2 else 1))
+            total = np.zeros((len(self.chosen), stop - start, len(self.law.classes or ()) if several else 1))
             rng = np.random.default_rng([0, repeat])
-            for rows, y in outcome_blocks(self.law, coded, self.chosen, None, rng):
-                for k in range(total.shape[1]):
-                    total[:, k] += ((y == k) if total.shape[1] > 1 else y) @ share[rows]
+            for block, y in outcome_blocks(self.law, coded, self.chosen, None, rng):
+                first = np.flatnonzero(np.diff(place[block], prepend=-1))
+                for k in range(total.shape[2]):
+                    counted = ((y == k) if several else y) * share[block]
+                    total[:, place[block][first], k] += np.add.reduceat(counted, first, axis=1)
             drawn.append(total)
         return np.concatenate(drawn)
 
-    def _quantiles(self, part: _Part, b: int) -> Floats:
-        """Simulate a quantile of a set's outcomes, float64 [outcome, 1]."""
-        own = np.flatnonzero(part.place == b)
-        coded, seen, cell = self.coded.part(part.rows[own]), part.seen[own], part.cell[own] % self.sides
-        drawn = []
-        size = max(1, MAX_CELLS // len(own))
-        for repeat in range(self.repeats):
-            for start in range(0, len(self.chosen), size):
-                some = self.chosen[start : start + size]
-                y = draw_outcomes(self.law, coded, some, None, [0, repeat, start])
-                y[:, seen] = part.y[own][seen]
-                sides = [
-                    self._quantile(y[:, cell == side], part.factor[own][cell == side])
-                    for side in range(self.sides)
-                ]
-                drawn.append(sides[0] if self.sides == 1 else sides[0] - sides[1])
-        return np.concatenate(drawn)[:, None]
+    def _drawn_quantiles(self, part: _Part, rows: slice, place: Ints) -> Floats:
+        """Simulate quantiles of the outcomes of sets that are these rows, float64 [outcome, set]."""
+        coded, seen, factor = self.coded.part(part.rows[rows]), part.seen[rows], part.factor[rows]
+        cells = np.split(np.arange(len(place)), np.flatnonzero(np.diff(part.cell[rows])) + 1)
+        drawn: list[Floats] = []
+        waiting: list[Floats] = []
+        size = max(1, MAX_CELLS // len(place))
+        for repeat, start in product(range(self.repeats), range(0, len(self.chosen), size)):
+            some = self.chosen[start : start + size]
+            y = draw_outcomes(self.law, coded, some, None, [0, repeat, start])
+            y[:, seen] = part.y[rows][seen]
+            waiting.append(y)
+            is_last = repeat == self.repeats - 1 and start + size >= len(self.chosen)
+            if is_last or sum(map(len, waiting)) * len(place) >= SIMULATED:
+                outcomes, waiting = np.concatenate(waiting), []
+                of_cells = np.stack([self._quantile(outcomes[:, own], factor[own]) for own in cells], axis=1)
+                drawn.append(of_cells if self.sides == 1 else of_cells[:, ::2] - of_cells[:, 1::2])
+        return np.concatenate(drawn)
 
     def _quantile(self, y: Floats, factor: Floats) -> Floats:
         """Find in each draw the smallest outcome at which the rows' share reaches q, float64 [draw]."""

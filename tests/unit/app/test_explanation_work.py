@@ -17,6 +17,7 @@ RNG = np.random.default_rng(2)
 X = RNG.random((240, 7))
 F = 3 * X[:, 0] + 4 * X[:, 1] * X[:, 2] - X[:, 3]
 ALL = AggregateWish.check(None, "sum", None, 0.9, "predictive", None)
+BY_ROW = AggregateWish.check("row", "sum", None, 0.9, "predictive", None)
 SHORT = {"num_chains": 2, "num_burnin": 300, "thin": 1, "linear": False, "seed": 5, "progress": False}
 MANY = {f"x{j + 1}": RNG.random(3000) for j in range(7)}
 
@@ -38,6 +39,10 @@ def explanations(posterior, draws):
         "totals": (
             work.aggregate_work(law, draws, ALL, rows, weighted=False),
             lambda: posterior.aggregate(many(rows)),
+        ),
+        "totals by row": (
+            work.aggregate_work(law, draws, BY_ROW, rows, weighted=False),
+            lambda: posterior.aggregate(many(rows) | {"row": np.arange(rows)}, "row"),
         ),
         "accumulated effects": (
             work.accumulation_work(law, draws, rows),

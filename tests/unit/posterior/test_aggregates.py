@@ -27,7 +27,7 @@ def some(case: str, count: int = ROWS) -> tuple:
     return posterior, X | {"part": [("b", "a", "10", "9")[k % 4] for k in range(count)]}
 
 
-@pytest.mark.parametrize("case", NUMBERS)
+@pytest.mark.parametrize("case", [*NUMBERS, "bcart-mean-variance"])
 @pytest.mark.parametrize("interval", ["predictive", "credible"])
 def test_a_set_of_one_row_is_its_prediction(case, interval):
     """The figures are those of `predict`: of noise of one size the same bits, else but for rounding."""
@@ -120,6 +120,22 @@ def test_intervals_hold_for_simulated_outcomes(case, of):
     assert np.mean(figure < lower + 2e-9) > 0.05 - MARGIN
     assert np.mean(figure > upper - 2e-9) > 0.05 - MARGIN
     assert answer.mean[0] == pytest.approx(figure.mean(), abs=0.08 * figure.std())
+
+
+@pytest.mark.parametrize(
+    "options", [{"of": "sum"}, {"of": "quantile", "q": 0.5}, {"compare": {"half": [0, 1]}}]
+)
+def test_sets_may_be_simulated_in_several_runs(options, monkeypatch):
+    """Sets one by one, and outcomes a few draws at a time, have about the figures of all together."""
+    posterior, X = some("times")
+    X |= {"part": [k % 3 for k in range(ROWS)]} | ({"half": [0, 1] * 6} if "compare" in options else {})
+    together = posterior.aggregate(X, "part", **options)
+    monkeypatch.setattr(aggregates, "SIMULATED", 1)
+    monkeypatch.setattr(aggregates, "MAX_CELLS", 24)
+    apart = posterior.aggregate(X, "part", **options)
+    width = together.upper - together.lower
+    for figure in ("mean", "lower", "upper"):
+        assert np.all(np.abs(getattr(together, figure) - getattr(apart, figure)) < 0.08 * width)
 
 
 def variance(posterior, X):

@@ -32,6 +32,7 @@ def test_explanations_of_100_000_rows_by_20_000_draws(client):
     rows = {name: rng.random(100_000).round(3).tolist() for name in ("x1", "x2", "x3")}
     for path, body in {
         "contrast": {"first": {"x1": 0.1}, "second": {"x1": 0.9}},
+        "aggregate": {},
         "accumulated-effects": {"feature": "x2"},
         "shap": {"draws": 20_000},
     }.items():
