@@ -41,7 +41,8 @@ def simulate(number, rows):
 def running(X, y, **settings):
     """Return a chain after its first 150 iterations, which grow the trees."""
     lengths = {"num_chains": 1, "num_burnin": 1_000_000, "num_draws": 1, "thin": 1}
-    chain = start_chain(prepare(X, y, transform="none", linear=False, **lengths, **settings).training, 0)
+    plain = {"noise": "constant", "transform": "none", "linear": False}
+    chain = start_chain(prepare(X, y, **plain | lengths | settings).training, 0)
     chain.run(150)
     return chain
 

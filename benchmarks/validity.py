@@ -22,7 +22,15 @@ from sampler import fit
 from sampler.errors import DataWarning
 
 LEVEL = 0.9
-SETTINGS: dict[str, Any] = {"num_trees": 50, "num_chains": 2, "num_burnin": 100, "num_draws": 100, "thin": 2}
+# of constant noise, so that plain calibration has something to fail on
+SETTINGS: dict[str, Any] = {
+    "noise": "constant",
+    "num_trees": 50,
+    "num_chains": 2,
+    "num_burnin": 100,
+    "num_draws": 100,
+    "thin": 2,
+}
 Marks = NDArray[np.bool_]
 Simulated = tuple[pd.DataFrame, NDArray[np.float64]]
 Shares = dict[str, tuple[float, float]]  # inside: as declared, and with plain calibration

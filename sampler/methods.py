@@ -33,7 +33,7 @@ class Method:
         Families that it takes, the one for numbers first.
     move_sets
         Probabilities of moves, by name of the set.
-    num_trees, num_chains, num_draws, thin, most_burnin, transform, linear, search
+    num_trees, num_chains, num_draws, thin, most_burnin, noise, transform, linear, search
         Defaults; burn-in is as long as sampling, up to `most_burnin`. An iteration of a single tree takes
         microseconds, so its draws are thinned more. `search` is empty where the method does not search over
         topologies.
@@ -57,6 +57,7 @@ class Method:
     num_draws: int = 250
     thin: int = 8
     most_burnin: int = 1000
+    noise: str = "constant"
     transform: str = "none"
     linear: bool | str = False
     search: Mapping[str, float] = field(default_factory=dict)
@@ -163,6 +164,7 @@ METHODS: dict[str, Method] = {
         num_chains=8,
         num_draws=125,
         most_burnin=500,
+        noise="auto",
         transform="auto",
         linear="auto",
         moves=MOVE_NAMES,

@@ -55,7 +55,7 @@ class NoiseChoice:
     Attributes
     ----------
     rows
-        Number of rows looked at; 0 where nothing can be told, and noise is constant.
+        Number of rows looked at.
     gain, gain_error
         Mean over rows of the log score of heavy tails and noise by row above that of normal noise of one
         size, around quick regressions that have not seen the row, and its standard error.
@@ -69,19 +69,15 @@ class NoiseChoice:
 
     """
 
-    rows: int = 0
-    gain: float = 0.0
-    gain_error: float = 0.0
+    rows: int
+    gain: float
+    gain_error: float
     losses: Mapping[str, float] | None = None
     errors: Mapping[str, float] | None = None
     log_scores: Mapping[str, float] | None = None
 
     def in_words(self) -> str:
         """Say by what the noise was chosen."""
-        if not self.rows:
-            return (
-                "chosen without a look at the data: there are too few rows, or only constant noise fits here"
-            )
         if not self.losses:
             return f"chosen by quick regressions on {self.rows} rows, which ask for no other"
         base = self.losses[CONSTANT] or math.inf

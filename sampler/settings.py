@@ -197,22 +197,23 @@ class Settings:
     noise: str = _setting(
         "word",
         "model",
-        "Noise of numbers: constant (the default), normal with one size for all rows; forest, its size "
-        "different from row to row, by a second sum of trees for its logarithm; t, Student's t with degrees "
-        "of freedom that are drawn, for outcomes some of which are far out; t-forest, both; auto, the one "
-        "whose short fits predict left-out rows best, constant unless it is clearly worse (method bart).",
-        default=CONSTANT,
+        "Noise of numbers: constant, normal with one size for all rows; forest, its size different from row "
+        "to row, by a second sum of trees for its logarithm; t, Student's t with degrees of freedom that are "
+        "drawn, for outcomes some of which are far out; t-forest, both; auto, the one whose short fits "
+        "predict left-out rows best, constant unless it is clearly worse (the default of method bart for "
+        "numbers, else constant).",
         choices=tuple(NOISES),
         sparing=True,
         rare=True,
         form=FormField(
             "Noise",
             NOISE,
-            CONSTANT,
+            "auto: by the data",
             "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
             "intervals are wide where outcomes vary much; or heavy tails, so that a few outcomes far out "
             "don't count too much; or both; or what the data say.",
             choices=(
+                (CONSTANT, "constant: one size"),
                 ("auto", "auto: by the data"),
                 ("forest", "forest: differs by row"),
                 ("t", "t: heavy tails"),
@@ -322,8 +323,9 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
-        if arguments.get("linear") is None and draws_trees_alone(values):
-            values["linear"] = False
+        if draws_trees_alone(values):
+            beside = {name: VALUES_OF_OLD_MODELS[name] for name in ("noise", "linear")}
+            values |= {name: value for name, value in beside.items() if arguments.get(name) is None}
         check_beside_trees(values, defaults | VALUES_OF_OLD_MODELS)
         check_moves_of_family(values, kind)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})

@@ -65,7 +65,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         thin: int | None = None,
         prior: Mapping[str, Any] | None = None,
         moves: str | Mapping[str, float] = "default",
-        noise: str = "constant",
+        noise: str | None = None,
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
         exposure: str | None = None,

@@ -38,7 +38,7 @@ GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
-CHOSEN_NOISE = 1.4  # noise that the data choose: short fits, and a kind that may take twice the time
+CHOSEN_NOISE = 1.3  # noise that the data choose: short fits, and a kind that may take twice the time
 WEIGHTED = 2.0  # factor on the time per row when rows have weights
 # Single trees: per iteration; per iteration that changes rules, column, and cell (row and column), with an
 # extra cost while the tree is young and its nodes are large; per iteration that grows or prunes, and cell.

@@ -45,9 +45,11 @@ DRAW, TREE = 24_000, 40  # per kept draw (copies of f at 200 reference rows), an
 SLOPE_CELL = 16  # per row, slope and column of groups: the row's value, and effects
 DRAWN_GROUP = 48  # per kept draw and group: its intercept as kept, packed, unpacked and read
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
+NOISE_ROW = SCALE_ROW + PRECISION_ROW + SLOT * NOISE_TREES  # per row where noise may differ by row
 FORMULA = (
     f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
-    f"({CELL_SCORED} instead of {CELL} with a holdout)  and  chains x draws x ({DRAW} + {TREE} x trees); "
+    f"({CELL_SCORED} instead of {CELL} with a holdout, {NOISE_ROW} more a row where the data choose the "
+    f"noise)  and  chains x draws x ({DRAW} + {TREE} x trees); "
     f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows; of a search "
     f"chains x (draws + {TUNED}) x {SEARCHED} x (columns + 1)  of its own besides"
 )

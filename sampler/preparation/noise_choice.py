@@ -11,7 +11,7 @@ import numpy as np
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.encode import Coded
 from sampler.kernels.jit import warm
-from sampler.noise import AUTO, CONSTANT, KINDS, NOISES, NoiseChoice
+from sampler.noise import AUTO, CONSTANT, HEAVIEST, KINDS, NOISES, NoiseChoice
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.posterior import Posterior
 from sampler.preparation.outcomes import choose_by_outcomes
@@ -37,7 +37,7 @@ QUICK_MARGIN = 2.5  # standard errors by which quick log scores must be above th
 MARGIN = 1.0  # by which a simpler kind's loss may be behind the best one's
 CLEARLY, LEAST_GAIN = 2.0, 0.03  # errors and share of the loss to save: noise by row takes twice the time
 FOLDS, MOST_TREES = 3, 200
-SHORT: dict[str, Any] = {"num_chains": 1, "num_burnin": 120, "num_draws": 40, "thin": 3, "seed": 0}
+SHORT: dict[str, Any] = {"num_chains": 1, "num_burnin": 120, "num_draws": 20, "thin": 3, "seed": 0}
 SAMPLES = 4  # of outcomes, of each draw
 LEVELS = (np.arange(10) + 0.5) / 10  # of quantiles
 
@@ -52,7 +52,7 @@ def choose_noise(
     chosen: Choice,
     rows: EncodedRows,
     fit_of: Callable[[Settings, Transform | None], PreparedFit] | None,
-) -> tuple[Choice, NoiseChoice]:
+) -> tuple[Choice, NoiseChoice | None]:
     """Choose the kind of noise, with the transform and the linear part that go with it.
 
     Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
@@ -76,24 +76,26 @@ def choose_noise(
     Returns
     -------
     tuple
-        The settings and the transform, and the evidence.
+        The settings and the transform, and the evidence; None where nothing can be told.
 
     """
     (resolved, transform), (y, design, _, _) = chosen, rows
     simplest = replace(resolved, noise=CONSTANT), transform
     if fit_of is None or len(y) < FEWEST_ROWS:
-        return simplest, NoiseChoice()
+        return simplest, None
     gains = quick_gains(transform, resolved.linear, *rows)
     choice = NoiseChoice(len(gains), float(gains.mean()), _error(gains))
     if choice.gain <= QUICK_MARGIN * choice.gain_error:
         return simplest, choice
     options = _options(settings, simplest, rows)
-    scores = {
-        name: held_out_scores(fit_of(shortened(each[0]), each[1]), looked_at(len(y)), y, design)
-        for name, each in options.items()
-    }
-    losses = {name: loss for name, (loss, _) in scores.items()}
-    log_scores = {name: float(log_score.mean()) for name, (_, log_score) in scores.items()}
+    losses: dict[str, Floats] = {}
+    log_scores: dict[str, float] = {}
+    for name, (own, its_transform) in options.items():
+        if name == HEAVIEST and all(each.sum() >= losses[CONSTANT].sum() for each in losses.values()):
+            continue  # what is no better alone is not asked for together
+        short = fit_of(shortened(own), its_transform)
+        losses[name], log_score = held_out_scores(short, looked_at(len(y)), y, design)
+        log_scores[name] = float(log_score.mean())
     sound = [name for name in losses if log_scores[name] >= log_scores[CONSTANT]]
     found = _simplest({name: losses[name] for name in sound})
     mean = {name: float(each.mean()) for name, each in losses.items()}

@@ -219,7 +219,7 @@ def quick_gains(
     few = _weights_looked_at(weights, places)
     line = standardised(design[:, places]) if linear is True else None
     rows = _Rows(y[places], few, line, codes[:, places], True)
-    fits = _regress(transform, rows, line)
+    fits = _regress(transform, rows, line if line is not None and line.any() else None)
     level = held_out_log_variances(rows.codes, fits.predicted, fits.squares, few)
     scored = (
         _log_t_density(fits.squares, share * level, fits.slopes, few, degrees)

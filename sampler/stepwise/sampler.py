@@ -79,7 +79,8 @@ class Sampler:
                     field=name,
                     code="not_applicable",
                 )
-        given: dict[str, Any] = {"transform": "none", "linear": False, "seed": 0, "num_chains": 1} | settings
+        plain: dict[str, Any] = {"noise": "constant", "transform": "none", "linear": False}
+        given = plain | {"seed": 0, "num_chains": 1} | settings
         self._begin(prepare(X, y, weights=weights, **given))
         self._chain = Chain.start(self._problem.training, chain)
 

@@ -29,6 +29,7 @@ ROWS = 60
 NEW_ROWS = 7
 
 _DEFAULT = {
+    "noise": "constant",
     "linear": False,
     "num_trees": 5,
     "num_chains": 2,

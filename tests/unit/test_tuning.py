@@ -54,7 +54,7 @@ def test_noise_by_row_is_chosen_where_it_is():
     """The candidate with the truth wins, the same with one thread; the result is plain data and a table."""
     X, y = uneven()
     reports = []
-    tried = [{}, {"noise": "forest"}, {"transform": "log"}]
+    tried = [{"noise": "constant"}, {"noise": "forest"}, {"transform": "log"}]
     options = {"candidates": tried, "folds": 3, "seed": 1, **SHORT}
     tuning = tune(X, y, progress=lambda done, total: reports.append((done, total)), **options)
     assert tuning.best == SHORT | {"noise": "forest"}

@@ -26,7 +26,7 @@ def test_weight_and_year_matter_most_for_cars():
     y = np.array([float(row["mpg"]) for row in rows])
     held_out = np.zeros(len(y), dtype=bool)
     held_out[holdout_rows(len(y), 0.25, 0)] = True
-    settings = FAST | {"num_burnin": 400, "transform": "none"}
+    settings = FAST | {"num_burnin": 400, "noise": "constant", "transform": "none"}
     posterior = fit({name: x[~held_out] for name, x in X.items()}, y[~held_out], **settings)
 
     ranked = posterior.importance({name: x[held_out] for name, x in X.items()}, y[held_out])

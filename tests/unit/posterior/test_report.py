@@ -150,7 +150,7 @@ def test_noise_known_by_its_prior_alone_is_reported(weighted):
     w = weights if weighted else None
     truth = 1.0 if weighted else 0.01
     short = {"num_trees": 20, "num_burnin": 100, "num_draws": 50, "thin": 2, "seed": 1, "progress": False}
-    default = fit(x, y, weights=w, **short)
+    default = fit(x, y, weights=w, noise="constant", **short)
     posterior = fit(x, y, weights=w, prior={"lambda": 0.2 * truth**2}, **short)
 
     code, values = default.diagnostics()["reason_codes"][-1].values()

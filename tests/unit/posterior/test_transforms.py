@@ -146,6 +146,7 @@ def test_words_say_whose_unit_figures_are_in(transform, learnt):
     """Errors of means are compared with the outcome's noise row by row; other figures name their scale."""
     X, y = skewed()
     table, settings = {"a": X[:, 0], "b": X[:, 1]}, FAST | {"target_name": "rent", "linear": True}
+    settings |= {"noise": "constant"}
     posterior = fit(table, 40_000 * y, transform=transform, **settings)
     precision = posterior.summary().precision
     f = posterior.law.draws_by_figure(posterior.reference)
@@ -164,7 +165,7 @@ def test_words_say_whose_unit_figures_are_in(transform, learnt):
     sd = number_to_text(float(posterior.sigma.mean()))
     for card in (posterior.model_card().to_markdown(), posterior._repr_html_()):
         assert f"standard deviation {sd} of {learnt} of rent" in card
-    own = fit(X, y, transform="none", **FAST)
+    own = fit(X, y, transform="none", noise="constant", **FAST)
     assert f"standard deviation {number_to_text(float(own.sigma.mean()))}<" in own._repr_html_()
     assert own.summary().precision.share * own.sigma.mean() == pytest.approx(own.summary().precision.mean)
 

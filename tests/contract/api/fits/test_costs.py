@@ -57,8 +57,9 @@ def test_the_formula_said_is_the_formula_used():
     process = FORMULA.partition(" MiB")[0]
     assert process == str(memory.PROCESS // MIB)
     assert f"{memory.CELL} x (columns + 1) + {memory.ROW} + trees" in FORMULA
-    sampling = rows * (memory.CELL * (columns + 1) + memory.ROW + trees)
+    sampling = rows * (memory.CELL * (columns + 1) + memory.ROW + trees + memory.NOISE_ROW)
     finishing = chains * draws * (memory.DRAW + memory.TREE * trees)
+    assert f"{memory.NOISE_ROW} more a row where the data choose the noise" in FORMULA
 
     assert estimate(DEFAULT, rows, columns).bytes == memory.PROCESS + max(sampling, finishing)
 
