@@ -12,6 +12,7 @@ from sampler.storage.conformal_table import (
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import MEDIA_TYPE, write_model
 from sampler.storage.model_header import Header, with_calibration, with_counts
+from sampler.storage.weekly_tables import first_tails, moved_tails, statement_of, table_of_newest
 from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import Membership, columns_of
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
@@ -28,9 +29,13 @@ __all__ = [
     "Subgroup",
     "columns_of",
     "concatenate",
+    "first_tails",
     "kept_rows",
     "kept_rows_of",
+    "moved_tails",
     "rows_needed",
+    "statement_of",
+    "table_of_newest",
     "with_calibration",
     "with_counts",
     "write_model",

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
+    Tails = Mapping[float, tuple[float, float]]
 
 CalibrationKind = Literal["holdout", "folds", "outcomes"]
 KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
@@ -198,6 +199,9 @@ class ConformalTable:
     totals
         Ascending probabilities, one for each of up to `MAX_TOTALS` groups, of totals of its rows' outcomes
         below the one observed; empty where new rows aren't of other groups, or outcomes have no total.
+    tails
+        Shares of the lower and upper tail by level, as reported outcomes moved them: only these levels are
+        answered then. At most 0 is no end. None: half of what a level leaves out, of any level.
 
     """
 
@@ -210,6 +214,7 @@ class ConformalTable:
     unit: NDArray[np.int32] | None = None
     subgroups: SubgroupTable | None = None
     totals: tuple[float, ...] = ()
+    tails: Tails | None = None
 
     @classmethod
     def of(
@@ -328,9 +333,16 @@ class ConformalTable:
         Raises
         ------
         SettingsError
-            For a level that needs more calibration rows.
+            For a level that needs more calibration rows, or that isn't adapted to outcomes where some are.
 
         """
+        if self.tails is not None and level not in self.tails:
+            raise SettingsError(
+                f"level {level:g} is not among those adapted to outcomes each week: use one of "
+                f"{', '.join(f'{each:g}' for each in self.tails)}",
+                field="level",
+                code="out_of_range",
+            )
         if _rank(self.count, level) > self.count:
             raise SettingsError(
                 f"level {level:g} takes at least {rows_needed(level)} {self.noun}, and there are "
@@ -349,6 +361,12 @@ class ConformalTable:
             new_rows=self.new_rows,
             unit=self.unit,
         )
+        if self.tails is not None:
+            text = (
+                f"Adapted each week to reported outcomes, the newest {self.rows} scores: over a long time at "
+                f"most {1 - level:.3g} of reported outcomes are outside, whatever the data."
+            )
+            return CalibratedLevel(level, self.rows, None, text, *made)
         text = claim_of(basis, level, inside)
         of_all = CalibratedLevel(level, self.rows, level if exact else None, text, *made)
         if self.subgroups is None:
@@ -415,6 +433,12 @@ class ConformalTable:
 
     def _ends_of_rows(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
         """Return the ends, or of classes the least probability."""
+        if self.tails is not None:
+            lower, upper = (math.floor((self.rows + 1) * min(a, 0.5) + 1e-9) for a in self.tails[level])
+            return (
+                float(self.scores[lower - 1]) if lower > 0 else 0.0,
+                float(self.scores[self.rows - upper]) if upper > 0 else 1.0,
+            ), None
         rank = _rank(self.rows, level)
         if self.of_classes:
             return None, float(self.scores[self.rows - rank])
@@ -470,6 +494,8 @@ class ConformalTable:
         if self.subgroups is not None:
             named = json.dumps(self.subgroups.to_json()["groups"], sort_keys=True).encode()
             units += b"".join(self.subgroups.arrays) + named
+        if self.tails is not None:
+            units += json.dumps(_of_tails(self.tails)).encode()
         return hashlib.sha256(self.scores.astype("<f8").tobytes() + units).hexdigest()[:16]
 
     def summary(self) -> dict[str, Any]:
@@ -488,6 +514,8 @@ class ConformalTable:
             chosen["subgroups"] = self.subgroups.to_json()
         if self.totals:
             chosen["totals"] = list(self.totals)
+        if self.tails is not None:
+            chosen["tails"] = _of_tails(self.tails)
         return {"kind": self.kind, "draws": self.draws, "rows": self.rows, **chosen}
 
     @classmethod
@@ -515,7 +543,18 @@ class ConformalTable:
         totals = tuple(float(each) for each in values.get("totals", ()))
         if len(totals) > MAX_TOTALS or np.any(np.diff(totals) < 0) or not all(0 <= t <= 1 for t in totals):
             raise ValueError("its totals are not ascending probabilities, or too many")
-        return cls(kind, draws, scores, of_classes, since_change, new_rows, unit, subgroups, totals)
+        tails = _read_tails(values["tails"]) if "tails" in values else None
+        return cls(kind, draws, scores, of_classes, since_change, new_rows, unit, subgroups, totals, tails)
+
+
+def _of_tails(tails: Tails) -> list[list[float]]:
+    return [[level, *shares] for level, shares in sorted(tails.items())]
+
+
+def _read_tails(values: Sequence[Sequence[float]]) -> dict[float, tuple[float, float]]:
+    if not all(len(each) == 3 and all(map(math.isfinite, each)) and 0 < each[0] < 1 for each in values):
+        raise ValueError("the shares of its tails are not numbers by level")
+    return {float(level): (float(lower), float(upper)) for level, lower, upper in values}
 
 
 def _above(scores: Floats, weights: Floats) -> Floats:
