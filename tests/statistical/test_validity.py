@@ -1,0 +1,18 @@
+"""Coverage for new groups and later rows, in named subgroups, under changed mixes, and without values."""
+
+import pytest
+
+from benchmarks import validity
+
+BRIEF = {"4", "7b", "9", "10", "11", "11b", "12", "dietox"}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")
+@pytest.mark.parametrize(
+    "name",
+    [name if name in BRIEF else pytest.param(name, marks=pytest.mark.long) for name in validity.GATES],
+)
+def test_calibrated_intervals_hold_where_they_say(name):
+    """Coverage is within the gate, and that of plain calibration is not: figures of docs/validity.md."""
+    assert validity.measured(name, runs=14)
