@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from app.store import datasets
-from app.store.errors import LeaseLostError
+from app.store.errors import CorruptBlockError, LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit
 from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column, undeclared
@@ -111,7 +111,10 @@ def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[st
     """
     if len(spec.names) * min(spec.num_rows, datasets.BLOCK_ROWS) > MOST_CELLS:
         return []
-    table = datasets.read_block(session, spec.dataset_id, spec.names, 0)
+    try:
+        table = datasets.read_block(session, spec.dataset_id, spec.names, 0)
+    except CorruptBlockError:  # of a column that the fit doesn't need
+        return []
     found = undeclared(
         read(table),
         read_column(table.column(spec.target), spec.target),

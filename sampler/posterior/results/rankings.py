@@ -107,7 +107,7 @@ class PermutationImportance(Answer):
             "rows": self.rows,
             "draws": self.draws,
             "permutations": self.permutations,
-            **({} if self.units is None else {"units": self.units}),
+            "units": self.units,
             "features": [
                 {
                     "name": self.names[j],
