@@ -37,7 +37,7 @@ from sampler.data.scalars import (
 from sampler.data.scalars import as_text as value_as_text
 from sampler.data.schema import KINDS, ROW_LABELS, Choice, Column
 from sampler.data.splits.copies import copied_rows
-from sampler.data.splits.resemblance import Resemblance, undeclared
+from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
 from sampler.data.table import RawColumn, read, read_column
 from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
@@ -52,6 +52,7 @@ __all__ = [
     "KINDS",
     "MAX_LEVELS",
     "MICROSECONDS_A_DAY",
+    "MOST_CELLS",
     "ROW_LABELS",
     "UNSEEN_LEVEL",
     "Choice",
@@ -64,7 +65,6 @@ __all__ = [
     "FileDialect",
     "Flag",
     "RawColumn",
-    "Resemblance",
     "Rows",
     "Separator",
     "Split",

@@ -4,7 +4,7 @@ from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.explanations.permutation import permutation_importance
-from sampler.posterior.explanations.row_sets import AggregateWish, FigureOfSet
+from sampler.posterior.explanations.row_sets import AggregateRequest, FigureOfSet
 from sampler.posterior.explanations.survival_curves import MOST_TIMES, check_times
 from sampler.posterior.explanations.work import (
     H_COLUMNS,
@@ -41,7 +41,7 @@ __all__ = [
     "SHAP_CELLS",
     "VERDICTS",
     "AccumulatedEffects",
-    "AggregateWish",
+    "AggregateRequest",
     "Errors",
     "FeatureRows",
     "FigureOfSet",

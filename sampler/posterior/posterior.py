@@ -25,7 +25,7 @@ from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.described_posterior import DescribedPosterior
 from sampler.posterior.explainable_posterior import ExplainablePosterior
 from sampler.posterior.explanations.aggregates import aggregate
-from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.survival_curves import survival_curves
 from sampler.posterior.predicting import draw_outcomes, predict
 from sampler.posterior.results.answer import draw
@@ -241,16 +241,16 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             For unknown columns and values, and an invalid figure, level or interval.
 
         """
-        wish = AggregateWish.check(by, of, q, level, interval, compare)
+        request = AggregateRequest.check(by, of, q, level, interval, compare)
         if of == "quantile" and self.classes is not None:
             raise SettingsError(
                 "classes have no quantile: of is sum or mean", field="of", code="not_applicable"
             )
-        table = read_rows(X).reading_once(wish.columns) if wish.columns else None
+        table = read_rows(X).reading_once(request.columns) if request.columns else None
         rows = X if table is None else table
-        coded = self.law.draws.encode(rows, ignore_extra=ignore_extra, beside=wish.columns)
-        sets = RowSets.read(self.law, coded, table, wish, weights, observed)
-        return aggregate(self.law, coded, sets, wish, num_draws)
+        coded = self.law.draws.encode(rows, ignore_extra=ignore_extra, beside=request.columns)
+        sets = RowSets.read(self.law, coded, table, request, weights, observed)
+        return aggregate(self.law, coded, sets, request, num_draws)
 
     def sample_predictive(
         self, X: Any, weights: Any = None, num_draws: int | None = None, *, seed: int = 0

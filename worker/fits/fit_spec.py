@@ -11,7 +11,16 @@ from app.store import datasets
 from app.store.errors import CorruptBlockError, LeaseLostError
 from app.store.tables import Dataset, Json, Model
 from sampler import PreparedFit
-from sampler.host.data import FileDialect, Rows, SplitPlan, copied_rows, read, read_column, undeclared
+from sampler.host.data import (
+    MOST_CELLS,
+    FileDialect,
+    Rows,
+    SplitPlan,
+    copied_rows,
+    read,
+    read_column,
+    undeclared,
+)
 from sampler.host.fits import prepare_rows
 from sampler.host.settings import (
     COLUMN_ROLES,
@@ -26,7 +35,6 @@ from sampler.host.settings import (
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
 _PASSED = (*SETTINGS, "prior")
-MOST_CELLS = 4_000_000  # read to find columns by which rows resemble each other: a tenth of a second
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from app.services.predictions.rows import Columns, columns_of
 from app.services.readers.options import Options
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
 from app.services.views import ClassesOfF, DrawsPerChain, of_document
-from sampler.host.posteriors import AggregateWish, FigureOfSet, aggregate_work
+from sampler.host.posteriors import AggregateRequest, FigureOfSet, aggregate_work
 
 Value = float | str | bool
 OfSet = float | list[float]
@@ -95,10 +95,10 @@ class AggregateBody(StrictBody, Question):
         asked: dict[str, Any] = {
             name: getattr(self, name) for name in ("by", "of", "q", "level", "interval", "compare")
         }
-        wish, weighted = AggregateWish.check(**asked), self.weights is not None
+        request, weighted = AggregateRequest.check(**asked), self.weights is not None
         all_draws = draws * posterior.num_chains
         model.check_work(
-            lambda rows: aggregate_work(posterior.law, all_draws, wish, rows, weighted=weighted), "Totals"
+            lambda rows: aggregate_work(posterior.law, all_draws, request, rows, weighted=weighted), "Totals"
         )
         answer = posterior.aggregate(
             model.rows, **asked, weights=self.weights, observed=self.observed, num_draws=self.draws

@@ -22,10 +22,10 @@ from app.services.views import filled
 from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
-from app.store.errors import DatasetGoneError
+from app.store.errors import CorruptBlockError, DatasetGoneError
 from app.store.tables import Dataset
 from sampler import Settings
-from sampler.host.data import Choice, counted, read, read_column, undeclared
+from sampler.host.data import MOST_CELLS, Choice, counted, read, read_column, undeclared
 from sampler.host.fits import Cost, coded_columns, looks_seconds, next_look
 from sampler.host.fits import estimate_memory as estimate
 from sampler.host.settings import (
@@ -39,8 +39,6 @@ from sampler.host.settings import (
     NewRows,
     Subgroups,
 )
-
-MOST_CELLS = 4_000_000  # read to find columns by which rows resemble each other: a tenth of a second
 
 
 @dataclass(frozen=True)
@@ -232,8 +230,11 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
     names = [column["name"] for column in dataset.columns]
     if len(names) * min(dataset.num_rows, dataset_store.BLOCK_ROWS) > MOST_CELLS:
         return []
-    with session_scope(engine, read_only=True) as session, _dataset_kept():
-        table = dataset_store.read_block(session, dataset.id, names, 0)
+    try:
+        with session_scope(engine, read_only=True) as session, _dataset_kept():
+            table = dataset_store.read_block(session, dataset.id, names, 0)
+    except CorruptBlockError:  # of a column that the fit doesn't need
+        return []
     found = undeclared(
         read(table),
         read_column(table.column(request.target), request.target),

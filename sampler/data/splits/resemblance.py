@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+MOST_CELLS = 4_000_000  # of a stored table that is read for it: a tenth of a second
 MOST_ROWS = 20_000
 MOST_FEATURES = 200  # in the regression whose residuals are compared
 MOST_LEVELS = 20  # of a category that is such a feature; with more it may be an identity

@@ -21,7 +21,7 @@ from sampler.posterior.assessment.conformal import FARTHEST
 from sampler.posterior.core.intervals import CALIBRATED, FINER, Request
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
-from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.normal import NormalLaw
@@ -50,11 +50,11 @@ PLACES = 1 << 30  # steps from the middle of a set's totals, where these are rou
 NOUNS = {"sum": "total", "mean": "mean"}
 
 
-def needs_outcomes(law: Law, wish: AggregateWish, *, weighted: bool) -> bool:
+def needs_outcomes(law: Law, request: AggregateRequest, *, weighted: bool) -> bool:
     """Tell whether outcomes are simulated: no law of their sums is known, or a quantile is asked."""
-    if wish.of == "quantile" or not wish.predictive:
-        return wish.predictive
-    adds_counts = law.draws.family == "poisson" and not weighted and wish.compare is None
+    if request.of == "quantile" or not request.predictive:
+        return request.predictive
+    adds_counts = law.draws.family == "poisson" and not weighted and request.compare is None
     return not (_is_normal(law) or adds_counts)
 
 
@@ -63,7 +63,7 @@ def _is_normal(law: Law) -> bool:
 
 
 def aggregate(
-    law: Law, coded: Coded, sets: RowSets, wish: AggregateWish, num_draws: int | None = None
+    law: Law, coded: Coded, sets: RowSets, request: AggregateRequest, num_draws: int | None = None
 ) -> Aggregate:
     """Compute a figure of sets of rows with intervals; see `Posterior.aggregate`.
 
@@ -75,7 +75,7 @@ def aggregate(
         All rows, encoded.
     sets
         How they belong to sets, and what is known of them.
-    wish
+    request
         What is asked.
     num_draws
         Use the first `num_draws` draws of each chain; None uses all.
@@ -91,13 +91,13 @@ def aggregate(
         For calibrated intervals where the model has none of such figures.
 
     """
-    claim, infinite, tails = None, (False, False), Request((wish.level,), (), "predictive").tails
-    if wish.interval == CALIBRATED:
-        ends, claim = _calibrated(law, sets, wish, num_draws)
+    claim, infinite, tails = None, (False, False), Request((request.level,), (), "predictive").tails
+    if request.interval == CALIBRATED:
+        ends, claim = _calibrated(law, sets, request, num_draws)
         infinite = ends[0] <= FARTHEST, ends[1] >= 1 - FARTHEST
         finite = tuple(np.clip(ends, FARTHEST, 1 - FARTHEST).tolist())
         tails = Request((), finite, "predictive").tails
-    sums = _Sums(law, coded, sets, wish, tails, num_draws)
+    sums = _Sums(law, coded, sets, request, tails, num_draws)
     several = law.classes if law.classes is not None and len(law.classes) > 2 else None
     figures = np.empty((3, sets.count, 1 if several is None else len(several)))
     for start, stop in sums.blocks():
@@ -108,7 +108,7 @@ def aggregate(
     mean, lower, upper = figures if several is not None else figures[:, :, 0]
     seen = ~np.isnan(sets.observed)
     return Aggregate(
-        figure=_in_words(law, wish),
+        figure=_in_words(law, request),
         sets=sets.names,
         mean=mean,
         lower=lower,
@@ -116,8 +116,8 @@ def aggregate(
         rows=np.bincount(sets.place, minlength=sets.count),
         observed_rows=np.bincount(sets.place[seen], minlength=sets.count),
         new_groups=_new_groups(law, coded, sets),
-        level=wish.level,
-        interval=wish.interval,
+        level=request.level,
+        interval=request.interval,
         warnings=[*coded.warnings, *sets.warnings],
         classes=several,
         claim=claim,
@@ -139,8 +139,8 @@ def total_scores(
     groups = np.unique(unit)
     scored = np.flatnonzero(np.isin(unit, groups[kept_rows(len(groups), MAX_TOTALS)]))
     sets = RowSets.of_groups(unit, scored)
-    wish = AggregateWish((), "sum", None, USUAL_LEVEL, "predictive", None)
-    sums = _Sums(law, rows.coded, sets, wish, outcomes=OUTCOMES_OF_SCORES)
+    request = AggregateRequest((), "sum", None, USUAL_LEVEL, "predictive", None)
+    sums = _Sums(law, rows.coded, sets, request, outcomes=OUTCOMES_OF_SCORES)
     y = np.bincount(sets.place, rows.y[sets.rows]).astype(np.float64)
     shares = np.random.default_rng(0).uniform(size=sets.count)
     below = [sums.below(a, b, y[a:b], shares[a:b], before) for a, b in sums.blocks()]
@@ -148,7 +148,7 @@ def total_scores(
 
 
 def _calibrated(
-    law: Law, sets: RowSets, wish: AggregateWish, num_draws: int | None
+    law: Law, sets: RowSets, request: AggregateRequest, num_draws: int | None
 ) -> tuple[tuple[float, float], str]:
     """Return the probabilities of the ends of calibrated intervals, and their claim; raise SettingsError."""
     table = law.draws.header.calibration
@@ -158,7 +158,11 @@ def _calibrated(
             field="interval",
             code="unavailable",
         )
-    whole = wish.by == (table.new_rows.groups,) and wish.compare is None and num_draws in (None, table.draws)
+    whole = (
+        request.by == (table.new_rows.groups,)
+        and request.compare is None
+        and num_draws in (None, table.draws)
+    )
     if not whole or np.any(sets.factor != 1.0) or not np.all(np.isnan(sets.observed)):
         raise SettingsError(
             f"calibrated totals are of all rows of a value of {table.new_rows.groups}, by all draws: take "
@@ -166,21 +170,23 @@ def _calibrated(
             field="interval",
             code="not_applicable",
         )
-    return table.of_totals(wish.level)
+    return table.of_totals(request.level)
 
 
-def _in_words(law: Law, wish: AggregateWish) -> str:
+def _in_words(law: Law, request: AggregateRequest) -> str:
     target, classes = law.schema.target.name, law.classes
-    figure = f"{wish.q:g} quantile" if wish.q is not None else NOUNS[wish.of]
+    figure = f"{request.q:g} quantile" if request.q is not None else NOUNS[request.of]
     if classes is not None:
-        figure = "number" if wish.of == "sum" else "share"
+        figure = "number" if request.of == "sum" else "share"
         target = f"rows of {classes[1]!r}" if len(classes) == 2 else "rows of each class"
     words = (
-        f"{figure} of {target} that will be observed" if wish.predictive else f"expected {figure} of {target}"
+        f"{figure} of {target} that will be observed"
+        if request.predictive
+        else f"expected {figure} of {target}"
     )
-    if wish.compare is None:
+    if request.compare is None:
         return words
-    name, (first, second) = wish.compare
+    name, (first, second) = request.compare
     return f"{words}, {name} = {first} less {name} = {second}"
 
 
@@ -247,16 +253,16 @@ class _Sums:
         law: Law,
         coded: Coded,
         sets: RowSets,
-        wish: AggregateWish,
+        request: AggregateRequest,
         tails: Floats | None = None,
         num_draws: int | None = None,
         outcomes: int = OUTCOMES,
     ) -> None:
-        self.law, self.coded, self.sets, self.wish = law, coded, sets, wish
+        self.law, self.coded, self.sets, self.request = law, coded, sets, request
         self.chosen = law.alike(num_draws)
         self.repeats = math.ceil(outcomes / len(self.chosen))
-        self.simulated = needs_outcomes(law, wish, weighted=bool(np.any(sets.factor != 1.0)))
-        self.sides = 1 if wish.compare is None else 2
+        self.simulated = needs_outcomes(law, request, weighted=bool(np.any(sets.factor != 1.0)))
+        self.sides = 1 if request.compare is None else 2
         self.tails = np.zeros(0) if tails is None else tails
         self.ends = np.where(self.tails < 0, 1 + self.tails, self.tails)
 
@@ -297,7 +303,7 @@ class _Sums:
     def figures(self, start: int, stop: int) -> Floats:
         """Compute mean, lower and upper ends of some of the sets, float64 [3, set, figure]."""
         part, count = self._part(start, stop), stop - start
-        if self.wish.of == "quantile":
+        if self.request.of == "quantile":
             return self._simulated(part, count)
         steps, step = self._steps(part, count)  # [draw, set, figure], [set]
         of_sets = steps.reshape(len(steps), -1).T  # [set and figure, draw]
@@ -306,7 +312,7 @@ class _Sums:
         figures = np.empty((3, len(of_sets)))
         figures[0] = known + steps_of * of_sets.mean(axis=1)
         unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
-        if not self.wish.predictive or not unknown.any():
+        if not self.request.predictive or not unknown.any():
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
         elif self.simulated:
             figures[1:] = self._simulated(part, count)[1:].reshape(2, -1)
@@ -327,10 +333,10 @@ class _Sums:
         cell = place * self.sides + sets.subtracted[rows]
         count, seen = (stop - start) * self.sides, ~np.isnan(y)
         share = np.ones(count)
-        if self.wish.of == "mean":
+        if self.request.of == "mean":
             share /= _sum_by(factor, cell, count)
         share[1::2] *= 1 if self.sides == 1 else -1
-        offset = self.grid[0] if self.wish.of != "quantile" else 0.0
+        offset = self.grid[0] if self.request.of != "quantile" else 0.0
         sums = _sum_by(np.where(seen, y, offset) * factor, cell, count)
         known = (share * sums).reshape(-1, self.sides).sum(axis=1)
         most = np.maximum.reduceat(factor, np.searchsorted(place, np.arange(stop - start)))
@@ -410,7 +416,7 @@ class _Sums:
 
     def _simulated(self, part: _Part, count: int) -> Floats:
         """Compute mean and ends of simulated figures, float64 [3, set, figure]."""
-        known = part.known[:, None] if self.wish.of != "quantile" else 0.0
+        known = part.known[:, None] if self.request.of != "quantile" else 0.0
         parts = []
         for start, stop in self._runs(part, count):
             drawn = self._drawn(part, start, stop)
@@ -421,7 +427,7 @@ class _Sums:
     def _runs(self, part: _Part, count: int) -> Iterator[tuple[int, int]]:
         """Part the sets into runs whose simulated figures (of quantiles: outcomes) are in memory at once."""
         sizes = np.full(count, max(1, len(self.law.classes or ())))
-        if self.wish.of == "quantile":
+        if self.request.of == "quantile":
             sizes = np.bincount(part.place, minlength=count)
         ends, start = np.cumsum(sizes), 0
         while start < count:
@@ -433,7 +439,7 @@ class _Sums:
     def _drawn(self, part: _Part, start: int, stop: int) -> Floats:
         """Simulate figures of some sets, without known outcomes in totals, float64 [outcome, set, figure]."""
         rows = slice(*np.searchsorted(part.place, [start, stop]))
-        if self.wish.of == "quantile":
+        if self.request.of == "quantile":
             return self._drawn_quantiles(part, rows, part.place[rows] - start)[:, :, None]
         own = np.arange(rows.start, rows.stop)[~part.seen[rows]]
         coded, place = self.coded.part(part.rows[own]), part.place[own] - start
@@ -471,10 +477,10 @@ class _Sums:
 
     def _quantile(self, y: Floats, factor: Floats) -> Floats:
         """Find in each draw the smallest outcome at which the rows' share reaches q, float64 [draw]."""
-        assert self.wish.q is not None
+        assert self.request.q is not None
         order = np.argsort(y, axis=1)
         share = np.cumsum(factor[order], axis=1)
-        place = np.argmax(share >= self.wish.q * share[:, -1:] * (1 - 1e-12), axis=1)
+        place = np.argmax(share >= self.request.q * share[:, -1:] * (1 - 1e-12), axis=1)
         at = np.take_along_axis(order, place[:, None], axis=1)
         return np.asarray(np.take_along_axis(y, at, axis=1)[:, 0])
 

@@ -32,7 +32,7 @@ MOST_COLUMNS = 4
 
 
 @dataclass(frozen=True)
-class AggregateWish:
+class AggregateRequest:
     """Request for a figure of sets of rows.
 
     Attributes
@@ -66,7 +66,7 @@ class AggregateWish:
         level: float,
         interval: str,
         compare: Mapping[str, Sequence[Any]] | None,
-    ) -> AggregateWish:
+    ) -> AggregateRequest:
         """Check what is asked of a posterior; see `Posterior.aggregate`. Raises SettingsError."""
         names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
         if len(names) > MOST_COLUMNS or len(set(names)) < len(names):
@@ -168,11 +168,17 @@ class RowSets:
 
     @classmethod
     def read(
-        cls, law: Law, coded: Coded, table: Table | None, wish: AggregateWish, weights: Any, observed: Any
+        cls,
+        law: Law,
+        coded: Coded,
+        table: Table | None,
+        request: AggregateRequest,
+        weights: Any,
+        observed: Any,
     ) -> RowSets:
-        """Arrange rows by a wish; raise DataError and SettingsError.
+        """Arrange rows by a request; raise DataError and SettingsError.
 
-        `table` has the wish's columns (None where there are none); `weights` and `observed` are as people
+        `table` has the request's columns (None where there are none); `weights` and `observed` are as people
         give them.
         """
         number = coded.num_rows
@@ -183,12 +189,12 @@ class RowSets:
         place, names = np.zeros(number, np.int64), dict[str, list[str | None]]()
         side, warnings = np.zeros(number, np.int64), list[str]()
         if table is not None:
-            if unknown := [name for name in wish.columns if name not in table.names]:
-                field = "by" if unknown[0] in wish.by else "compare"
+            if unknown := [name for name in request.columns if name not in table.names]:
+                field = "by" if unknown[0] in request.by else "compare"
                 raise unknown_feature(field, unknown[0], [*table.names])
-            place, names = _sets_by([table.column(name) for name in wish.by], number)
-            if wish.compare is not None:
-                side = _sides(table.column(wish.compare[0]), wish.compare[1])
+            place, names = _sets_by([table.column(name) for name in request.by], number)
+            if request.compare is not None:
+                side = _sides(table.column(request.compare[0]), request.compare[1])
                 place, names, left_out = _with_both(place, side, names)
                 warnings += [left_out] * bool(left_out)
         rows = np.lexsort((side, place))

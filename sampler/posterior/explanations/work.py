@@ -14,7 +14,7 @@ from sampler.posterior.explanations.aggregates import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
 
 if TYPE_CHECKING:
-    from sampler.posterior.explanations.row_sets import AggregateWish
+    from sampler.posterior.explanations.row_sets import AggregateRequest
     from sampler.posterior.laws.law import Law
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
@@ -50,10 +50,10 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
     return 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
-def aggregate_work(law: Law, draws: int, wish: AggregateWish, rows: int, *, weighted: bool) -> float:
+def aggregate_work(law: Law, draws: int, request: AggregateRequest, rows: int, *, weighted: bool) -> float:
     """Estimate the work of figures of sets of rows, as many as there are rows if any are named."""
-    each = of_row(law, draws) + (2 * of_figures(law, draws) if wish.by else 0)
-    if needs_outcomes(law, wish, weighted=weighted):
+    each = of_row(law, draws) + (2 * of_figures(law, draws) if request.by else 0)
+    if needs_outcomes(law, request, weighted=weighted):
         each += ceil(OUTCOMES / draws) * (of_row(law, draws) + draws * OUTCOME)
     return rows * each
 

@@ -8,7 +8,7 @@ import pytest
 
 from sampler import fit
 from sampler.posterior.explanations import work
-from sampler.posterior.explanations.row_sets import AggregateWish
+from sampler.posterior.explanations.row_sets import AggregateRequest
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 UNIT = 1e-10  # seconds of a core
@@ -16,8 +16,8 @@ TIMES = 5  # allowed, for a machine that is slow or busy
 RNG = np.random.default_rng(2)
 X = RNG.random((240, 7))
 F = 3 * X[:, 0] + 4 * X[:, 1] * X[:, 2] - X[:, 3]
-ALL = AggregateWish.check(None, "sum", None, 0.9, "predictive", None)
-BY_ROW = AggregateWish.check("row", "sum", None, 0.9, "predictive", None)
+ALL = AggregateRequest.check(None, "sum", None, 0.9, "predictive", None)
+BY_ROW = AggregateRequest.check("row", "sum", None, 0.9, "predictive", None)
 SHORT = {"num_chains": 2, "num_burnin": 300, "thin": 1, "linear": False, "seed": 5, "progress": False}
 MANY = {f"x{j + 1}": RNG.random(3000) for j in range(7)}
 

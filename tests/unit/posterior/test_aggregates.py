@@ -7,7 +7,7 @@ from scipy.stats import poisson
 from sampler import DataError, Posterior, SettingsError, fit
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.explanations import aggregates
-from sampler.posterior.explanations.row_sets import AggregateWish, RowSets
+from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.predicting import draw_outcomes
 from tests.support import fit_digests
 
@@ -140,10 +140,10 @@ def test_sets_may_be_simulated_in_several_runs(options, monkeypatch):
 
 def variance(posterior, X):
     """Return the variance of the total of rows in each draw, float64 [draw]."""
-    wish = AggregateWish.check(None, "sum", None, 0.9, "predictive", None)
+    request = AggregateRequest.check(None, "sum", None, 0.9, "predictive", None)
     coded = posterior.encode(X)
     sums = aggregates._Sums(
-        posterior.law, coded, RowSets.read(posterior.law, coded, None, wish, [3, 3], None), wish
+        posterior.law, coded, RowSets.read(posterior.law, coded, None, request, [3, 3], None), request
     )
     return sums._variance(sums._part(0, 1), 1)[:, 0]
 
@@ -253,7 +253,7 @@ def test_sets_by_two_columns_and_a_table():
     ],
 )
 def test_invalid_wishes_name_their_field(options, field):
-    """A wish that cannot be answered is refused by the name of its argument."""
+    """A request that cannot be answered is refused by the name of its argument."""
     posterior, X = some("bart")
     with pytest.raises(SettingsError) as refused:
         posterior.aggregate(X, **options)

@@ -265,6 +265,7 @@ def test_training_reads_only_the_columns_it_needs(client, settings, database):
         which = (DatasetBlock.dataset_id == dataset["id"], DatasetBlock.column_index.in_(others))
         session.execute(update(DatasetBlock).where(*which).values(data=b"damaged"))
 
+    assert client.post("/models/estimate", json=fit).json()["resemblances"] == []
     run_units(settings)
 
     assert len(others) == 2
