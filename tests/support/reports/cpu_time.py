@@ -1,8 +1,8 @@
 """Processor seconds of every test and shared fixture, including all child processes.
 
 Wall-clock durations mean little on a busy machine; processor time is the cost of a test anywhere. Fixtures of
-a wider scope, which happen to be set up by the first test that uses them, are listed separately. The limits
-on the cost of a test act as a lint of the suite: if a test exceeds its limit, the quick tier fails.
+a wider scope, which happen to be set up by the first test that uses them, are listed separately. Tests above
+their limit are named at the end, and fail nothing: another machine takes twice the time for the same work.
 """
 
 import os
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.reports.tiers import QUICK, is_marked
+from tests.support.reports.tiers import is_marked
 
 LIMITS = {"tests/unit/": 2.0, "tests/": 10.0}  # seconds; the first match applies
 BUSY = 2.0  # factor on the limits for cores shared with other processes
@@ -89,12 +89,6 @@ class CpuTime:
             for test, seconds in self.tests.items()
             if test in self.limited and seconds > BUSY * (limit := limit_of(test))
         ]
-
-    def pytest_sessionfinish(self, session: pytest.Session) -> None:
-        """Fail an otherwise passing session with tests above their limit."""
-        quick = self.config.option.markexpr == QUICK and not hasattr(self.config, "workerinput")
-        if quick and session.exitstatus == 0 and self.too_dear():
-            session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         terminalreporter.section(f"slowest {SLOWEST} by processor time")
