@@ -122,7 +122,7 @@ def estimate_sigma(
     y: NDArray[np.float64],
     design: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
-    knobs: Mapping[str, Any],
+    entries: Mapping[str, Any],
     *,
     robust: bool = False,
 ) -> float:
@@ -136,7 +136,7 @@ def estimate_sigma(
         Numeric coded columns before binning, float64 [p, n].
     weights
         float64 [n] or None.
-    knobs
+    entries
         Entries of the prior.
     robust
         Whether outliers count little, see `residual_sd`.
@@ -147,11 +147,11 @@ def estimate_sigma(
         The standard deviation, in units of y.
 
     """
-    if "lambda" in knobs and "sigma_start" in knobs:
+    if "lambda" in entries and "sigma_start" in entries:
         return 0.0
     weight = np.ones(len(y)) if weights is None else weights
     naive = _weighted_sd(y, weight)
-    if knobs["sigma_estimate"] == "naive":
+    if entries["sigma_estimate"] == "naive":
         return naive
     linear = residual_sd(y, design, weight, robust=robust)
     return naive if linear is None else linear

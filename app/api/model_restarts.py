@@ -131,7 +131,7 @@ def refit_model(
     """
 
     def make() -> StoredResponse:
-        request = requests.like(engine, owner, model_id, holdout=body.holdout, name=body.name)
+        request = requests.request_like(engine, owner, model_id, holdout=body.holdout, name=body.name)
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
         with transactions() as session:
             return acceptance.of(session, creation.accept(session, owner, plan))

@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from app.dashboard import formatting
 from app.dashboard.forms.fit_fields import in_words
 from app.services.explanations.diagnostics import converged_rhat
-from app.services.fits.requests import labelled
 from app.services.studies.tuning import in_words as tried_in_words
+from sampler.host.settings import labelled_text
 
 FOLDER = Path(__file__).parent
 STATIC = "/ui/static"
@@ -41,7 +41,7 @@ def environment() -> Environment:
     )
     templates.filters |= formatting.FILTERS | {
         "settings": tried_in_words,
-        "labelled": labelled,
+        "labelled": labelled_text,
         "setting": in_words,
     }
     templates.globals |= {

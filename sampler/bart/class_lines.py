@@ -30,7 +30,6 @@ class ClassSlopes:
     def __init__(
         self, training: LinearTraining, is_class: NDArray[np.int32], num_trees: int, num_rows: int
     ) -> None:
-
         rotation, turned = rotation_of(training)
         (classes, _), terms = is_class.shape, len(turned)
         basis = np.zeros((terms, num_rows))

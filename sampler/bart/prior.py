@@ -100,41 +100,43 @@ def calibrate(
         For an unknown key or a value out of range, naming what is accepted.
 
     """
-    knobs = check_prior(prior, settings)
+    entries = check_prior(prior, settings)
     if own := FAMILIES[settings.family].calibrate:
-        constants: Constants = resolve_name(own)(y, design, weights, settings, knobs)
+        constants: Constants = resolve_name(own)(y, design, weights, settings, entries)
         return constants
     num_columns = len(design)
     rest = y if line is None else y - line
     low, high = float(np.min(rest)), float(np.max(rest))
     spread = high - low if high > low else 1.0
-    offset = knobs.get("offset", low + 0.5 * (high - low))
-    k = knobs.get("k", DEFAULTS["k"])  # where k is drawn, its first value
-    leaf_sd = knobs.get("leaf_sd", 0.5 * spread / (k * math.sqrt(settings.num_trees)))
-    sigma_fixed = "sigma" in knobs
+    offset = entries.get("offset", low + 0.5 * (high - low))
+    k = entries.get("k", DEFAULTS["k"])  # where k is drawn, its first value
+    leaf_sd = entries.get("leaf_sd", 0.5 * spread / (k * math.sqrt(settings.num_trees)))
+    sigma_fixed = "sigma" in entries
     if sigma_fixed:
-        lambda_ = knobs["sigma"] ** 2
-        sigma_start = knobs["sigma"]
+        lambda_ = entries["sigma"] ** 2
+        sigma_start = entries["sigma"]
     else:
         robust = NOISES[settings.noise].heavy_tails
-        estimate = noise or estimate_sigma(y, design, weights, knobs, robust=robust)
+        estimate = noise or estimate_sigma(y, design, weights, entries, robust=robust)
         estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
-        lambda_ = knobs.get("lambda", estimate**2 * chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"])
-        sigma_start = knobs.get("sigma_start", estimate)
+        lambda_ = entries.get(
+            "lambda", estimate**2 * chi2_quantile(1 - entries["q"], entries["nu"]) / entries["nu"]
+        )
+        sigma_start = entries.get("sigma_start", estimate)
     low, high = float(np.min(y)), float(np.max(y))
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd, FARTHEST_LATENT * (noise or 0.0))
     known = len(y) if weights is None else float(np.sum(weights))
     return Constants(
         offset=float(offset),
-        step=float(knobs.get("step", grid_step(reach, sigma_start, known))),
+        step=float(entries.get("step", grid_step(reach, sigma_start, known))),
         leaf_sd=float(leaf_sd),
-        nu=float(knobs["nu"]),
+        nu=float(entries["nu"]),
         lambda_=float(lambda_),
         sigma_start=float(sigma_start),
         sigma_fixed=sigma_fixed,
-        alpha=float(knobs["alpha"]),
-        beta=float(knobs["beta"]),
-        **_hyperpriors(knobs, num_columns),
+        alpha=float(entries["alpha"]),
+        beta=float(entries["beta"]),
+        **_hyperpriors(entries, num_columns),
     )
 
 
@@ -143,24 +145,24 @@ def calibrate_probit(
     design: NDArray[np.float64],
     weights: NDArray[np.float64] | None,  # noqa: ARG001
     settings: Settings,
-    knobs: Mapping[str, Any],
+    entries: Mapping[str, Any],
 ) -> Constants:
     """P(y = 1) = Phi(offset + f), noise 1: nothing is scaled from y but the offset (docs/maths.md#probit)."""
     num_columns = len(design)
-    k = knobs.get("k", DEFAULTS["k"])
-    leaf_sd = knobs.get("leaf_sd", 3.0 / (k * math.sqrt(settings.num_trees)))
+    k = entries.get("k", DEFAULTS["k"])
+    leaf_sd = entries.get("leaf_sd", 3.0 / (k * math.sqrt(settings.num_trees)))
     reach = max(PROBIT_REACH, leaf_sd)
     return Constants(
-        offset=float(knobs.get("offset", ndtri(_share_of_ones(y)))),
-        step=float(knobs.get("step", 2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))),
+        offset=float(entries.get("offset", ndtri(_share_of_ones(y)))),
+        step=float(entries.get("step", 2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS))),
         leaf_sd=float(leaf_sd),
         nu=float(DEFAULTS["nu"]),
         lambda_=1.0,
         sigma_start=1.0,
         sigma_fixed=True,
-        alpha=float(knobs["alpha"]),
-        beta=float(knobs["beta"]),
-        **_hyperpriors(knobs, num_columns),
+        alpha=float(entries["alpha"]),
+        beta=float(entries["beta"]),
+        **_hyperpriors(entries, num_columns),
     )
 
 
@@ -185,18 +187,18 @@ def with_offsets(constants: Constants, y: NDArray[np.float64], offsets: NDArray[
     return replace(constants, offset=float(expected))
 
 
-def _hyperpriors(knobs: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
+def _hyperpriors(entries: Mapping[str, Any], num_columns: int) -> dict[str, Any]:
     """Resolve the constants of the hyperpriors, even where they are off."""
-    k, degrees = float(knobs.get("k", DEFAULTS["k"])), float(knobs.get("k_df", 0.0))
+    k, degrees = float(entries.get("k", DEFAULTS["k"])), float(entries.get("k_df", 0.0))
     return {
         "k": k,
         "k_df": degrees,
-        "k_scale": float(knobs.get("k_scale", k / math.sqrt(degrees) if degrees else 1.0)),
-        "sparse": bool(knobs["sparse"]),
-        "sparse_a": float(knobs.get("sparse_a", 0.5)),
-        "sparse_b": float(knobs.get("sparse_b", 1.0)),
-        "sparse_rho": float(knobs.get("sparse_rho", num_columns)),
-        "sparse_theta": float(knobs.get("sparse_theta", 0.0)),
+        "k_scale": float(entries.get("k_scale", k / math.sqrt(degrees) if degrees else 1.0)),
+        "sparse": bool(entries["sparse"]),
+        "sparse_a": float(entries.get("sparse_a", 0.5)),
+        "sparse_b": float(entries.get("sparse_b", 1.0)),
+        "sparse_rho": float(entries.get("sparse_rho", num_columns)),
+        "sparse_theta": float(entries.get("sparse_theta", 0.0)),
     }
 
 

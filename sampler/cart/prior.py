@@ -121,13 +121,13 @@ def calibrate_tree(
         to count beside the others.
 
     """
-    knobs = check_tree_prior(prior, settings)
+    entries = check_tree_prior(prior, settings)
     if len(y) > MOST_ROWS:
         raise DataError(f"a single tree is fitted to at most {MOST_ROWS} rows, and there are {len(y)}")
-    alpha, beta = float(knobs["alpha"]), float(knobs["beta"])
+    alpha, beta = float(entries["alpha"]), float(entries["beta"])
     if settings.family == "categorical":
         many = int(np.max(y)) + 1
-        concentration = float(knobs["concentration"])
+        concentration = float(entries["concentration"])
         return TreeConstants(
             offset=0.0, step=1.0, leaf_sd=1.0, nu=1.0, lambda_=1.0, sigma_start=1.0, sigma_fixed=True,
             precision=1.0, concentration=concentration, classes=max(many, 2), alpha=alpha, beta=beta,
@@ -141,12 +141,12 @@ def calibrate_tree(
             f"{np.sum(weights):.3g}: leave such rows out"
         )
     scale_of_weights = 1.0 if weights is None else float(np.mean(weights))
-    offset = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(estimate_sigma(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
-    scale = noise**2 * chi2_quantile(1 - knobs["q"], knobs["nu"]) / knobs["nu"]
+    offset = float(entries.get("mean", np.average(y, weights=weights)))
+    noise = max(estimate_sigma(y, design, weights, entries), SIGMA_FLOOR * range_of(y, weights, spread))
+    scale = noise**2 * chi2_quantile(1 - entries["q"], entries["nu"]) / entries["nu"]
     reach = max(float(np.max(np.abs(y - offset))), SIGMA_FLOOR * spread)
     default = scale_of_weights * (NOISE_SHARE * float(np.std(y)) / (spread / 4)) ** 2
-    precision = float(knobs.get("precision", default))
+    precision = float(entries.get("precision", default))
     return TreeConstants(
         offset=offset,
         step=2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS),
@@ -154,8 +154,8 @@ def calibrate_tree(
         sigma_start=noise,
         sigma_fixed=False,
         precision=precision,
-        nu=float(knobs["nu"]),
-        lambda_=float(knobs.get("lambda", scale)),
+        nu=float(entries["nu"]),
+        lambda_=float(entries.get("lambda", scale)),
         concentration=1.0,
         classes=0,
         alpha=alpha,

@@ -128,7 +128,7 @@ def calibrate_soft(
         For more columns than `MOST_COLUMNS`, and for weights of 0.
 
     """
-    knobs = check_soft_prior(prior, settings)
+    values = check_soft_prior(prior, settings)
     if len(design) > MOST_COLUMNS:
         raise DataError(
             f"method {settings.method} takes up to {MOST_COLUMNS} coded columns (a category is one for each "
@@ -137,26 +137,26 @@ def calibrate_soft(
     if weights is not None and not np.all(weights > 0):
         raise DataError("weights must be positive: leave rows of weight 0 out")
     common: dict[str, Any] = {
-        name: float(knobs[name]) for name in ("alpha", "beta", "sharpness", "sharpness_start")
+        name: float(values[name]) for name in ("alpha", "beta", "sharpness", "sharpness_start")
     }
     common |= {"nu": 3.0, "lambda_": 1.0, "values": code_values(design, codes)}
     if settings.family == "categorical":
         return SoftConstants(
             offset=0.0, step=1.0, leaf_sd=1.0, sigma_start=1.0, sigma_fixed=True,
-            concentration=float(knobs["concentration"]), classes=max(int(np.max(y)) + 1, 2), **common,
+            concentration=float(values["concentration"]), classes=max(int(np.max(y)) + 1, 2), **common,
         )  # fmt: skip
     spread = float(np.max(y)) - float(np.min(y)) or 1.0
-    centre = float(knobs.get("mean", np.average(y, weights=weights)))
-    noise = max(estimate_sigma(y, design, weights, knobs), SIGMA_FLOOR * range_of(y, weights, spread))
+    centre = float(values.get("mean", np.average(y, weights=weights)))
+    noise = max(estimate_sigma(y, design, weights, values), SIGMA_FLOOR * range_of(y, weights, spread))
     reach = max(float(np.max(np.abs(y - centre))), SIGMA_FLOOR * spread)
     return SoftConstants(
         offset=centre,
         step=2.0 ** (math.ceil(math.log2(reach)) - GRID_BITS),
-        leaf_sd=float(knobs.get("leaf_sd", np.std(y) or spread)),
+        leaf_sd=float(values.get("leaf_sd", np.std(y) or spread)),
         sigma_start=noise,
         sigma_fixed=False,
-        sigma_shape=float(knobs["sigma_shape"]),
-        sigma_scale=float(knobs.get("sigma_scale", NOISE_SHARE * noise)),
+        sigma_shape=float(values["sigma_shape"]),
+        sigma_scale=float(values.get("sigma_scale", NOISE_SHARE * noise)),
         **common,
     )
 

@@ -258,9 +258,9 @@ class DivideRun:
 
     def _utilities(self, active: Sequence[Bits]) -> Floats:
         topologies = [self._topologies[bits] for bits in active]
-        knobs = {name: self._search[name] for name in ("delta", "kappa", "optimism")}
+        entries = {name: self._search[name] for name in ("delta", "kappa", "optimism")}
         return utilities(
-            [each.evidence for each in topologies], [each.selections for each in topologies], **knobs
+            [each.evidence for each in topologies], [each.selections for each in topologies], **entries
         )
 
     def _neighbour(self, bits: Bits) -> Bits:

@@ -5,13 +5,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from app.dashboard.formatting import NOTHING, number, percent
-from app.services.fits.requests import COLUMNS_SECTION, DEFINITIONS, FAMILY_LABELS, LABELS, TWO_CLASSES_FROM
+from sampler.host.data import FEWEST_OF_CLASSES
+from sampler.host.settings import ALL_SETTINGS, COLUMNS, FAMILIES, FIELD_LABELS
 
+FAMILY_LABELS = {
+    "auto": "detected from the target",
+    **{name: family.label for name, family in FAMILIES.items()},
+}
 SHOWN_SECTION = "Noise, transform and line"  # never folded
 # Sections that are folded: title, and a sentence about it.
 METHOD_SECTION = "Method, trees and chains"
 SECTIONS = {
-    COLUMNS_SECTION: "Columns that say more about rows than features do: how "
+    COLUMNS: "Columns that say more about rows than features do: how "
     "precise an outcome is, to which group it belongs, whether it is known only in part.",
     METHOD_SECTION: "How much is computed, and by which method. More draws and chains make every "
     "figure more precise, and cost time.",
@@ -68,14 +73,14 @@ def _section(title: str) -> tuple[FieldSpec, ...]:
             form.choices,
             form.kinds,
         )
-        for name, setting in DEFINITIONS.items()
+        for name, setting in ALL_SETTINGS.items()
         if (form := setting.form) is not None and form.section == title
     )
 
 
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
-OF_COLUMNS = {field.name: field.kind for field in _section(COLUMNS_SECTION)}  # "column" or "names"
+OF_COLUMNS = {field.name: field.kind for field in _section(COLUMNS)}  # "column" or "names"
 
 
 def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
@@ -97,7 +102,7 @@ def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> 
     top = profile.get("top") or ()
     two, seen = column["distinct"] == 2, sum(each["count"] for each in top)
     whole = float(low).is_integer() and float(high).is_integer()
-    if two and whole and ((low, high) == (0, 1) or seen >= TWO_CLASSES_FROM):
+    if two and whole and ((low, high) == (0, 1) or seen >= FEWEST_OF_CLASSES):
         return (
             f"Only {number(low)} and {number(high)}, so two classes: the model gives the probability that "
             f"{column['name']} is {number(high)}. Choose “a number” as the kind of outcome if it is one."
@@ -129,10 +134,11 @@ def in_words(value: Any, name: str) -> str:
     if isinstance(value, Mapping):
         known = ((f"{name}.{each}", each, part) for each, part in value.items() if part is not None)
         parts = (
-            f"{LABELS.get(key, each.replace('_', ' '))} {in_words(part, key)}" for key, each, part in known
+            f"{FIELD_LABELS.get(key, each.replace('_', ' '))} {in_words(part, key)}"
+            for key, each, part in known
         )
         return "as given" if "." in name else ", ".join(parts)
-    form = DEFINITIONS[name].form if name in DEFINITIONS else None
+    form = ALL_SETTINGS[name].form if name in ALL_SETTINGS else None
     if name == "family":
         return FAMILY_LABELS.get(value, str(value))
     words = dict(form.choices).get(number(value)) if form and isinstance(value, bool | str) else None
@@ -144,9 +150,9 @@ def in_words(value: Any, name: str) -> str:
 def facts(settings: dict[str, object]) -> list[tuple[str, str, str]]:
     """Name, label and value of the settings of a fitted model that are numbers, words and columns."""
     return [
-        (name, LABELS[name], in_words(settings[name], name))
-        for name, setting in DEFINITIONS.items()
-        if name in LABELS
+        (name, FIELD_LABELS[name], in_words(settings[name], name))
+        for name, setting in ALL_SETTINGS.items()
+        if name in FIELD_LABELS
         and setting.kind in {"word", "whole", "number", "column", "names"}
         and settings.get(name) is not None
         and not (setting.rare and settings[name] == setting.default)

@@ -11,8 +11,9 @@ from app.dashboard.forms.fields import text
 from app.dashboard.forms.fit_fields import FieldSpec
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.fit_request import ModelRequest
-from app.services.fits.requests import LABELS, FitRequest, subgroups_in
+from app.services.fits.requests import FitRequest, subgroups_in
 from app.web.errors import faults_of
+from sampler.host.settings import FIELD_LABELS
 
 KIND = "kind:"  # prefix of a field that overrides a column's kind
 PLAIN = ("name", "family", "method", "calibrate")  # fields of text or a choice
@@ -88,7 +89,14 @@ def fit_request(body: dict[str, Any]) -> FitRequest:
 
 def field_of(fault: Fault) -> str:
     """Return the name of the form field that a fault concerns; empty when there is none."""
-    known = {*LABELS, "target", "features", "name", "subgroups", *(f"new_rows.{field}" for field in NEW_ROWS)}
+    known = {
+        *FIELD_LABELS,
+        "target",
+        "features",
+        "name",
+        "subgroups",
+        *(f"new_rows.{field}" for field in NEW_ROWS),
+    }
     return next((name for name in (fault.field, fault.column) if name in known), None) or ""
 
 

@@ -36,6 +36,7 @@ from app.web.dependencies import (
 from app.web.negotiation import CSV
 from app.web.paging import Cursor
 from app.web.scopes import GuardedRoute, needs
+from sampler.host.settings import FIELD_LABELS
 
 Frame = dict[str, Any]  # values common to all pages of a model
 router = APIRouter(
@@ -123,7 +124,7 @@ def compare(
         rows=[comparison.figures_of(each) for each in chosen],
         units={each.id: models.unit_of(session, each, None) for each in chosen},
         differing=[
-            (requests.LABELS.get(name, name.replace("_", " ")), [_as_text(value, name) for value in values])
+            (FIELD_LABELS.get(name, name.replace("_", " ")), [_as_text(value, name) for value in values])
             for name, values in comparison.differing(chosen)
         ],
         differences=[_compared(session, owner, chosen[0], each) for each in chosen],
@@ -164,7 +165,7 @@ def refit(
 ) -> Response:
     """Fit a new model like this one to all rows, or with another noise to the same, then redirect to it."""
     noise = text(form, "noise")
-    request = requests.like(engine, owner, model_id, changes={"noise": noise} if noise else None)
+    request = requests.request_like(engine, owner, model_id, changes={"noise": noise} if noise else None)
     plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
     with transactions() as transaction:
         model = creation.accept(transaction, owner, plan)

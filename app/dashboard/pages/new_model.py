@@ -17,9 +17,11 @@ from app.services import datasets, health
 from app.services.access.idempotency import IdempotentRequest, StoredResponse, once
 from app.services.access.keys import READ, TRAIN
 from app.services.errors import Fault, ServiceError
-from app.services.fits import creation, requests
+from app.services.fits import creation
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions
 from app.web.scopes import GuardedRoute, needs
+from sampler.host.data import KINDS
+from sampler.host.settings import ALL_SETTINGS, COLUMNS, METHODS
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
 MANY = 200  # datasets offered
@@ -144,9 +146,9 @@ def _page(
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
             for name in fit_fields.OF_COLUMNS
         },
-        columns_section=requests.COLUMNS_SECTION,
+        columns_section=COLUMNS,
         method_section=fit_fields.METHOD_SECTION,
-        kinds=requests.CHOICES["kind"],
+        kinds=KINDS,
         kind_field=KIND,
         most_kinds=MOST_KINDS,
         shown=fit_fields.SHOWN,
@@ -159,9 +161,9 @@ def _page(
         estimated=estimated,
         wrong=wrong,
         once=entries.get("once") or secrets.token_urlsafe(16),
-        families=requests.FAMILY_LABELS,
-        methods=requests.CHOICES["method"],
-        calibrate=requests.DEFINITIONS["calibrate"].form,
+        families=fit_fields.FAMILY_LABELS,
+        methods=METHODS,
+        calibrate=ALL_SETTINGS["calibrate"].form,
         method_words=formatting.METHODS,
         snippets=snippets.ask(request, "/models", _fit_call(body), method="POST", body=body) if body else [],
     )

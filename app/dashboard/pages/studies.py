@@ -113,7 +113,7 @@ def fit(_form: SentForm, queue: OwnersQueue, study_id: str) -> Response:
         study = stored.view(session, queue.owner, study_id)
     if study.tuning is None or study.tuning.best is None:
         raise ConflictError("The study has chosen no settings to fit with.")
-    request = requests.like(queue.engine, queue.owner, study.model_id, tuned=study.tuning.best)
+    request = requests.request_like(queue.engine, queue.owner, study.model_id, tuned=study.tuning.best)
     plan = creation.plan(queue.engine, queue.owner, request, slots=queue.slots)
     with queue.transactions() as session:
         model = creation.accept(session, queue.owner, plan)

@@ -1,4 +1,4 @@
-"""Requests for fits, and the choices that they have."""
+"""Requests for fits, and that for a fit with the settings of another."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -10,42 +10,16 @@ from app.services.errors import ConflictError, Fault, InvalidRequestError
 from app.services.fits import models
 from app.store.engine import session_scope
 from sampler import SettingsError
-from sampler.host.data import FEWEST_OF_CLASSES, KINDS
 from sampler.host.settings import (
-    ALL_SETTINGS,
     COLUMN_ROLES,
-    COLUMNS,
-    FAMILIES,
-    FIELD_LABELS,
-    METHODS,
     ROLES,
     SETTINGS,
     VALUES_OF_OLD_MODELS,
-    labelled_text,
     read_subgroup,
 )
 
-CHOICES: dict[str, tuple[str, ...]] = {
-    "family": tuple(FAMILIES),
-    "method": tuple(METHODS),
-    "kind": KINDS,
-}
-FAMILY_LABELS = {
-    "auto": "detected from the target",
-    **{name: family.label for name, family in FAMILIES.items()},
-}
-DEFINITIONS = ALL_SETTINGS  # definitions of all settings, by name
-COLUMNS_SECTION = COLUMNS  # of forms
-LABELS, labelled = FIELD_LABELS, labelled_text
-TWO_CLASSES_FROM = FEWEST_OF_CLASSES  # rows from which two whole numbers other than 0 and 1 are two classes
 NOT_CALIBRATED = "none"
-LENGTHS = (
-    "num_chains",
-    "num_burnin",
-    "num_draws",
-    "thin",
-    "seed",
-)  # of a fit, which a tuning does not choose
+LENGTHS = ("num_chains", "num_burnin", "num_draws", "thin", "seed")  # of a fit, which no tuning chooses
 
 
 @dataclass(frozen=True)
@@ -84,7 +58,7 @@ def subgroups_in(text: str) -> list[Any]:
         raise InvalidRequestError(errors=[Fault.of_setting(error)]) from None
 
 
-def like(
+def request_like(
     engine: Engine,
     owner: str,
     model_id: str,
@@ -125,6 +99,7 @@ def like(
     if changes is not None:
         holdout = settings.get("holdout") or 0.0
         known |= changes
+    calibrate = _calibration_of(settings, holdout)
     return FitRequest(
         dataset_id=model.dataset_id,
         target=model.target,
@@ -134,7 +109,7 @@ def like(
         prior=prior,
         stop=stop and {rule: value for rule, value in stop.items() if rule != "first_look"},
         holdout=holdout,
-        calibrate=(calibrate := _calibration_of(settings, holdout)),
+        calibrate=calibrate,
         new_rows=settings.get("new_rows"),
         subgroups=None if calibrate == NOT_CALIBRATED else settings.get("subgroups"),
         leave_out_missing=settings.get("missing_target") == "leave_out",
@@ -142,5 +117,5 @@ def like(
 
 
 def _calibration_of(settings: Mapping[str, Any], holdout: float) -> str:
-    how = str(settings.get("calibrate", NOT_CALIBRATED))
-    return NOT_CALIBRATED if how == "holdout" and not holdout else how
+    rows = str(settings.get("calibrate", NOT_CALIBRATED))
+    return NOT_CALIBRATED if rows == "holdout" and not holdout else rows

@@ -16,7 +16,7 @@ from app.services.datasets import Parsed
 from app.services.errors import ConflictError, Fault, NotFoundError, UnusableDataError
 from app.services.explanations.guard import check_succeeded
 from app.services.fits import models
-from app.services.fits.requests import FitRequest, like
+from app.services.fits.requests import FitRequest, request_like
 from app.services.outcomes.rows import storable
 from app.services.outcomes.summary import week_since
 from app.services.readers.options import Options
@@ -85,7 +85,7 @@ def grown(
         begun = watches.get(session, model.id)
         week = None if since is None else week_since(session, model, begun, since)
     share = float(model.settings.get("holdout") or 0.0) if holdout is None else holdout
-    request = like(engine, owner, model.id, holdout=share, name=called)
+    request = request_like(engine, owner, model.id, holdout=share, name=called)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         tables = list(store.tables(session, model.id, week))
