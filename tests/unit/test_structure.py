@@ -53,6 +53,14 @@ DICTS = {
     "app.services.explanations.diagnostics.topologies": "as stored",
 }
 
+# Source files that may name a thing: each layer that spells it again makes the next such thing dearer.
+SPELLED_IN = {
+    "exposure": 9,  # a role of a column
+    "accumulated_effects": 10,  # an explanation on all faces
+    "zero-inflated-negative-binomial": 8,  # a family
+    "sparse_theta": 5,  # an entry of the prior
+}
+
 
 def modules():
     """Return every module of the source by name."""
@@ -127,6 +135,15 @@ def test_folders_are_short():
         if file.parent.name != "versions":
             sizes[file.parent.relative_to(ROOT)] += 1
     assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
+
+
+@pytest.mark.parametrize(("word", "most"), SPELLED_IN.items())
+def test_few_files_name_a_thing(word, most):
+    """A role, an explanation, a family and a setting are each spelled in few files of the source."""
+    spelled = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
+    places = [ROOT / package for package in ("app", "worker", "sampler")]
+    texts = {file: file.read_text() for place in places for file in place.rglob("*.py")}
+    assert 0 < sum(bool(spelled.search(text)) for text in texts.values()) <= most
 
 
 def defined_types(node):
