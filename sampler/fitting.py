@@ -60,6 +60,7 @@ def fit(
     linear: bool | str | None = None,
     transform: str | None = None,
     search: Mapping[str, float] | None = None,
+    recipe: str = "none",
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
     target_name: str | None = None,
@@ -173,6 +174,10 @@ def fit(
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),
         delta, kappa, optimism (of the utility), spatial (1, or 0 for the basic weights).
+    recipe
+        The settings and the prior of a publication, where they are not given: "cgm10", the default of
+        Chipman, George and McCulloch (2010); "pg-bart", that with particle Gibbs (Lakshminarayanan, Roy and
+        Teh 2015). Numbers and two classes; chains are as long and as many as by default.
     features
         Names of the columns to learn from; None takes all that are usable.
     columns

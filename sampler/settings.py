@@ -10,6 +10,7 @@ from typing import Any
 from sampler.definitions.data import CALIBRATE, HOLDOUT, MISSING_TARGET, ROLES
 from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
+from sampler.definitions.recipes import NO_RECIPE, RECIPES
 from sampler.definitions.search import SEARCH
 from sampler.definitions.setting import FormField, Setting, SettingGroup, SettingKind
 from sampler.definitions.stop import STOP
@@ -271,6 +272,25 @@ class Settings:
         f"Entries for dcc-tree: {', '.join(SEARCH)}; those not given have defaults.",
         sparing=True,
     )
+    recipe: str = _setting(
+        "word",
+        "model",
+        "The settings and the prior of a publication, where they are not given: cgm10, the default of "
+        "Chipman, George and McCulloch (2010): 200 trees, k 2, nu 3, q .9, their moves, constant noise, no "
+        "transform and no line; pg-bart, that with particle Gibbs (Lakshminarayanan, Roy and Teh 2015). "
+        "Chains are as long and as many as by default.",
+        default=NO_RECIPE,
+        choices=(NO_RECIPE, *RECIPES),
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Recipe",
+            SIZE,
+            "none: the defaults here",
+            "The settings of a publication in one word, for comparisons; what you fill in below goes before.",
+            choices=tuple((name, recipe.text) for name, recipe in RECIPES.items()),
+        ),
+    )
     # Draws per chain between the burn-in and the kept ones (`Posterior.discard`); no setting of a request.
     discarded: int = field(default=0, kw_only=True)
 
@@ -299,6 +319,9 @@ class Settings:
             known = ", ".join(SETTINGS)
             hint = meant_setting(unknown[0], {*SETTINGS, "prior"})
             raise TypeError(f"unexpected keyword argument {unknown[0]!r}: settings are {known}{hint}")
+        recipe = SETTINGS["recipe"].check("recipe", arguments.get("recipe") or NO_RECIPE)
+        if recipe != NO_RECIPE:
+            arguments = RECIPES[recipe].fill(recipe, arguments)
         method = arguments.get("method", SETTINGS["method"].default)
         kind = find_method(method)
         defaults = {name: setting.default for name, setting in SETTINGS.items()}

@@ -68,6 +68,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         noise: str | None = None,
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
+        recipe: str = "none",
         exposure: str | None = None,
         groups: str | Sequence[str] | None = None,
         slopes: str | Sequence[str] | None = None,
@@ -90,6 +91,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.noise = noise
         self.linear = linear
         self.outcome_transform = outcome_transform
+        self.recipe = recipe
         self.exposure = exposure
         self.groups = groups
         self.slopes = slopes

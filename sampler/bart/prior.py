@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sampler.definitions.prior import ABSOLUTE
+from sampler.definitions.recipes import prior_of_recipe
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.noise import NOISES
@@ -235,8 +236,9 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
 
     """
     family = settings.family
+    prior = prior_of_recipe(settings.recipe, family, prior)
     accepted = FAMILIES[family].prior
-    for name in prior or {}:
+    for name in prior:
         if accepted and name in {*DEFAULTS, *ABSOLUTE, *HYPER} - {*accepted}:
             raise SettingsError(
                 f"prior {name} has no meaning for {family}; accepted are {', '.join(accepted)}",

@@ -14,6 +14,7 @@ from sampler.definitions.new_rows import ABOUT as ABOUT_NEW_ROWS
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
+from sampler.definitions.recipes import NO_RECIPE
 from sampler.definitions.setting import Setting
 from sampler.definitions.stop import BY_DEFAULT as STOP_BY_DEFAULT
 from sampler.definitions.stop import (
@@ -63,6 +64,7 @@ __all__ = [
     "MORE_TREES",
     "MORE_TREES_ROWS",
     "MOST_SUBGROUPS",
+    "NO_RECIPE",
     "PRIOR",
     "ROLES",
     "SETTINGS",

@@ -7,8 +7,10 @@ from itertools import product
 from typing import Any
 
 from sampler.errors import SettingsError
+from sampler.families import FAMILIES
 
 GRIDS = ("model", "prior")
+SPARSE: dict[str, Any] = {"prior": {"sparse": True}}
 
 
 def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, Any]]:
@@ -17,9 +19,10 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     Parameters
     ----------
     grid
-        "model": every noise, transform and linear part that go together (numbers only). "prior": the default
-        prior and the grid of CGM10's BART-cv, k, (nu, q) and the number of trees; of the other families k and
-        the number of trees.
+        "model": every noise, transform and linear part that go together, and the sparse prior, under which
+        columns differ in weight (numbers only). "prior": the default prior, the sparse one where the family
+        has it, and the grid of CGM10's BART-cv: k, (nu, q) and the number of trees (section 5.1); of two
+        classes k and the number of trees (section 5.3); of other families those of numbers.
     family
         Family of the fits.
 
@@ -42,8 +45,12 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
         )
     if grid == "prior":
         laws = [(3.0, 0.9), (3.0, 0.99), (10.0, 0.75)] if family == "gaussian" else [None]
-        tried: list[dict[str, Any]] = [{}]
-        for trees, k, law in product((50, 200), (1.0, 2.0, 3.0, 5.0), laws):
+        two = family == "probit"
+        sizes = (100, 200, 400, 800) if two else (50, 200)
+        shrinkage = (0.25, 0.5, 1.0, 2.0, 3.0) if two else (1.0, 2.0, 3.0, 5.0)
+        known = FAMILIES[family].prior if family in FAMILIES else ()
+        tried: list[dict[str, Any]] = [{}, *([SPARSE] if not known or "sparse" in known else [])]
+        for trees, k, law in product(sizes, shrinkage, laws):
             of_noise = {} if law is None else {"nu": law[0], "q": law[1]}
             tried.append({"num_trees": trees, "prior": {"k": k} | of_noise})
         return tried
@@ -57,7 +64,7 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
         {"noise": noise, "transform": transform, "linear": linear}
         for noise, transform, linear in product(("constant", "t", "forest"), ("none", "auto"), (False, True))
         if not (noise == "t" and transform == "auto")
-    ]
+    ] + [SPARSE]
 
 
 def candidates_of(grid: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:

@@ -11,6 +11,7 @@ import pytest
 
 import sampler.settings
 from sampler import SettingsError, fit
+from sampler.bart.prior import check_prior
 from sampler.definitions.data import ROLES
 from sampler.settings import ALL_SETTINGS, SETTINGS, Settings
 from sampler.sklearn import BARTRegressor
@@ -152,3 +153,28 @@ def test_a_number_out_of_range_is_refused_with_its_range():
         assert (refusal.value.field, refusal.value.code) == (name, "out_of_range")
     assert ALL_SETTINGS["prior.beta"].check("prior.beta", 0) == 0.0
     assert ALL_SETTINGS["stop.max_rhat"].check("stop.max_rhat", 10) == 10.0
+
+
+def test_a_recipe_fills_what_is_not_stated():
+    """The paper's default by one word equals its constants one by one; stated settings go before."""
+    constants = {
+        "num_trees": 200,
+        "moves": "cgm",
+        "noise": "constant",
+        "transform": "none",
+        "linear": False,
+        "recipe": "cgm10",
+    }
+    recipe = Settings.resolve(recipe="cgm10")
+    assert recipe == Settings.resolve(**constants) == Settings.from_json(recipe.to_json())
+    assert Settings.resolve(recipe="pg-bart").moves == {"pg": 1.0}
+    assert Settings.resolve(recipe="cgm10", moves="growprune", num_trees=50).num_trees == 50
+    prior = check_prior({"q": 0.99}, recipe)
+    assert (prior["k"], prior["nu"], prior["q"], "k_df" in prior) == (2.0, 3.0, 0.99, False)
+    assert check_prior({"k_df": 3.0}, recipe) == check_prior({"k_df": 3.0}, Settings.resolve())
+    two = check_prior(None, Settings.resolve(recipe="cgm10", family="probit"))
+    assert (two["k"], two["offset"]) == (2.0, 0.0)
+    for strange in ({"family": "poisson"}, {"method": "bcart"}):
+        with pytest.raises(SettingsError, match="recipe cgm10 is for method bart") as caught:
+            Settings.resolve(recipe="cgm10", **strange)
+        assert caught.value.field == "recipe"

@@ -104,8 +104,9 @@ def test_classes_are_tuned_by_their_probabilities():
 def test_grids():
     """Candidates of the grids are settings that fits take; simpler ones come first."""
     assert candidates()[0] == {"noise": "constant", "transform": "none", "linear": False}
-    assert len(candidates("prior")) == 25
-    assert len(candidates("prior", "probit")) == 9
+    assert len(candidates("prior")) == 26
+    assert len(candidates("prior", "probit")) == 22  # k .25 .5 1 2 3, m 100 200 400 800 (CGM10, section 5.3)
+    assert all({"prior": {"sparse": True}} in candidates(grid) for grid in ("model", "prior"))
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from sampler.host.settings import (
     METHODS,
     MORE_TREES,
     MORE_TREES_ROWS,
+    NO_RECIPE,
     STOP,
     TIMES_DRAWS,
     Settings,
@@ -72,6 +73,7 @@ def with_trees(rules: Mapping[str, Any] | None, settings: Settings, rows: int) -
         (rules or {}).get("verdict") is not None
         and METHODS[settings.method].engine.forests
         and settings.family == "gaussian"
+        and settings.recipe == NO_RECIPE
         and settings.noise in (CONSTANT, AUTO_NOISE)
         and fewest <= rows <= most
     ):
