@@ -13,7 +13,7 @@ from typing import Literal
 
 from sampler.definitions.data import COLUMN_ROLES
 
-Target = Literal["numbers", "two", "classes", "counts"]
+Target = Literal["numbers", "two", "classes", "ordered", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
 ZERO_TREES = 50  # trees in the forest of structural zeros
 CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that of the trees where k is 2
@@ -21,6 +21,7 @@ CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that
 # tree takes as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.
 UPDATE_CELLS, UPDATE_ROW_CELLS, LINE_SHARE, LONGEST_PERIOD = 200.0, 0.1, 0.25, 8
 LOG_LINEAR_MOVES = ("grow", "prune", "rule")
+ONE_BY_ONE = ("grow", "prune", "change_nog", "change", "swap", "restructure", "rule")  # all but particles'
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class Family:
     Attributes
     ----------
     target
-        Outcomes: "numbers", "two" classes, two or more "classes", or "counts".
+        Outcomes: "numbers", "two" classes, two or more "classes", such classes that are "ordered", or
+        "counts".
     label
         Name in forms.
     likelihood
@@ -89,7 +91,12 @@ class Family:
     @property
     def has_classes(self) -> bool:
         """Whether outcomes are classes."""
-        return self.target in ("two", "classes")
+        return self.target in ("two", "classes", "ordered")
+
+    @property
+    def has_latent_outcomes(self) -> bool:
+        """Whether trees learn normal latent outcomes with noise 1, of which classes tell."""
+        return self.target in ("two", "ordered")
 
     @property
     def usual_interval(self) -> Literal["predictive", "credible"]:
@@ -100,6 +107,11 @@ class Family:
 def takes(family: str, role: str) -> bool:
     """Tell whether rows of a family may have a column with that role."""
     return FAMILIES[family].target in COLUMN_ROLES[role].targets
+
+
+def threshold_names(count: int) -> tuple[str, ...]:
+    """Name the scalars of a draw with the thresholds between ordered classes, from the lowest up."""
+    return tuple(f"threshold {number}" for number in range(1, count + 1))
 
 
 def class_line_period(rows: int, terms: int, num_trees: int) -> int:
@@ -170,6 +182,19 @@ FAMILIES: dict[str, Family] = {
         drawn_k=(1.0, 1.0),
         moves=LOG_LINEAR_MOVES,
         num_trees=50,
+        cuts="mixed",
+    ),
+    "ordinal": Family(
+        "ordered",
+        "ordered classes (ordinal)",
+        likelihood="sampler.bart.families.ordinal:Ordinal",
+        calibrate="sampler.bart.families.ordinal:calibrate",
+        constants="sampler.bart.families.ordinal:OrdinalConstants",
+        groups=True,
+        law="sampler.posterior.laws.ordinal:OrdinalLaw",
+        kernels=("latent-outcomes", "ordered"),
+        prior=("k", "alpha", "beta", "leaf_sd", "step", *HYPERPRIORS),
+        moves=ONE_BY_ONE,
         cuts="mixed",
     ),
     "poisson": _counts("a count (poisson)"),

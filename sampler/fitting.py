@@ -38,6 +38,7 @@ def fit(
     *,
     exposure: Any = None,
     offset: Any = None,
+    levels: Sequence[Any] | None = None,
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
     event: Any = None,
@@ -94,11 +95,14 @@ def fit(
         n offsets of two classes, or None: the normal quantile of a probability that is known before the
         features are read, between -8 and 8; the trees learn what is added to it. New rows have theirs in a
         column of its name ("offset" unless it has one); without such a column, 0.
+    levels
+        The ordered classes of family "ordinal", from the lowest to the highest. None takes the order of an
+        ordered Categorical of pandas, or that of numbers.
     groups
         Name of a column of X, or names of up to four, whose levels (subjects, schools, sites) differ by more
         than the features say: each has an intercept beside the trees, normal with a standard deviation that
-        is drawn too (method "bart", numbers or two classes). The columns are no features; new rows may be of
-        new groups.
+        is drawn too (method "bart", numbers, two classes or ordered ones). The columns are no features; new
+        rows may be of new groups.
     slopes
         Name of a feature (a number, date or boolean), or names of up to four, whose slope differs by group
         too: ``groups="Subject", slopes="Days"``. A group's intercept and slopes are normal with a covariance
@@ -115,7 +119,8 @@ def fit(
     family
         "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
         probability of the second (in order of value or spelling); "categorical" for two or more classes (with
-        method "bart" a multinomial logit, one sum of trees for each class); "poisson", "negative-binomial",
+        method "bart" a multinomial logit, one sum of trees for each class); "ordinal" (method "bart") for
+        classes in an order (`levels`), by thresholds of one latent outcome; "poisson", "negative-binomial",
         "zero-inflated-poisson" and "zero-inflated-negative-binomial" (method "bart") for counts; "auto"
         chooses one of the first three by y, and takes two whole numbers as classes.
     method

@@ -55,7 +55,7 @@ SOFT_SEARCH = 4.6  # duration of a burn-in iteration relative to a later one
 SEARCH_ROW, TUNED = 1e-6, 200  # per draw of a search and row; additional tuning draws
 FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and column) of it
 # Per row, iteration and sum of trees, by the kind of outcomes.
-LATENT_ROW = {"two": 4e-8, "classes": 2e-8, "counts": 2e-8}
+LATENT_ROW = {"two": 4e-8, "classes": 2e-8, "ordered": 4e-7, "counts": 2e-8}
 PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, per row and columns squared
 HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rules are checked
 BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw

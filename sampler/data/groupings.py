@@ -200,7 +200,7 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
     if not METHODS[settings.method].engine.forests:
         reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
     elif not FAMILIES[settings.family].groups:
-        reason = f"family {settings.family} has none: set family=gaussian or probit"
+        reason = f"family {settings.family} has none: set family=gaussian, probit or ordinal"
     elif NOISES[settings.noise].heavy_tails:
         reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
     elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
@@ -208,7 +208,7 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
         reason = f"{value} draws trees alone: leave out {value}"
     if reason:
         raise SettingsError(
-            "groups have intercepts beside a sum of trees, of numbers or two classes; "
+            "groups have intercepts beside a sum of trees, of numbers, two classes or ordered ones; "
             f"{reason}, or leave out groups",
             field="groups",
             code="not_applicable",

@@ -49,6 +49,7 @@ class RawColumn:
     numbers: NDArray[np.float64] | None = None
     cells: list[Any] | None = None
     dtype: str = ""  # the source library's name of an unusable type
+    levels: tuple[str, ...] = ()  # its levels in order, where that was given
 
     def __len__(self) -> int:
         if self.numbers is not None:
@@ -376,11 +377,21 @@ def _from_series(series: Any, name: str) -> RawColumn:
         return RawColumn(name, "date", _dates(series))
     if family in {"Categorical", "Enum"}:  # whatever its levels are made of
         return RawColumn(
-            name, "text", cells=[None if is_missing(c) else as_text(c) for c in series.to_list()]
+            name,
+            "text",
+            cells=[None if is_missing(c) else as_text(c) for c in series.to_list()],
+            levels=tuple(as_text(level) for level in _in_order(native)),
         )
     if family in {"String", "Object", "Unknown"}:
         return from_cells(series.to_list(), name)
     return RawColumn(name, "other", cells=[None] * len(series), dtype=family)
+
+
+def _in_order(native: Any) -> Any:
+    """Return the categories of a column of pandas or polars whose type puts them in order; else none."""
+    if getattr(native.dtype, "ordered", False) or type(native.dtype).__name__ == "Enum":
+        return native.dtype.categories
+    return ()
 
 
 def _floats(series: Any) -> NDArray[np.float64]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,11 +16,13 @@ from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import MOST
-from sampler.errors import DataError, DataProblem, suggestion
-from sampler.families import FAMILIES
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
+from sampler.families import FAMILIES, Target
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
 
@@ -115,7 +118,8 @@ def read_target(
     num_rows
         Number of rows that the table has, n.
     family
-        "gaussian" reads numbers; "probit" and "categorical" read classes of any type.
+        "gaussian" reads numbers; "probit" and "categorical" read classes of any type, "ordinal" those of
+        numbers, and of others whose order was given.
 
     Returns
     -------
@@ -132,8 +136,8 @@ def read_target(
     raw = read_column(y, name)
     check_length(raw, num_rows)
     target = FAMILIES[family].target
-    if target in ("two", "classes"):
-        return _read_classes(raw, two=target == "two")
+    if FAMILIES[family].has_classes:
+        return _read_classes(raw, target)
     if target == "counts":
         return _read_counts(raw)
     numbers = finite_numbers(raw)
@@ -164,13 +168,36 @@ def reject_beyond(name: str, numbers: NDArray[np.float64]) -> None:
     reject_rows(name, beyond, f"values up to {MOST:g} are accepted: rescale the target")
 
 
-def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.float64]]:
+def in_order(raw: RawColumn, levels: Sequence[Any] | None, family: str) -> RawColumn:
+    """Give outcomes the order of their classes, from the lowest to the highest; None leaves their own.
+
+    Raises SettingsError for other families than of ordered classes, and for levels named twice.
+    """
+    if levels is None:
+        return raw
+    if FAMILIES[family].target != "ordered":
+        raise SettingsError(
+            "levels are the order of classes: set family=ordinal, or leave them out",
+            field="levels",
+            code="not_applicable",
+        )
+    names = [] if isinstance(levels, str) else [as_text(level) for level in levels]
+    if len({*names}) < max(len(names), 2):
+        raise SettingsError(
+            "levels must be at least two different classes, from the lowest to the highest",
+            field="levels",
+            code="not_accepted",
+        )
+    return replace(raw, levels=tuple(names))
+
+
+def _read_classes(raw: RawColumn, target: Target) -> tuple[Column, NDArray[np.float64]]:
     names, index = _labelled(raw)
-    classes = sort_levels(names)
+    classes = _in_order(raw, names, index) if target == "ordered" else sort_levels(names)
     if len(classes) == 1:
         detail = f"constant target: every value is {classes[0]!r}, so there is nothing to learn"
         raise DataError([DataProblem(raw.name, None, detail)])
-    if two and len(classes) != 2:
+    if target == "two" and len(classes) != 2:
         advice = 'probit takes two; family="categorical" takes more, family="gaussian" numbers'
         raise DataError([DataProblem(raw.name, None, f"the target has {len(classes)} classes: {advice}")])
     if len(classes) > MAX_CLASSES:
@@ -180,6 +207,24 @@ def _read_classes(raw: RawColumn, *, two: bool) -> tuple[Column, NDArray[np.floa
         raise DataError([DataProblem(raw.name, None, detail)])
     number = {name: float(place) for place, name in enumerate(classes)}
     return Column(raw.name, "category", classes), np.array([number[name] for name in names])[index]
+
+
+def _in_order(raw: RawColumn, names: list[str], index: NDArray[np.intp]) -> tuple[str, ...]:
+    """Put the classes that rows have in their order: as it was given, or that of numbers."""
+    if not raw.levels:
+        if not all(map(is_number, names)):
+            detail = (
+                f"classes such as {shortened(names[0])} have no order of their own: give levels, from the "
+                "lowest to the highest, or an ordered Categorical of pandas"
+            )
+            raise DataError([DataProblem(raw.name, None, detail)])
+        return sort_levels(names)
+    for number, name in enumerate(names):
+        if name not in raw.levels:
+            row = int(np.flatnonzero(index == number)[0]) + 1
+            advice = suggestion(name, raw.levels)
+            raise DataError([DataProblem(raw.name, row, f"{shortened(name)} is not among levels{advice}")])
+    return tuple(level for level in raw.levels if level in names)
 
 
 def _labelled(raw: RawColumn) -> tuple[list[str], NDArray[np.intp]]:

@@ -125,11 +125,22 @@ ROLES: dict[str, Setting] = {
         example="visits.csv --target returned --set family=probit --offset expected",
         other_names=("binaryOffset", "base_margin", "init_score"),
     ),
+    "levels": Setting(
+        "names",
+        "roles",
+        "Of ordered classes (family ordinal): their names from the lowest to the highest. Numbers need none.",
+        sparing=True,
+        form=_field(
+            "Order of classes",
+            "Of ordered classes: all of them, from the lowest to the highest. Numbers have theirs.",
+            kinds=(),
+        ),
+    ),
     "groups": Setting(
         "names",
         "roles",
         "Columns, at most four, whose levels differ by more than the features say: subjects, schools, sites. "
-        "Each level has an intercept beside the trees (method bart, gaussian or probit). They are no "
+        "Each level has an intercept beside the trees (method bart, gaussian, probit or ordinal). They are no "
         "features.",
         sparing=True,
         form=_field(

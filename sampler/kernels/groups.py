@@ -128,6 +128,7 @@ GROUPS = {
     "log-linear-scale": Group(("bart.kernels.steps.leaf_scale",), ("base", "log-linear")),
     "class-lines": Group(("bart.kernels.steps.class_lines",), ("base", "log-linear")),
     "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
+    "ordered": Group(("bart.kernels.row_latents.ordered",), ("base",)),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(
         ("bart.kernels.leaf_models.parts_by_code", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),

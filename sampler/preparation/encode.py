@@ -166,7 +166,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         for role, numbers in by_role.items():
             if place := COLUMN_ROLES[role].constants:
                 constants = load_code(place)(constants, outcome, numbers)
-        scale = 1.0 if FAMILIES[settings.family].target == "two" else outcome_sd(expected, weight)
+        scale = 1.0 if FAMILIES[settings.family].has_latent_outcomes else outcome_sd(expected, weight)
         terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
         index = planned.group_index
         groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None

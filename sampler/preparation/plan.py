@@ -24,7 +24,7 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.schema import Choice, Column, choose
-from sampler.data.target import family_warnings, guess_family
+from sampler.data.target import family_warnings, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
@@ -106,6 +106,7 @@ def plan(
     num_rows: int | None = None,
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
+    levels: Sequence[Any] | None = None,
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
     prior: Mapping[str, Any] | None = None,
@@ -128,6 +129,8 @@ def plan(
         Names of the columns to learn from; None takes all that are usable.
     columns
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
+    levels
+        Names of ordered classes from the lowest to the highest; None takes the outcomes' own order.
     groups
         Names of columns whose levels have an intercept each beside the trees; they are no features.
     slopes
@@ -163,8 +166,8 @@ def plan(
         of_trees = METHODS[settings.method].engine.forests
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
     _check_roles(settings, roles)
-    name = rows.outcome.name
-    target, outcome, censored = read_outcomes(rows.outcome, name, rows.num_rows, settings.family, censoring)
+    name, y = rows.outcome.name, in_order(rows.outcome, levels, settings.family)
+    target, outcome, censored = read_outcomes(y, name, rows.num_rows, settings.family, censoring)
     if censored is None:
         check_outcomes(settings.transform, outcome)
     else:

@@ -341,7 +341,7 @@ def unit_of(session: Session, model: ModelView, read_as: Mapping[str, Any] | Non
 
     `read_as` says how the file of the model's dataset was read; without it the header does.
     """
-    if FAMILIES[str(model.settings.get("family", "gaussian"))].target in {"two", "classes"}:
+    if FAMILIES[str(model.settings.get("family", "gaussian"))].has_classes:
         return None
     if read_as is not None:
         return (read_as.get("units") or {}).get(model.target)

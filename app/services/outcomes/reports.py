@@ -221,7 +221,7 @@ def judged(session: Session, model: Model, begun: OutcomeWatch | None) -> WatchR
 
 def has_classes(model: Model) -> bool:
     """Tell whether a model's outcomes are classes."""
-    return FAMILIES[str(model.settings.get("family", "gaussian"))].target in ("two", "classes")
+    return FAMILIES[str(model.settings.get("family", "gaussian"))].has_classes
 
 
 def delete(session: Session, owner: str, model: str) -> int:

@@ -45,7 +45,7 @@ class Gaussian(Likelihood):
 
     def __init__(self, training: Training) -> None:
         self.plans = plan_forests(training)
-        self.scalar_names = name_scalars(training)
+        self.scalar_names = self._name_scalars(training)
         self.outcome = self._make_outcome(training, len(self.scalar_names))
         self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
         if self._slopes:
@@ -68,6 +68,11 @@ class Gaussian(Likelihood):
     def alone(self) -> bool:
         """Whether the compiled sweep does all: there are no intercepts, and noise is the same in all rows."""
         return not (self._row_noise or self._intercepts)
+
+    @staticmethod
+    def _name_scalars(training: Training) -> tuple[str, ...]:
+        """Name the scalars kept with each draw."""
+        return name_scalars(training)
 
     @staticmethod
     def _make_outcome(training: Training, num_scalars: int) -> Outcome:
