@@ -94,6 +94,11 @@ class Family:
         return self.target in ("two", "classes", "ordered")
 
     @property
+    def has_order(self) -> bool:
+        """Whether the classes are in an order."""
+        return self.target == "ordered"
+
+    @property
     def has_latent_outcomes(self) -> bool:
         """Whether trees learn normal latent outcomes with noise 1, of which classes tell."""
         return self.target in ("two", "ordered")

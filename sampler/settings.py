@@ -60,8 +60,8 @@ class Settings:
         "word",
         "model",
         "gaussian (the default) for numbers; probit (method bart) for two classes; categorical for two or "
-        "more classes, by a sum of trees for each or by a single tree; ordinal (method bart) for classes in an "
-        "order; for counts (method bart) poisson, "
+        "more classes, by a sum of trees for each or by a single tree; ordinal (method bart) for classes in "
+        "an order; for counts (method bart) poisson, "
         "negative-binomial, zero-inflated-poisson or zero-inflated-negative-binomial; auto chooses gaussian, "
         "probit or categorical by the target's values.",
         default="gaussian",

@@ -141,7 +141,9 @@ class Training:
         target = FAMILIES[self.settings.family].target
         if target == "two" and not np.all((self.y == 0) | (self.y == 1)):
             raise DataError("probit takes outcomes 0 and 1")
-        if target in ("classes", "ordered", "counts") and not np.all((self.y >= 0) & (self.y == np.floor(self.y))):
+        if target in ("classes", "ordered", "counts") and not np.all(
+            (self.y >= 0) & (self.y == np.floor(self.y))
+        ):
             raise DataError(f"{self.settings.family} takes outcomes 0, 1, 2, ..")
         largest = float(np.max(np.abs(self.y - self.constants.offset))) / self.constants.step
         if target in ("numbers", "two") and not largest < 2**25:  # also catches NaN

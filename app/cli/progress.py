@@ -177,6 +177,8 @@ def _about_classes(held: Mapping[str, Any]) -> list[str]:
     if held.get("majority_rate") is not None:  # models of earlier versions have none
         parts[0] += f" ({held['majority_rate']:.0%} are of the most frequent one)"
     parts[0] += f", log loss {held['log_loss']:.3g} (class frequencies alone: {held['base_log_loss']:.3g})"
+    if held.get("rps") is not None:
+        parts[0] += f", ranked probability score {held['rps']:.3g} ({held['base_rps']:.3g})"
     if area := held.get("auc"):
         ends = f"{area['lower']:.3f} to {area['upper']:.3f}"
         parts.append(f"ranking   area under the ROC curve {area['value']:.3f} ({ends})")

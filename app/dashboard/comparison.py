@@ -42,6 +42,7 @@ class ModelFigures:
 ERRORS = (
     ("rmse", "linear_rmse", "RMSE"),
     ("integrated_brier", "base_integrated_brier", "integrated Brier score"),
+    ("rps", "base_rps", "ranked probability score"),
     ("log_loss", "base_log_loss", "log loss"),
 )
 

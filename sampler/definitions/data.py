@@ -140,8 +140,8 @@ ROLES: dict[str, Setting] = {
         "names",
         "roles",
         "Columns, at most four, whose levels differ by more than the features say: subjects, schools, sites. "
-        "Each level has an intercept beside the trees (method bart, gaussian, probit or ordinal). They are no "
-        "features.",
+        "Each level has an intercept beside the trees (method bart, gaussian, probit or ordinal). They are "
+        "no features.",
         sparing=True,
         form=_field(
             "Groups",

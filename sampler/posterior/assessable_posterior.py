@@ -102,7 +102,9 @@ class AssessablePosterior:
             feature: ``verdict`` ("held", "not_held" or "unknown"), ``text``, ``advice``, ``reasons`` and the
             shares. For classes: ``log_loss`` and ``brier`` of the mean probabilities, ``accuracy`` of the
             most probable class beside the ``majority_rate``, that of always naming the most frequent class of
-            these rows; ``confusion``, the numbers of rows [class][most probable class]; of two classes
+            these rows; ``confusion``, the numbers of rows [class][most probable class]; of ordered classes
+            ``rps``, the ranked probability score: the squared error of the probability of each class or a
+            lower one, averaged over all but the last class (Epstein 1969), less is better; of two classes
             ``auc``, the area under the ROC curve with its 95% interval (``value, lower, upper``), and
             ``confusion_by_threshold`` of the second's probability.
 

@@ -9,8 +9,10 @@ import numpy as np
 from sampler.data.censoring.outcomes import censoring_roles
 from sampler.data.encode import encode
 from sampler.data.rows import read_roles, read_roles_again
-from sampler.data.table import read
+from sampler.data.table import read, read_column
+from sampler.data.target import in_order
 from sampler.errors import DataError, DataProblem
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.prepared_fit import IN_HEADER, PreparedFit
@@ -50,9 +52,10 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         table, header.schema, header.grid, keep_values=header.needs_values, beside=header.beside.values()
     )
     roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
-    _, outcome, censored = read_outcomes(
-        y, header.schema.target.name, coded.num_rows, settings.family, censoring_roles(roles)
-    )
+    name = header.schema.target.name
+    if FAMILIES[settings.family].has_order:
+        y = in_order(read_column(y, name), header.schema.target.levels, settings.family)
+    _, outcome, censored = read_outcomes(y, name, coded.num_rows, settings.family, censoring_roles(roles))
     if weights is not None and not header.weighted:
         raise DataError("the model was fitted without weights: leave them out")
     numbers = read_roles(roles, coded.num_rows)

@@ -86,6 +86,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "classes": ("three", False, _SHORT | {"family": "categorical", "linear": False}),
     "classes-with-lines": ("three", False, _SHORT | {"family": "categorical", "linear": True}),
     "classes-with-drawn-k": ("three", False, _DEFAULT | {"family": "categorical", "linear": True}),
+    "ordered": ("three", False, _SHORT | {"family": "ordinal", "levels": ["low", "mid", "top"]}),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
     "bcart": ("number", False, _TREE | {"method": "bcart"}),

@@ -31,7 +31,7 @@ from sampler.host.data import (
 )
 from sampler.host.fits import members_of
 from sampler.host.posteriors import permutation_importance, total_scores
-from sampler.host.settings import Subgroups
+from sampler.host.settings import FAMILIES, Subgroups
 from sampler.host.storage import (
     MAX_CALIBRATION_ROWS,
     MAX_ROWS_OF_SUBGROUPS,
@@ -49,8 +49,9 @@ def score(
     """Score the posterior, fitted to the training rows, on the held-out rows, by their plan.
 
     `beat` is called between batches of rows. The figures are those of `Posterior.score` and baselines without
-    trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss` of the class frequencies in
-    the training rows, for censored outcomes `base_integrated_brier` of the training rows' Kaplan-Meier curve.
+    trees: for numbers `linear_rmse` of least squares, for classes `base_log_loss`, of ordered ones also
+    `base_rps`, of the class frequencies in the training rows, for censored outcomes `base_integrated_brier`
+    of the training rows' Kaplan-Meier curve.
     """
     rows = _labelled(posterior, held, plan)
     scores = scoring.score(posterior.law, rows, beat, quick=True)
@@ -175,4 +176,8 @@ def _of_classes(posterior: Posterior, rows: LabelledRows, training: Rows) -> Jso
     _, seen = read_outcomes(training.outcome, posterior.schema.target, training.num_rows, new_classes=True)
     y = scoring.one_hot(rows)
     shares = (seen[:, None] == np.arange(y.shape[1])).mean(axis=0)
-    return {"base_log_loss": scoring.log_loss(y, np.broadcast_to(shares, y.shape))}
+    base = np.broadcast_to(shares, y.shape)
+    ordered = FAMILIES[posterior.family].has_order
+    return ({"base_rps": scoring.score_in_order(rows, base)} if ordered else {}) | {
+        "base_log_loss": scoring.log_loss(y, base)
+    }

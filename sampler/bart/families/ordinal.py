@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from sampler.bart.families.gaussian import Gaussian, address_of_draw, name_scalars
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, TAU2
-from sampler.bart.kernels.row_latents.ordered import draw_thresholds, shift_level
+from sampler.bart.kernels.row_latents.ordered import ROOM, draw_thresholds, shift_level
 from sampler.bart.prior import calibrate_probit
 from sampler.families import threshold_names
 from sampler.prior import Constants
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
     from sampler.settings import Settings
     from sampler.training import Training
@@ -61,15 +61,23 @@ class Ordinal(Gaussian):
         constants = training.constants
         assert isinstance(constants, OrdinalConstants)
         super().__init__(training)
+        rows = len(training.y)
+        self.outcome = self.outcome._replace(  # all outcomes are between limits
+            latent=np.zeros(training.padded_codes.shape[1], np.int32),
+            censored=np.arange(rows, dtype=np.int32),
+            limits=np.zeros((2, rows)),
+            draw_latent=address_of_draw(),
+        )
         inner = np.array(constants.thresholds)
         self._own = slice(1, 1 + len(inner))  # among the scalars
         self._thresholds = np.array([-np.inf, *inner, np.inf])
         self.scalars[self._own] = inner
         shares = np.diff(ndtr(self._thresholds))
         density = np.exp(-0.5 * inner**2) / math.sqrt(2 * math.pi)
-        known = density * np.sqrt(len(training.y) * (1 / shares[:-1] + 1 / shares[1:]))
+        known = density * np.sqrt(rows * (1 / shares[:-1] + 1 / shares[1:]))
         self._sds = np.array([0.0, *(PROPOSAL / known), 0.0])
-        self._by_class = np.zeros(len(training.y), np.int32)
+        self._by_class = np.zeros(rows, np.int32)
+        self._room = np.zeros((ROOM, rows))
         self._starts = np.zeros(len(shares) + 1, np.int32)
 
     @staticmethod
@@ -77,18 +85,6 @@ class Ordinal(Gaussian):
         """Put the thresholds after sigma."""
         sigma, *others = name_scalars(training)
         return (sigma, *threshold_names(len(training.constants.thresholds)), *others)  # type: ignore[attr-defined]
-
-    @staticmethod
-    def _make_outcome(training: Training, num_scalars: int) -> Outcome:
-        """Make room for latent outcomes: those of all rows are between limits."""
-        rows = len(training.y)
-        plain = Gaussian._make_outcome(training, num_scalars)  # noqa: SLF001  # its own base
-        return plain._replace(
-            latent=np.zeros(training.padded_codes.shape[1], np.int32),
-            censored=np.arange(rows, dtype=np.int32),
-            limits=np.zeros((2, rows)),
-            draw_latent=address_of_draw(),
-        )
 
     def clear(self, training: Training) -> None:
         """Sort the rows by class, and let latent outcomes be 0."""
@@ -103,7 +99,7 @@ class Ordinal(Gaussian):
         self._thresholds[1:-1] = self.scalars[self._own]
         draw_thresholds(
             self._thresholds, self._sds, self._by_class, self._starts, model.residual, outcome.latent,
-            outcome.step, model.noise[LIKELIHOOD], outcome.limits, work.random,
+            outcome.step, model.noise[LIKELIHOOD], self._room, outcome.limits, work.random,
         )  # fmt: skip
         super().sweep(data, forests, work, iteration)
         variance = float(model.variance[TAU2])

@@ -54,6 +54,15 @@ def class_scores(y: Marks, p: Floats) -> dict[str, Any]:
     }
 
 
+def ranked_probability_score(y: Marks, p: Floats) -> float:
+    """Compute the mean over rows of sum over k of (P(class <= k) - 1[class <= k])^2 / (classes - 1).
+
+    Less is better; classes, [row, class] as in `class_scores`, are in their order (Epstein 1969).
+    """
+    apart = np.cumsum(p - y, axis=1)[:, :-1]
+    return float(np.mean(apart**2))
+
+
 def area_under_roc(positive: Marks, p: Floats) -> dict[str, float] | None:
     """Compute the area under the ROC curve: the share of pairs of both classes that p puts in order.
 

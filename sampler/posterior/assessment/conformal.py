@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.encode import Coded
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Interval, Request
 from sampler.posterior.predicting import predict, predict_by_row
 from sampler.posterior.results.prediction import PredictionSet
@@ -36,8 +37,9 @@ def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
     """Score rows that the posterior was not fitted to, float64 [row].
 
     The predictive probability of values below each outcome (of counts randomised between those below and up
-    to it); of classes the probability of the row's own, 0 for one that the model doesn't know. `before` is
-    called before each batch of rows. Raises SettingsError for a model of censored outcomes.
+    to it); of classes what decides whether a set has the row's own (`membership`), 0 for one that the model
+    doesn't know. `before` is called before each batch of rows. Raises SettingsError for a model of censored
+    outcomes.
     """
     if law.draws.header.censoring:
         raise SettingsError(
@@ -51,7 +53,7 @@ def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
         if law.classes is None:
             scores[batch] = law.outcome_law(part.coded, part.weights).below(part.y)
             continue
-        p = probabilities(predict(law, part.coded, level=None))
+        p = membership(law, probabilities(predict(law, part.coded, level=None)))
         own = part.y.astype(np.int64)
         known = np.flatnonzero(own < p.shape[1])
         scores[batch.start + known] = p[known, own[known]]
@@ -117,6 +119,19 @@ def probabilities(prediction: Prediction) -> Floats:
     return mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
 
 
+def membership(law: Law, p: Floats) -> Floats:
+    """Return by which figure of [row, class] sets have the classes with the highest: the probability.
+
+    Of ordered classes it is the smaller of the largest probabilities on either side, so that sets are runs
+    of neighbouring classes: a class between two members is one itself.
+    """
+    if not FAMILIES[law.draws.family].has_order:
+        return p
+    from_below = np.maximum.accumulate(p, axis=1)
+    from_above = np.maximum.accumulate(p[:, ::-1], axis=1)[:, ::-1]
+    return np.asarray(np.minimum(from_below, from_above))
+
+
 def levels_to_claim(
     law: Law,
     level: float | Sequence[float] | None,
@@ -168,7 +183,7 @@ def predict_calibrated(
         X = law.draws.encode(X, ignore_extra=ignore_extra, subgroups=own)
     if law.classes is not None:
         prediction = predict(law, X, None, "credible", None, num_draws, ignore_extra=ignore_extra)
-        p = probabilities(prediction)
+        p = membership(law, probabilities(prediction))
         best = p == p.max(axis=1, keepdims=True)
         sets = [PredictionSet(each.level, (p >= least_probabilities(law, X, each)) | best) for each in levels]
         return replace(prediction, interval="calibrated", sets=sets, claims=list(levels))

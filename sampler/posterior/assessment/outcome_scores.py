@@ -7,7 +7,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.posterior.assessment.conformal import least_probabilities, probabilities, subgroups_of
+from sampler.posterior.assessment.conformal import (
+    least_probabilities,
+    membership,
+    probabilities,
+    subgroups_of,
+)
 from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.predicting import predict
 from sampler.storage.conformal_table import rows_needed
@@ -40,8 +45,8 @@ class OutcomeScores:
         classes that of more probable classes, plus a uniform share of that of the row's own. Uniform on
         (0, 1) if the model is right.
     score
-        What a conformal table orders (`sampler.posterior.assessment.conformal`): `pit`, or of classes the
-        probability of the row's own.
+        What a conformal table orders (`sampler.posterior.assessment.conformal`): `pit`, or of classes that
+        of the row's own (`sampler.posterior.assessment.conformal.membership`).
     log_score
         Log density or log probability of the outcome, at least `FLOOR`.
     error
@@ -107,8 +112,8 @@ def score_outcomes(
             pit[batch], density[batch], error[batch] = _of_numbers(law, part, shares[batch])
             score[batch] = pit[batch]
         else:
-            pit[batch], score[batch], error[batch], best[batch] = _of_classes(law, part, shares[batch])
-            density[batch] = np.log(np.clip(score[batch], TINY, 1 - TINY))
+            own = _of_classes(law, part, shares[batch])
+            pit[batch], score[batch], density[batch], error[batch], best[batch] = own
     half, most = (_inside(law, level, rows, pit, score) | best for level in LEVELS)
     of_classes = law.classes is not None
     above = np.zeros(count, bool) if of_classes else pit > _middle(law)
@@ -125,7 +130,7 @@ def _of_numbers(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, .
     return pit, outcome_law.log_density(rows.y), error
 
 
-def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, Floats, Floats, Marks]:
+def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, ...]:
     p = probabilities(predict(law, rows.coded, level=None))
     own = rows.y.astype(np.int64)
     # A class that the model doesn't know has no probability and comes last.
@@ -139,7 +144,8 @@ def _of_classes(law: Law, rows: LabelledRows, shares: Floats) -> tuple[Floats, F
     squares = (p - (np.arange(p.shape[1]) == own[:, None])) ** 2
     brier = squares[:, 1] if p.shape[1] == 2 else squares.sum(axis=1)
     calibrated = law.draws.header.calibration is not None
-    return pit, mine, brier, calibrated & (mine == p.max(axis=1))
+    density = np.log(np.clip(mine, TINY, 1 - TINY))
+    return pit, membership(law, p)[at, own], density, brier, calibrated & (mine == p.max(axis=1))
 
 
 def _inside(law: Law, level: float, rows: LabelledRows, pit: Floats, score: Floats) -> Marks:

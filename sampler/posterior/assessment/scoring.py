@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import betaincinv
 
+from sampler.data.columns import is_number, sort_levels
 from sampler.families import FAMILIES
 from sampler.posterior.assessment.censored_scores import brier, brier_times, concordance, d_calibration
-from sampler.posterior.assessment.class_scores import class_scores
+from sampler.posterior.assessment.class_scores import class_scores, ranked_probability_score
 from sampler.posterior.assessment.interval_verdict import independent_rows, interval_verdict
 from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
@@ -68,8 +69,8 @@ def score(
         where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
         ``intervals_verdict``, where a censored row's outcome is drawn between its limits. For classes:
         ``log_loss`` and ``brier`` of the mean probabilities, and what `class_scores` has of them; ``brier``
-        is of the second of two classes alone, of more the sum over the classes. A class that the model never
-        saw has probability 0.
+        is of the second of two classes alone, of more the sum over the classes; of ordered classes also
+        ``rps``, the ranked probability score. A class that the model never saw has probability 0.
 
     """
     if rows.classes is not None:
@@ -92,8 +93,20 @@ def _score_classes(law: Law, rows: LabelledRows, before: Callable[[], None]) -> 
         "rows": len(y),
         "log_loss": log_loss(y, p),
         "brier": float(np.mean(squares[:, 1] if y.shape[1] == 2 else squares.sum(axis=1))),
+        **({"rps": score_in_order(rows, p)} if FAMILIES[law.draws.family].has_order else {}),
         **class_scores(y, p),
     }
+
+
+def score_in_order(rows: LabelledRows, p: Floats) -> float:
+    """Compute the ranked probability score of probabilities [row, class].
+
+    Classes that only these rows have are last, but for numbers, which have their own order.
+    """
+    classes = rows.classes or ()
+    ranked = sort_levels(classes) if all(map(is_number, classes)) else classes
+    order = [classes.index(name) for name in ranked]
+    return ranked_probability_score(one_hot(rows)[:, order], p[:, order])
 
 
 def one_hot(rows: LabelledRows) -> NDArray[np.bool_]:

@@ -44,6 +44,8 @@ SCORES = {
     "log_loss": "Log loss",
     "base_log_loss": "Log loss of the classes' shares alone",
     "brier": "Brier score",
+    "rps": "Ranked probability score",
+    "base_rps": "Ranked probability score of the classes' shares alone",
 }
 OF_UNIT = {"rmse", "rmse_se", "linear_rmse", "crps"}  # scores in the unit of the outcome
 COLOURS = {"converged": ACCENT, "approximate": "#b8600b", "not_converged": "#a5343f"}

@@ -261,7 +261,7 @@ def test_effects_leave_rows_in_their_groups(fitted):
     ("settings", "message"),
     [
         ({"method": "bcart"}, "set method=bart"),
-        ({"family": "poisson"}, "set family=gaussian or probit"),
+        ({"family": "poisson"}, "set family=gaussian, probit or ordinal"),
         ({"noise": "t"}, "heavy tails"),
         ({"moves": "pg"}, "draws trees alone"),
         ({"groups": "whom"}, "did you mean who?"),

@@ -15,25 +15,28 @@ LEAST = 1e-100  # probability of a class that stands for none
 FARTHEST = 1e150  # ratio of products of probabilities whose logarithm is taken
 
 
-@kernel(allocates=False)
-def probability_between(low: Float, high: Float) -> Float:
-    """Compute P(low < z < high) of a standard normal z by its smaller tail; either end may be infinite."""
-    if low > 0.0:
-        p = 0.5 * (math.erfc(math.sqrt(0.5) * low) - math.erfc(math.sqrt(0.5) * high))
-    else:
-        p = 0.5 * (math.erfc(-math.sqrt(0.5) * high) - math.erfc(-math.sqrt(0.5) * low))
-    return max(p, LEAST)
+F, SIDE, LOW, HIGH, NEW = 0, 1, 2, 3, 4  # rows of the room for a draw of thresholds
+ROOM = 5
+
+
+@kernel(allocates=False, inline=True)
+def tail(x: Float, side: Float) -> Float:
+    """Compute P(z > x) of a standard normal z for side 1, P(z < x) for side -1; x may be infinite."""
+    return 0.5 * math.erfc(side * math.sqrt(0.5) * x)
+
+
+@kernel(allocates=False, inline=True)
+def between(low: Float, high: Float, side: Float) -> Float:
+    """Compute the probability between two thresholds from their tails."""
+    return max(side * (low - high), LEAST)
 
 
 @kernel(allocates=False, entry=True)
 def draw_thresholds(
     thresholds: Floats, sds: Floats, by_class: Ints, starts: Ints, residual: Ints, latent: Ints, step: Float,
-    power: Float, limits: Floats2, random: Words,
+    power: Float, room: Floats2, limits: Floats2, random: Words,
 ) -> None:  # fmt: skip
-    """Draw each threshold given f and the others by a Metropolis step, then set the latent outcomes' limits.
-
-    Their prior is that of class probabilities with a uniform Dirichlet law where f is 0: ordered standard
-    normals. It is drawn from where the power is 0.
+    """Draw each threshold given f and the others, and set the limits of the latent outcomes.
 
     Parameters
     ----------
@@ -49,6 +52,8 @@ def draw_thresholds(
         Of the grid.
     power
         Power of the likelihood.
+    room
+        float64 [ROOM, n].
     limits
         float64 [2, n], set: each row's limits in grid steps.
     random
@@ -57,39 +62,68 @@ def draw_thresholds(
     """
     last = len(thresholds) - 1
     if power == 0.0:
-        for k in range(1, last):
-            drawn, place = normal(random), k
-            while place > 1 and thresholds[place - 1] > drawn:
-                thresholds[place] = thresholds[place - 1]
-                place -= 1
-            thresholds[place] = drawn
+        draw_prior(thresholds, random)
     else:
-        for k in range(1, last):
-            old = thresholds[k]
-            new = old + sds[k] * normal(random)
-            chance = -math.log(uniform(random))
-            if not thresholds[k - 1] < new < thresholds[k + 1]:
-                continue
-            log_ratio, ratio = 0.0, 1.0
-            for place in range(starts[k - 1], starts[k + 1]):
+        for k in range(last):
+            low, high = thresholds[k], thresholds[k + 1]
+            for place in range(starts[k], starts[k + 1]):
                 i = by_class[place]
                 f = step * float(latent[i] - residual[i])
-                if place < starts[k]:
-                    low = thresholds[k - 1] - f
-                    ratio *= probability_between(low, new - f) / probability_between(low, old - f)
-                else:
-                    high = thresholds[k + 1] - f
-                    ratio *= probability_between(new - f, high) / probability_between(old - f, high)
-                if not 1.0 / FARTHEST < ratio < FARTHEST:
-                    log_ratio += math.log(ratio)
-                    ratio = 1.0
-            log_ratio += math.log(ratio)
-            if chance >= 0.5 * (new * new - old * old) - power * log_ratio:
-                thresholds[k] = new
+                side = 1.0 if low > f else -1.0  # of the smaller tail
+                room[F, place], room[SIDE, place] = f, side
+                room[LOW, place], room[HIGH, place] = tail(low - f, side), tail(high - f, side)
+        for k in range(1, last):
+            propose_threshold(thresholds, k, sds[k], starts, power, room, random)
     for k in range(last):
         for place in range(starts[k], starts[k + 1]):
             limits[0, by_class[place]] = thresholds[k] / step
             limits[1, by_class[place]] = thresholds[k + 1] / step
+
+
+@kernel(allocates=False)
+def draw_prior(thresholds: Floats, random: Words) -> None:
+    """Draw the thresholds from their prior: standard normals in order.
+
+    Class probabilities where f is 0 then have a uniform Dirichlet law.
+    """
+    for k in range(1, len(thresholds) - 1):
+        drawn, place = normal(random), k
+        while place > 1 and thresholds[place - 1] > drawn:
+            thresholds[place] = thresholds[place - 1]
+            place -= 1
+        thresholds[place] = drawn
+
+
+@kernel(allocates=False)
+def propose_threshold(
+    thresholds: Floats, k: Int, sd: Float, starts: Ints, power: Float, room: Floats2, random: Words
+) -> None:
+    """Propose another threshold k by a Metropolis step: only rows of the classes beside it matter."""
+    old = thresholds[k]
+    new = old + sd * normal(random)
+    chance = -math.log(uniform(random))
+    if not thresholds[k - 1] < new < thresholds[k + 1]:
+        return
+    log_ratio, ratio = 0.0, 1.0
+    for place in range(starts[k - 1], starts[k + 1]):
+        low, high, side = room[LOW, place], room[HIGH, place], room[SIDE, place]
+        moved = tail(new - room[F, place], side)
+        room[NEW, place] = moved
+        if place < starts[k]:
+            ratio *= between(low, moved, side) / between(low, high, side)
+        else:
+            ratio *= between(moved, high, side) / between(low, high, side)
+        if not 1.0 / FARTHEST < ratio < FARTHEST:
+            log_ratio += math.log(ratio)
+            ratio = 1.0
+    log_ratio += math.log(ratio)
+    if chance < 0.5 * (new * new - old * old) - power * log_ratio:
+        return
+    thresholds[k] = new
+    for place in range(starts[k - 1], starts[k]):
+        room[HIGH, place] = room[NEW, place]
+    for place in range(starts[k], starts[k + 1]):
+        room[LOW, place] = room[NEW, place]
 
 
 @kernel(allocates=False, entry=True)
