@@ -162,9 +162,11 @@ def fit(
     noise
         "constant", normal with one size for all rows; "forest", a size by row, from a second sum of trees for
         its logarithm: intervals are wide where outcomes vary much; "t", heavy tails (Student's t with drawn
-        degrees of freedom): outcomes far out don't count too much; "t-forest", both (method "bart", numbers);
-        "auto", the one whose short fits predict left-out rows best, constant unless it is clearly worse. None
-        is "auto" for numbers and method "bart", "constant" elsewhere.
+        degrees of freedom): outcomes far out don't count too much; "t-forest", both; "mixture", up to ten
+        normals with means and sizes of their own: noise of any shape, such as that of two kinds of outcomes
+        (no weights); all for method "bart" and numbers; "auto", the one whose short fits predict left-out
+        rows best, constant unless it is clearly worse. None is "auto" for numbers and method "bart",
+        "constant" elsewhere.
     linear
         Whether a linear part stands beside the trees, with a slope for every number and for every level of a
         category but one (method "bart", numbers): better where the truth is nearly linear. None is "auto",

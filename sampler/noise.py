@@ -19,17 +19,25 @@ class Noise:
     forest
         Whether its size differs by row, by a second sum of trees.
     heavy_tails
-        Whether it is Student's t with degrees of freedom that are drawn; else it is normal.
+        Whether it is Student's t with degrees of freedom that are drawn.
+    mixture
+        Whether it is a mixture of normals, each with a mean and an sd of its own.
 
     """
 
     forest: bool = False
     heavy_tails: bool = False
+    mixture: bool = False
+
+    @property
+    def is_normal(self) -> bool:
+        """Whether it is normal."""
+        return not (self.heavy_tails or self.mixture)
 
     @property
     def weighs_rows(self) -> bool:
         """Whether rows have weights that change from draw to draw."""
-        return self.forest or self.heavy_tails
+        return self.forest or not self.is_normal
 
 
 NOISES = {
@@ -37,6 +45,7 @@ NOISES = {
     "forest": Noise(forest=True),
     "t": Noise(heavy_tails=True),
     "t-forest": Noise(forest=True, heavy_tails=True),
+    "mixture": Noise(mixture=True),
     "auto": Noise(),  # until the data choose one of the others
 }
 CONSTANT, AUTO, HEAVIEST = "constant", "auto", "t-forest"
@@ -44,8 +53,14 @@ KINDS = (CONSTANT, "t", "forest", HEAVIEST)  # the simplest first, which is also
 NOISE_TREES = 40  # trees in the forest of the noise
 SPREAD = "noise_spread"  # name of the scalar of a draw with the prior sd of the logarithm of a row's noise
 DEGREES = "degrees"  # name of the scalar of a draw with the degrees of freedom
+COMPONENTS = 10  # normals of a mixture, at most: those of no row weigh next to nothing
 # Values that degrees of freedom may have: variances exist, and beyond the last the noise is as good as normal
 DEGREE_GRID = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 50.0, 100.0)
+
+
+def component_names() -> tuple[str, ...]:
+    """Name the scalars of a draw with the shares, the means and the sds of a mixture's components."""
+    return tuple(f"noise_{part}_{k}" for part in ("share", "mean", "sd") for k in range(COMPONENTS))
 
 
 @dataclass(frozen=True)

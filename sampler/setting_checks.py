@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from sampler.methods import Method
 
 
-HEAVY_TAILS = [name for name, noise in NOISES.items() if noise.heavy_tails]
+NOT_NORMAL = [name for name, noise in NOISES.items() if not noise.is_normal]
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
     "noise": "classes have no noise of their own",
     "linear": "only numbers and classes (categorical) have a linear part",
@@ -83,10 +83,10 @@ def _as_text(default: Any) -> Any:
 
 def _check_mean(values: Mapping[str, Any]) -> None:
     """Raise SettingsError where a transformed outcome has no mean."""
-    if values["noise"] in HEAVY_TAILS:  # any other value is checked later
+    if values["noise"] in NOT_NORMAL:  # any other value is checked later
         raise SettingsError(
-            "transform must be none, or left out, where noise has heavy tails: the outcome may then have no "
-            "mean",
+            f"transform must be none, or left out, with noise={values['noise']}: a mean of transformed "
+            "outcomes is known for normal noise alone",
             field="transform",
             code="contradiction",
         )

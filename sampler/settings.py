@@ -201,9 +201,10 @@ class Settings:
         "model",
         "Noise of numbers: constant, normal with one size for all rows; forest, its size different from row "
         "to row, by a second sum of trees for its logarithm; t, Student's t with degrees of freedom that are "
-        "drawn, for outcomes some of which are far out; t-forest, both; auto, the one whose short fits "
-        "predict left-out rows best, constant unless it is clearly worse (the default of method bart for "
-        "numbers, else constant).",
+        "drawn, for outcomes some of which are far out; t-forest, both; mixture, up to ten normals with "
+        "means and sizes of their own, for noise of any shape, such as that of two kinds of outcomes; auto, "
+        "the one whose short fits predict left-out rows best, constant unless it is clearly worse (the "
+        "default of method bart for numbers, else constant).",
         choices=tuple(NOISES),
         sparing=True,
         rare=True,
@@ -213,13 +214,15 @@ class Settings:
             "auto: by the data",
             "One size for all rows; or a size for each row, learnt by a second sum of trees, so that "
             "intervals are wide where outcomes vary much; or heavy tails, so that a few outcomes far out "
-            "don't count too much; or both; or what the data say.",
+            "don't count too much; or both; or any shape, such as that of two kinds of outcomes; or what the "
+            "data say.",
             choices=(
                 (CONSTANT, "constant: one size"),
                 ("auto", "auto: by the data"),
                 ("forest", "forest: differs by row"),
                 ("t", "t: heavy tails"),
                 ("t-forest", "t-forest: both"),
+                ("mixture", "mixture: any shape"),
             ),
         ),
     )
@@ -402,7 +405,7 @@ class Settings:
 def may_be_chosen_by_data(name: str, values: Mapping[str, Any]) -> bool:
     """Whether a default may be chosen by the data: of numbers with normal noise; the line also of classes."""
     noise = NOISES.get(str(values["noise"]))
-    normal = noise is not None and not noise.heavy_tails
+    normal = noise is not None and noise.is_normal
     families = ("gaussian", "categorical") if name == "linear" else ("gaussian",)
     return values["family"] in families and normal and values["prior_only"] is not True
 

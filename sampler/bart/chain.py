@@ -130,6 +130,11 @@ class Chain(MarkovChain):
         return float(np.sqrt(self._noise[0])) * self.training.constants.step
 
     @property
+    def noise_mean(self) -> float:
+        """The mean of the noise, which draws have in the leaves of their first trees, in grid steps."""
+        return self._likelihood.noise_mean
+
+    @property
     def leaf_counts(self) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
         """Leaves of each tree of the current state, int32 [trees of all forests]."""
         return np.concatenate([forest.num_leaves for forest in self._forests])
@@ -227,7 +232,7 @@ class Chain(MarkovChain):
         self._kept = self._make_kept()
         names = [plan.name for plan in self._plans[1:]]
         forests = dict(zip(names, others, strict=True)) | self._likelihood.take(first.sigma)
-        return replace(first, scalars=scalars, forests=forests)
+        return replace(self._likelihood.complete(first, scalars), scalars=scalars, forests=forests)
 
     def present(self) -> Draws:
         """Copy the current state as one draw, without draws kept so far."""

@@ -117,7 +117,7 @@ def calibrate(
         lambda_ = entries["sigma"] ** 2
         sigma_start = entries["sigma"]
     else:
-        robust = NOISES[settings.noise].heavy_tails
+        robust = not NOISES[settings.noise].is_normal
         estimate = noise or estimate_sigma(y, design, weights, entries, robust=robust)
         estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
         lambda_ = entries.get(
@@ -257,6 +257,13 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
     if "sigma" in checked and "lambda" in checked:
         raise SettingsError(
             "prior takes sigma (known noise) or lambda (its scale), not both",
+            field="prior.sigma",
+            code="contradiction",
+        )
+    if "sigma" in checked and NOISES[settings.noise].mixture:
+        raise SettingsError(
+            "prior sigma has no meaning with noise=mixture, whose components have sds of their own: leave it "
+            "out, or give lambda, their scale",
             field="prior.sigma",
             code="contradiction",
         )

@@ -1,4 +1,4 @@
-"""Noise whose size differs by row: by a forest of precisions, by heavy tails, or by both."""
+"""Noise whose size differs by row: by a forest of precisions, by heavy tails, both, or a mixture."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart import forest_call, noise_forest, student
+from sampler.bart import forest_call, noise_forest, noise_mixture, student
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.kernels.leaf_models.log_linear_pass import TARGET, begin_precision, weigh
 from sampler.bart.kernels.leaf_models.normal import SIGMA2, UNIT
+from sampler.bart.noise_mixture import MixtureNoise
 from sampler.bart.student import StudentScales
-from sampler.noise import DEGREES, NOISES, SPREAD
+from sampler.noise import DEGREES, NOISES, SPREAD, component_names
 
 if TYPE_CHECKING:
     from sampler.bart.kernels.leaf_models.log_linear import LogLinear
@@ -32,7 +33,8 @@ def groups_of(settings: Settings) -> tuple[str, ...]:
     if not noise.weighs_rows:
         return ()
     forest = noise_forest.groups_of(settings) if noise.forest else ("log-linear",)
-    return (forest_call.GROUP, "weights", *forest, *((student.GROUP,) if noise.heavy_tails else ()))
+    own = (student.GROUP,) if noise.heavy_tails else (noise_mixture.GROUP,) if noise.mixture else ()
+    return (forest_call.GROUP, "weights", *forest, *own)
 
 
 class RowNoise:
@@ -59,8 +61,17 @@ class RowNoise:
         self._scales = (
             StudentScales(self._num_rows, scalars.index(DEGREES), outcome) if DEGREES in scalars else None
         )
+        self._mixture = None
+        if NOISES[training.settings.noise].mixture:
+            place, sigma = scalars.index(component_names()[0]), training.constants.sigma_start
+            self._mixture = MixtureNoise(self._num_rows, place, sigma, self._first, outcome)
         self._weights = self._given
         self._values = np.ones(self._num_rows)  # of the precisions at a sweep's start
+
+    @property
+    def mean(self) -> float:
+        """The mean of the noise, in grid steps."""
+        return self._mixture.mean if self._mixture else 0.0
 
     def apply(self) -> None:
         """Let the precisions have the prior that the scalars say."""
@@ -68,14 +79,21 @@ class RowNoise:
             self._spread.apply()
 
     def weigh(self, work: Work, iteration: int) -> None:
-        """Draw the rows' scales, if any, and weigh the rows."""
+        """Draw the rows' scales or labels, if any, and weigh the rows."""
         if self._scales:
             self._weights = self._scales.draw(
                 self._mean, self._log_value, self._given, self._outcome, work, iteration
             )
+        if self._mixture:
+            self._weights = self._mixture.draw(self._mean, self._outcome, work, iteration)
         self._mean.noise[UNIT] = weigh(
             self._log_value, self._weights, self._num_rows, WEIGHT_SUM_BITS, self._values, self._mean.weights
         )
+
+    def end(self) -> None:
+        """End what `weigh` began: residuals have the components' means again."""
+        if self._mixture:
+            self._mixture.put_back(self._mean.residual)
 
     def sweep(self, data: Data, forest: Forest, work: Work, iteration: int) -> None:
         """Update the precisions and their spread, but in the first iterations: the mean comes first."""

@@ -36,6 +36,7 @@ LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
+LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
 CHOSEN_NOISE = 1.3  # noise that the data choose: short fits, and a kind that may take twice the time
@@ -97,6 +98,8 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
+    if of_noise.mixture:
+        each += LABEL_ROW * rows
     if of_noise.forest:
         own, own_row = LOG_LINEAR
         each += NOISE_TREES * (own + own_row * rows)

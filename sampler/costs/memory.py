@@ -94,7 +94,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     trees, sampling = trees + more, sampling + rows * SLOT * more
     name = settings.get("noise") or CONSTANT
     of_noise = NOISES[HEAVIEST if name == AUTO else name]
-    if of_noise.heavy_tails:
+    if not of_noise.is_normal:
         sampling += rows * SCALE_ROW
     if of_noise.forest:
         trees += NOISE_TREES

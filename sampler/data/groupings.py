@@ -201,8 +201,10 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
         reason = f"method {settings.method} has no place for them beside its tree: set method=bart"
     elif not FAMILIES[settings.family].groups:
         reason = f"family {settings.family} has none: set family=gaussian, probit or ordinal"
-    elif NOISES[settings.noise].heavy_tails:
-        reason = f"they don't go with the heavy tails of noise={settings.noise}: set noise=constant or forest"
+    elif not NOISES[settings.noise].is_normal:
+        reason = (
+            f"they don't go with noise={settings.noise}, which is not normal: set noise=constant or forest"
+        )
     elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
         value = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
         reason = f"{value} draws trees alone: leave out {value}"

@@ -80,6 +80,7 @@ GROUPS = {
     "prediction": Group((), ("tree-sums", "intervals", "draws")),
     "boosting": Group(("kernels.boosting",)),
     "heavy-tails": Group(("posterior.kernels.student",)),
+    "mixtures": Group(("posterior.kernels.normal_mixture",)),
     "count-quantiles": Group(("posterior.kernels.count_quantiles",)),
     "count-scores": Group(("posterior.kernels.count_crps",)),
     "soft-prediction": Group(("soft.kernels.predict",)),
@@ -114,6 +115,7 @@ GROUPS = {
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
+    "noise-mixture": Group(("bart.kernels.steps.noise_mixture",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",), LOG_LINEAR),
     "log-linear-trees": Group(
         (

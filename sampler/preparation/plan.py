@@ -31,6 +31,7 @@ from sampler.engines import load_code
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
+from sampler.noise import NOISES
 from sampler.preparation.outcomes import read_outcomes
 from sampler.settings import Settings
 
@@ -166,6 +167,12 @@ def plan(
         of_trees = METHODS[settings.method].engine.forests
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
     _check_roles(settings, roles)
+    if "weights" in roles and NOISES[settings.noise].mixture:
+        raise SettingsError(
+            "weights don't go with noise=mixture: leave them out, or set noise=t",
+            field="weights",
+            code="not_applicable",
+        )
     name, y = rows.outcome.name, in_order(rows.outcome, levels, settings.family)
     target, outcome, censored = read_outcomes(y, name, rows.num_rows, settings.family, censoring)
     if censored is None:

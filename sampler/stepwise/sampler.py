@@ -172,7 +172,7 @@ class Sampler:
     def sums(self) -> Floats:
         """Values of f at the rows, float64 [row]: of the trees, and the parts beside them."""
         training = self._chain.training
-        steps = (training.grid_y - self._chain.residual()).astype(np.float64)
+        steps = (training.grid_y - self._chain.residual()).astype(np.float64) + self._chain.noise_mean
         return np.asarray(training.constants.offset + training.constants.step * steps)
 
     @property

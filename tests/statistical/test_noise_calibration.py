@@ -1,4 +1,4 @@
-"""Simulation-based calibration of noise by row, heavy tails and the linear part."""
+"""Simulation-based calibration of noise by row, heavy tails, mixtures and the linear part."""
 
 from dataclasses import replace
 from functools import partial
@@ -11,6 +11,7 @@ from sampler.bart.chain import Chain
 from sampler.noise import DEGREE_GRID
 from tests.support.chain_driver import RESTRUCTURED, f_of
 from tests.support.models.covering_models import Model
+from tests.support.models.mixtures import draw_mixture, mixture_of, noise_of
 from tests.support.models.precisions import draw_precisions, log_precisions, make_few, spread_of
 from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
@@ -24,6 +25,7 @@ COVERING = {
     "by row, restructured": ("forest", {"moves": RESTRUCTURED, "missing": 0.3}),
     "tails, weights, missing values": ("t", WIDE | {"moves": "cgm"}),
     "tails by row": ("t-forest", WIDE),
+    "mixture, missing values": ("mixture", {"missing": 0.1}),
     "line": ("line", {}),
     "line, weights, missing values": ("line", WIDE | {"moves": "cgm"}),
 }
@@ -48,6 +50,10 @@ def simulated(model, noise, rng):
         log_w, _, spread = draw_precisions(model, rng)
         more |= {"log w at a row": log_w[0], "spread of log w": log_w.var(), "spread": spread}
     y = model.outcome(f, sigma2 * np.exp(-log_w) / scales, rng)
+    if noise == "mixture":
+        parts = draw_mixture(model, rng)
+        sigma2, more = np.sum(parts[0] * (parts[2] ** 2 + parts[1] ** 2)), of_mixture(f, parts)
+        y = f + noise_of(parts, model.num_rows, rng)
     return figures(f, np.sqrt(sigma2), log_w) | more, y, line
 
 
@@ -59,6 +65,12 @@ def figures(f, sigma, log_w):
         "spread of f": f.var(),
         "noise at a row": np.log(sigma) - 0.5 * log_w[3],
     }
+
+
+def of_mixture(f, parts):
+    """Return what is compared of a mixture: f alone is known less well than f and the noise's mean."""
+    middle = np.sum(parts[0] * parts[1])
+    return {"largest share": parts[0].max(), "mean": middle, "expected outcome": f[0] + middle}
 
 
 def state_of(chain, noise):
@@ -73,9 +85,16 @@ def state_of(chain, noise):
         more = {"tau": tau, "a slope": slopes[1], "difference of slopes": slopes[0] - slopes[2]}
     if noise.startswith("t"):
         more = {"degrees": scalars[1]}
+    sigma = chain.sigma
+    if noise == "mixture":
+        parts = mixture_of(chain)
+        sigma, more = (
+            np.sqrt(np.sum(parts[0] * (parts[2] ** 2 + parts[1] ** 2))),
+            of_mixture(f_of(chain), parts),
+        )
     if forest:
         more |= {"log w at a row": log_w[0], "spread of log w": log_w.var(), "spread": spread_of(chain)}
-    return figures(f_of(chain), chain.sigma, log_w) | more
+    return figures(f_of(chain), sigma, log_w) | more
 
 
 def ranks_of(model, noise, rng, seed):

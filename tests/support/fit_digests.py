@@ -81,6 +81,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "times": ("time", False, _SHORT),
     "noise-forest": ("number", False, _SHORT | {"noise": "forest"}),
     "noise-t-forest": ("number", True, _SHORT | {"noise": "t-forest"}),
+    "noise-mixture": ("number", False, _SHORT | {"noise": "mixture"}),
     "groups": ("grouped", False, _SHORT | {"groups": "site"}),
     "group-slopes": ("grouped", False, _SHORT | {"groups": "site", "slopes": "last", "linear": True}),
     "classes": ("three", False, _SHORT | {"family": "categorical", "linear": False}),

@@ -26,6 +26,7 @@ def rows(seed=0):
 OPTIONS = [
     {},
     {"noise": "t-forest"},
+    {"noise": "mixture"},
     {"linear": True},
     {"groups": "kind"},
     {"moves": "pg"},

@@ -19,15 +19,16 @@ from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT, draw_l
 from sampler.bart.kernels.state import Outcome
 from sampler.bart.kernels.sweep import draw_leaf_variance, draw_sigma2, sweep
 from sampler.bart.linear_part import LinearSlopes
+from sampler.bart.noise_mixture import with_noise_mean
 from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
-from sampler.noise import DEGREES, NOISE_TREES, NOISES, SPREAD
+from sampler.noise import DEGREES, NOISE_TREES, NOISES, SPREAD, component_names
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -55,7 +56,7 @@ class Gaussian(Likelihood):
         self._calls = [ForestCall() for _ in self.models]
         self._noise = self.models[0].noise  # the models share one array
         noise = NOISES[training.settings.noise]
-        self._row_noise = None
+        self._row_noise, self._mixture = None, noise.mixture
         if noise.weighs_rows:
             precision = self.models[1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
@@ -68,6 +69,11 @@ class Gaussian(Likelihood):
     def alone(self) -> bool:
         """Whether the compiled sweep does all: there are no intercepts, and noise is the same in all rows."""
         return not (self._row_noise or self._intercepts)
+
+    @property
+    def noise_mean(self) -> float:  # type: ignore[override]
+        """The mean of a mixture, in grid steps; 0 of other noise."""
+        return self._row_noise.mean if self._row_noise else 0.0
 
     @staticmethod
     def _name_scalars(training: Training) -> tuple[str, ...]:
@@ -88,7 +94,7 @@ class Gaussian(Likelihood):
             step=constants.step,
             nu=constants.nu,
             scale=constants.lambda_ / constants.step**2,
-            sigma_fixed=constants.sigma_fixed,
+            sigma_fixed=constants.sigma_fixed or NOISES[training.settings.noise].mixture,
             num_seen=training.num_counted,
             scalars=np.zeros(num_scalars),
             draw_latent=address_of_draw() if len(training.censored) else 0,
@@ -150,6 +156,8 @@ class Gaussian(Likelihood):
             if plan.leaves == "normal":
                 squares = sweep_one(data, forest, model, work)
         draw_sigma2(self.outcome, self._noise, squares, work.random)
+        if self._row_noise:
+            self._row_noise.end()
         if len(forests) > 1 and self._row_noise:
             self._row_noise.sweep(data, forests[1], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
@@ -158,6 +166,10 @@ class Gaussian(Likelihood):
         """Keep the present intercepts with a draw."""
         if self._intercepts:
             self._intercepts.keep()
+
+    def complete(self, draws: Draws, scalars: Mapping[str, Floats]) -> Draws:
+        """Return kept draws of the mean's forest: a mixture's mean goes to its first tree."""
+        return with_noise_mean(draws, scalars, self.outcome.step) if self._mixture else draws
 
     def take(self, sigma: Floats) -> dict[str, Draws]:
         """Hand over the intercepts kept, as draws of a forest by its name."""
@@ -184,7 +196,7 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     linear = training.linear
     slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
     noise = NOISES[training.settings.noise]
-    degrees = (DEGREES,) if noise.heavy_tails else ()
+    degrees = (DEGREES,) if noise.heavy_tails else component_names() if noise.mixture else ()
     spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)

@@ -10,7 +10,7 @@ from sampler.bart.kernels import forest_sweep, state
 from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     import numpy as np
     from numpy.typing import NDArray
@@ -48,6 +48,8 @@ class Likelihood(ABC):
     scalar_names: tuple[str, ...] = ("sigma",)
     scalars: Floats
 
+    noise_mean = 0.0  # in grid steps
+
     @abstractmethod
     def __init__(self, training: Training) -> None:
         """Make the arrays."""
@@ -73,6 +75,10 @@ class Likelihood(ABC):
     def take(self, sigma: Floats) -> dict[str, Draws]:  # noqa: ARG002
         """Hand over, as forests by name, what was kept with the draws of that sigma since the last call."""
         return {}
+
+    def complete(self, draws: Draws, scalars: Mapping[str, Floats]) -> Draws:  # noqa: ARG002
+        """Return kept draws of the first forest, whose scalars these are, as they are stored."""
+        return draws
 
     def run(
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule

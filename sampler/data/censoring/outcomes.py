@@ -82,7 +82,7 @@ def check_censoring(settings: Settings, *, of_trees: bool, weighted: bool = Fals
         ("family", FAMILIES[settings.family].target != "numbers", f"gaussian, or left out: {numbers}"),
         (
             "noise",
-            NOISES[settings.noise].heavy_tails,
+            not NOISES[settings.noise].is_normal,
             "constant or forest: censored outcomes have normal noise",
         ),
         (

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.weighting.noise_law import Shape
 
     Floats = NDArray[np.float64]
 
@@ -69,8 +70,9 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
     noise = None if law.sigma is None else law.for_means.outcome_sd(coded, num_draws)
     sigma = None if noise is None else noise[:, :, 0].reshape(-1)[alike]
     transform = law.transform
-    drawn = law.degrees(num_draws)
-    degrees = None if drawn is None else drawn.reshape(-1)[alike]
+    shape = law.draws.shape
+    if shape is not None:
+        shape = shape.map(lambda by_draw: by_draw[:, :num_draws].reshape(-1)[alike])
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
@@ -89,9 +91,9 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
             for values in (law.f(coded, num_draws), law.noise(coded, num_draws))
         )
         if transform is None:
-            return _mixture(x, learnt, noise, degrees)
+            return _mixture(x, learnt, noise, shape)
         with np.errstate(invalid="ignore"):
-            return _mixture(transform.forward(x), learnt, noise, degrees) * np.exp(transform.log_slope(x))
+            return _mixture(transform.forward(x), learnt, noise, shape) * np.exp(transform.log_slope(x))
 
     kinds = {"mean": "credible"} | ({} if sigma is None and not counted else {"outcome": "predictive"})
     answers = {name: predict(law, coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()}
@@ -106,7 +108,7 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
     }
 
 
-def _mixture(x: Floats, f: Floats, sigma: Floats, degrees: Floats | None) -> Floats:
+def _mixture(x: Floats, f: Floats, sigma: Floats, shape: Shape | None) -> Floats:
     z = (x[:, None] - f) / sigma
-    heights: Floats = (scaled_density(z, degrees) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
+    heights: Floats = (scaled_density(z, shape) / sigma).mean(axis=1) / np.sqrt(2 * np.pi)
     return heights

@@ -48,6 +48,7 @@ NOISE = {
     "forest": "The noise is taken as normal, with a standard deviation that differs by row.",
     "t": "The noise is taken as t distributed, with one scale for all rows.",
     "t-forest": "The noise is taken as t distributed, with a scale that differs by row.",
+    "mixture": "The noise is taken as a mixture of up to ten normals, the same one for all rows.",
 }
 TRANSFORMED = {
     "log": "The trees learn the logarithm of the target, and the noise is the logarithm's; answers are about "

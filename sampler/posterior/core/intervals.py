@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.transform import Transform
+    from sampler.posterior.weighting.noise_law import Shape
 
     Floats = NDArray[np.float64]
     Sums = NDArray[np.int32] | NDArray[np.int64]
@@ -217,7 +218,7 @@ class IntervalFigures:
         rows: Rows,
         f: Floats,
         noise: Floats | None,
-        degrees: Floats | None = None,
+        shape: Shape | None = None,
         transform: Transform | None = None,
         alike: AlikeNoise | None = None,
     ) -> None:
@@ -229,8 +230,8 @@ class IntervalFigures:
             Position of the block.
         f, noise
             float64 [row, draw]; the noise may be None for figures of f itself.
-        degrees
-            Degrees of freedom of the noise, float64 [draw]; None for normal noise.
+        shape
+            Shape of the noise, of arrays by draw [draw]; None for normal noise.
         transform
             Transform of the outcome, of which f is the mean; None without one.
         alike
@@ -248,7 +249,7 @@ class IntervalFigures:
         else:
             variance += np.mean(sd**2, axis=1)
             if len(tails):
-                bounds = _mixture_bounds(f, noise, tails, degrees, alike)
+                bounds = _mixture_bounds(f, noise, tails, shape, alike)
                 self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
         self.sd[rows] = np.sqrt(variance)
 
@@ -276,7 +277,7 @@ class IntervalFigures:
 
 
 def _mixture_bounds(
-    f: Floats, noise: Floats, tails: Floats, degrees: Floats | None, alike: AlikeNoise | None
+    f: Floats, noise: Floats, tails: Floats, shape: Shape | None, alike: AlikeNoise | None
 ) -> Floats:
     """Compute quantiles [tail, row] of the mixtures over draws of f and noise [row, draw].
 
@@ -292,7 +293,7 @@ def _mixture_bounds(
         bounds[:, ~slow] = alike.offset + _predictive(steps, step, alike.sigma, tails)
     if slow.any():
         share = np.full(f.shape[1], 1 / f.shape[1])
-        bounds[:, slow] = noise_mixture(f[slow], noise[slow], share, tails, degrees)
+        bounds[:, slow] = noise_mixture(f[slow], noise[slow], share, tails, shape)
     return bounds
 
 

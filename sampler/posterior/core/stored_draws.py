@@ -11,8 +11,9 @@ from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import is_array, read_rows
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
-from sampler.noise import DEGREES, NOISES, SPREAD
-from sampler.posterior.weighting import noise_law
+from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, component_names
+from sampler.posterior.weighting.mixture_noise import Mixture, are_components
+from sampler.posterior.weighting.student_noise import Student, are_degrees, sd_of
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
 from sampler.subgroups.membership import bits_of, columns_of
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.noise import Noise
+    from sampler.posterior.weighting.noise_law import Shape
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
     from sampler.subgroups.declaration import Subgroup
@@ -51,7 +54,9 @@ class StoredDraws:
     sigma
         Noise sd of each draw, float64 [chain, draw]: of what the trees learn, for a row of weight 1.
     degrees
-        Degrees of freedom of the noise, float64 [chain, draw]; None for noise without heavy tails.
+        Degrees of freedom of the noise, float64 [chain, draw]; None for noise that is not t.
+    shape
+        Shape of the noise; None for normal noise.
     noise_spread
         Prior standard deviation of log s(x), s the noise's, float64 [chain, draw]; None where the noise
         doesn't differ by row, and for fits of versions that did not draw it.
@@ -81,19 +86,36 @@ class StoredDraws:
         self.sigma = np.array([draws.sigma[: self.num_draws] for draws in chains])
         self.degrees = self._read_degrees(chains)
         if self.degrees is not None:  # sigma is drawn as the scale of t
-            self.sigma = self.sigma * noise_law.sd_of(self.degrees)
+            self.sigma = self.sigma * sd_of(self.degrees)
+        self.shape: Shape | None = None if self.degrees is None else Student(self.degrees)
+        if self._kind.mixture:
+            self.shape = self._read_mixture(chains)
         self.noise_spread: Floats | None = None
         if all(SPREAD in draws.scalars for draws in chains):
             self.noise_spread = np.array([draws.scalars[SPREAD][: self.num_draws] for draws in chains])
 
+    @property
+    def _kind(self) -> Noise:
+        """Kind of the noise; an unknown one is normal."""
+        return NOISES.get(str(self.header.settings.get("noise", "constant")), NOISES["constant"])
+
+    def _read_mixture(self, chains: Sequence[Draws]) -> Mixture:
+        if not all({*component_names()} <= {*draws.scalars} for draws in chains):
+            raise PackedError("the draws don't have the components of the model's noise")
+        parts = np.array(
+            [[draws.scalars[name][: self.num_draws] for draws in chains] for name in component_names()]
+        ).reshape(3, COMPONENTS, self.num_chains, self.num_draws)
+        if not are_components(parts):
+            raise PackedError("the draws' components of the noise are no mixture of normals")
+        return Mixture.of(parts)
+
     def _read_degrees(self, chains: Sequence[Draws]) -> Floats | None:
-        kind = NOISES.get(str(self.header.settings.get("noise", "constant")))
-        if kind is None or not kind.heavy_tails:
+        if not self._kind.heavy_tails:
             return None
         if not all(DEGREES in draws.scalars for draws in chains):
             raise PackedError("the draws don't have the degrees of freedom of the model's noise")
         degrees = np.array([draws.scalars[DEGREES][: self.num_draws] for draws in chains])
-        if not noise_law.are_degrees(degrees):
+        if not are_degrees(degrees):
             raise PackedError("the draws' degrees of freedom are not among those that noise may have")
         return degrees
 

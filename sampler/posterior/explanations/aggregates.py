@@ -59,7 +59,7 @@ def needs_outcomes(law: Law, request: AggregateRequest, *, weighted: bool) -> bo
 
 
 def _is_normal(law: Law) -> bool:
-    return law.sigma is not None and law.transform is None and law.draws.degrees is None
+    return law.sigma is not None and law.transform is None and law.draws.shape is None
 
 
 def aggregate(

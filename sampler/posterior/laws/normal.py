@@ -1,4 +1,4 @@
-"""The law of numbers: a sum of trees with normal noise, or Student's t, of an outcome or its transform."""
+"""The law of numbers: a sum of trees with noise of one shape, of an outcome or its transform."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
 from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, Law
 from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.weighting import noise_law
+from sampler.posterior.weighting.student_noise import sd_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ class NormalLaw(Law):
     def learnt_sigma(self) -> Floats | None:
         """Draws of the scale that the prior of sigma is about, float64 [chain, draw]: of t, its scale."""
         degrees = self.draws.degrees
-        return self.sigma if degrees is None else self.draws.sigma / noise_law.sd_of(degrees)
+        return self.sigma if degrees is None else self.draws.sigma / sd_of(degrees)
 
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row]."""
@@ -82,8 +83,8 @@ class NormalLaw(Law):
         chosen, used = self.draws.choose(num_draws)
         sigma = np.ascontiguousarray(self.draws.sigma[:, :used]).reshape(-1)
         predictive = figures.request.predictive
-        degrees = None if self.draws.degrees is None else self.draws.degrees[:, :used]
-        one_normal = degrees is None and not self.noise_differs
+        shape = self.draws.shape
+        one_normal = shape is None and not self.noise_differs
         transform = self.transform
         plain = self.slopes is None and transform is None and (one_normal or not predictive)
         alike = None
@@ -101,7 +102,7 @@ class NormalLaw(Law):
             if not whole_steps:
                 f = draws_by_row(self.f(part, used))
                 noise = draws_by_row(self.noise(part, used)) if predictive or transform else None
-                each = None if degrees is None else degrees.reshape(-1)
+                each = None if shape is None else shape.map(lambda by_draw: by_draw[:, :used].reshape(-1))
                 return partial(figures.fill_mixtures, rows, f, noise, each, transform, alike)
             sums = self.ensemble.sums(part.codes, chosen)
             if self.intercepts is not None:
@@ -118,7 +119,7 @@ class NormalLaw(Law):
 
     def bound_work(self, coded: Coded | None = None) -> float:
         """Return the cost of a predictive bound by row and draw, in trees; see `Law.bound_work`."""
-        if self.draws.degrees is not None or self.noise_differs:
+        if self.draws.shape is not None or self.noise_differs:
             return BOUND_BY_ROW
         if self.intercepts is None or coded is None or not coded.num_rows:
             return BOUND
@@ -151,7 +152,7 @@ class NormalLaw(Law):
     @property
     def usual_loss(self) -> Loss:
         """The loss by which `importance` ranks by default: RMSE where rows differ by their mean alone."""
-        alike = self.draws.degrees is None and self.transform is None and not self.noise_differs
+        alike = self.draws.shape is None and self.transform is None and not self.noise_differs
         return "rmse" if alike and not self.draws.header.censoring else "log_loss"
 
     def learnt_unit(self) -> str:
@@ -162,14 +163,14 @@ class NormalLaw(Law):
 
 
 def predictive_of(law: Law, coded: Coded, weights: Floats | None, num_draws: int | None = None) -> Predictive:
-    """Make the distribution of outcomes with normal or t noise of rows with weights [row], or weight 1."""
-    noise, degrees = law.noise(coded, num_draws), law.draws.degrees
+    """Make the distribution of outcomes with noise of one shape of rows with weights [row], or weight 1."""
+    noise, shape = law.noise(coded, num_draws), law.draws.shape
     used = noise.shape[1]
     return Predictive(
         law.f(coded, num_draws),
         noise / np.sqrt(1.0 if weights is None else weights),
         law.weights.unequal(used),
-        None if degrees is None else degrees[:, :used, None],
+        None if shape is None else shape.map(lambda by_draw: by_draw[:, :used, None]),
         law.transform,
         coded.limits,
     )
@@ -178,7 +179,7 @@ def predictive_of(law: Law, coded: Coded, weights: Floats | None, num_draws: int
 def outcomes_by_draw(
     law: Law, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
 ) -> tuple[Floats, Floats]:
-    """Compute means and log densities of outcomes with normal or t noise; see `Law.outcomes_by_draw`."""
+    """Compute means and log densities of outcomes with noise of one shape; see `Law.outcomes_by_draw`."""
     f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
     given = _given_draws(law, f, noise, coded, weights, chosen)
     mean = f if law.transform is None else law.for_means.mean_of(coded, chosen)
@@ -188,7 +189,7 @@ def outcomes_by_draw(
 def sample_outcomes(
     law: Law, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64], rng: np.random.Generator
 ) -> Floats:
-    """Draw outcomes with normal or t noise; see `Law.sample_outcomes`."""
+    """Draw outcomes with noise of one shape; see `Law.sample_outcomes`."""
     f, noise = law.f_of(coded, chosen), law.noise_of(coded, chosen)
     return _given_draws(law, f, noise, coded, weights, chosen).sample(rng)
 
@@ -197,24 +198,26 @@ def _given_draws(
     law: Law, f: Floats, noise: Floats, coded: Coded, weights: Floats | None, chosen: NDArray[np.int64]
 ) -> Predictive:
     """Make the distributions of outcomes in chosen draws, as if these were of one chain."""
-    degrees = law.draws.degrees
-    of_t = None if degrees is None else degrees[law.draws.places(chosen)][None, :, None]
+    shape, places = law.draws.shape, law.draws.places(chosen)
+    own = None if shape is None else shape.map(lambda by_draw: by_draw[places][None, :, None])
     sigma = noise / np.sqrt(1.0 if weights is None else weights)
-    return Predictive(f[None], sigma[None], None, of_t, law.transform, coded.limits)
+    return Predictive(f[None], sigma[None], None, own, law.transform, coded.limits)
 
 
 def bound_errors(law: Law, part: Coded, used: int) -> Callable[[Floats], Floats]:
-    """Return a function from predictive bounds [row] with normal or t noise to their Monte Carlo errors."""
+    """Return a function from predictive bounds [row] with noise of one shape to their Monte Carlo errors."""
     of_f, of_noise = law.f(part, used), law.noise(part, used)
     f, sigma = np.ascontiguousarray(of_f.transpose(2, 0, 1)), of_noise.transpose(2, 0, 1)
     transform = law.transform
-    degrees = None if law.draws.degrees is None else law.draws.degrees[:, :used]
+    shape = law.draws.shape
+    if shape is not None:
+        shape = shape.map(lambda by_draw: by_draw[:, :used])
 
     def errors(bound: Floats) -> Floats:
         z = ((bound if transform is None else transform.forward(bound))[:, None, None] - f) / sigma
-        density = law.weights.mean_of(noise_law.scaled_density(z, degrees) / (ROOT * sigma), used)
+        density = law.weights.mean_of(noise_law.scaled_density(z, shape) / (ROOT * sigma), used)
         if transform is not None:
             density = density * np.exp(transform.log_slope(bound))
-        return law.weights.mean_error(noise_law.below(z, degrees), used) / density
+        return law.weights.mean_error(noise_law.below(z, shape), used) / density
 
     return errors

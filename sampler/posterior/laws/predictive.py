@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.transform import Transform
+    from sampler.posterior.weighting.noise_law import Shape
 
     Floats = NDArray[np.float64]
 
@@ -27,7 +28,7 @@ REACH = 40.0  # standard deviations beyond which no requested quantile lies
 class Predictive:
     """Posterior predictive distribution of the outcomes of rows, each with its own weight.
 
-    For a row it is the mixture over draws of Normal(f, sigma^2 / weight), or of Student's t with that mean
+    For a row it is the mixture over draws of Normal(f, sigma^2 / weight), or of another shape with that mean
     and variance: the distribution of its outcome if the model is right. `Posterior.predict` is for new
     outcomes of weight 1.
 
@@ -37,8 +38,8 @@ class Predictive:
         float64 [chain, draw, row]; sigma is that of the row's own weight.
     share
         Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal.
-    degrees
-        Degrees of freedom of the noise, float64 [chain, draw, 1]; None for normal noise.
+    shape
+        Shape of the noise, of arrays by draw [chain, draw, 1]; None for normal noise.
     transform
         Transform of the outcome, whose mixture it is; None without one.
     limits
@@ -50,7 +51,7 @@ class Predictive:
     f: Floats
     sigma: Floats
     share: Floats | None
-    degrees: Floats | None = None
+    shape: Shape | None = None
     transform: Transform | None = None
     limits: Floats | None = None
 
@@ -79,7 +80,7 @@ class Predictive:
     def _log_density_learnt(self, y: Floats) -> Floats:
         """Compute in each draw the log density of the transformed outcomes y [row], or log probability."""
         z = (self._learnt(y) - self.f) / self.sigma
-        log_density = np.asarray(noise_law.log_density(z, self.degrees) - np.log(self.sigma))
+        log_density = np.asarray(noise_law.log_density(z, self.shape) - np.log(self.sigma))
         if self.limits is not None and len(rows := self._censored):
             f, sigma = self.f[:, :, rows], self.sigma[:, :, rows]
             low, high = ((self._learnt(limit)[rows] - f) / sigma for limit in self.limits)
@@ -137,7 +138,8 @@ class Predictive:
         """
         if self.transform is not None:
             return self._transformed_crps(y, self.transform)
-        return self._mean(noise_law.mean_size(y - self.f, self.sigma, self.degrees)) - self._half_distance()
+        shape = None if self.shape is None else self.shape.mirrored()
+        return self._mean(noise_law.mean_size(y - self.f, self.sigma, shape)) - self._half_distance()
 
     def _transformed_crps(self, y: Floats, transform: Transform) -> Floats:
         """Compute the integral of (F - 1[value >= y])^2, in steps of what the model learns."""
@@ -158,8 +160,8 @@ class Predictive:
         One is over pairs of draws, the other the integral of F (1 - F): F is analytic, so the trapezoid sum
         is exact to rounding at steps of half the smallest sd.
         """
-        if self.degrees is not None:
-            return self._half_distance_of_tails()
+        if self.shape is not None:
+            return self._half_distance_of_shape()
         low, high = self._ends(TAIL)
         step = self.sigma.min(axis=(0, 1)) / 2
         nodes = int(np.ceil(np.max((high - low) / step)))
@@ -176,10 +178,11 @@ class Predictive:
             total += share * self._mean(noise_law.mean_size(self.f - self.f[chain, draw], spread, None))
         return total / 2
 
-    def _half_distance_of_tails(self) -> Floats:
-        """Compute the integral of F (1 - F) of heavy tails, in steps that grow with the distance."""
+    def _half_distance_of_shape(self) -> Floats:
+        """Compute the integral of F (1 - F), in steps that grow with the distance."""
         middle = np.median(self.f, axis=(0, 1))
-        width = np.sqrt(self._mean((self.f - middle) ** 2 + self.sigma**2)) / 4
+        sigma = self.sigma * (1.0 if self.shape is None else self.shape.narrowest)
+        width = np.sqrt(self._mean((self.f - middle) ** 2 + sigma**2)) / 4
         total = np.zeros(len(middle))
         for u in np.arange(-FARTHEST_U, FARTHEST_U + U_STEP / 2, U_STEP):
             below = self.below(middle + width * np.sinh(u))
@@ -193,12 +196,12 @@ class Predictive:
 
     def _ends(self, reach: float) -> tuple[Floats, Floats]:
         """Return values `reach` standard deviations below, and above, all draws of each row."""
-        low = np.min(self.f - reach * self.sigma, axis=(0, 1))
-        return low, np.max(self.f + reach * self.sigma, axis=(0, 1))
+        low, high = (-reach, reach) if self.shape is None else self.shape.reach(reach)
+        return np.min(self.f + low * self.sigma, axis=(0, 1)), np.max(self.f + high * self.sigma, axis=(0, 1))
 
     def _below(self, y: Floats, rows: NDArray[np.int64]) -> Floats:
         z = (y - self.f[:, :, rows]) / self.sigma[:, :, rows]
-        return self._mean(noise_law.below(z, self.degrees))
+        return self._mean(noise_law.below(z, self.shape))
 
     def quantile(self, q: float) -> Floats:
         """Compute each row's q-quantile."""
@@ -213,6 +216,6 @@ class Predictive:
 
     def sample(self, rng: np.random.Generator) -> Floats:
         """Draw an outcome of each row from each draw's distribution, float64 [draw of any chain, row]."""
-        learnt = self.f + self.sigma * noise_law.sample(rng, self.f.shape, self.degrees)
+        learnt = self.f + self.sigma * noise_law.sample(rng, self.f.shape, self.shape)
         learnt = learnt.reshape(-1, learnt.shape[2])
         return learnt if self.transform is None else self.transform.inverse(learnt)

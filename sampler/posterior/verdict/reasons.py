@@ -94,7 +94,8 @@ def noise_prior_reason(sigma: NDArray[np.float64], header: Header) -> Reason | N
     settings = header.settings
     known = constants.get("sigma_fixed", True) or settings.get("prior_only", False)
     known = known or settings.get("method") != "bart"  # whose leaves have a prior of their own
-    differs = NOISES[settings.get("noise", "constant")].forest  # sigma is then a mean over rows
+    noise = NOISES[settings.get("noise", "constant")]
+    differs = noise.forest or noise.mixture  # sigma is then made of what has priors
     if known or differs or header.num_rows is None or not (_is_positive(nu) and _is_positive(lambda_)):
         return None
     with np.errstate(over="ignore"):

@@ -12,6 +12,8 @@ from sampler.posterior.weighting import noise_law
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.posterior.weighting.noise_law import Shape
+
     Floats = NDArray[np.float64]
 
 MOST_STEPS = 100
@@ -62,9 +64,9 @@ def of_sorted(values: NDArray[Any], tails: Floats) -> Floats:
 
 
 def noise_mixture(
-    centre: Floats, sd: Floats, share: Floats, tails: Floats, degrees: Floats | None = None
+    centre: Floats, sd: Floats, share: Floats, tails: Floats, shape: Shape | None = None
 ) -> Floats:
-    """Compute quantiles [level, row] of mixtures of normal laws, or of Student's t.
+    """Compute quantiles [level, row] of mixtures of normal laws, or of another shape.
 
     They are roots of the distribution function, by Newton steps kept inside a bracket, so equal requests get
     equal answers.
@@ -77,8 +79,8 @@ def noise_mixture(
         Weights of the draws, float64 [draw], with sum 1.
     tails
         Levels; a negative one stands for 1 + level.
-    degrees
-        Degrees of freedom, float64 [draw]; None for normal laws.
+    shape
+        Shape of the laws, of arrays by draw [draw]; None for normal laws.
 
     Returns
     -------
@@ -89,7 +91,7 @@ def noise_mixture(
     quantiles = np.empty((len(tails), len(centre)))
     smallest = CLOSE * sd.min(axis=1) if len(centre) else np.empty(0)
     for level, tail in enumerate(tails):
-        quantiles[level] = _root(centre, sd, share, float(tail), smallest, degrees)
+        quantiles[level] = _root(centre, sd, share, float(tail), smallest, shape)
     return quantiles
 
 
@@ -99,20 +101,22 @@ def _average(values: Floats, share: Floats) -> Floats:
 
 
 def _root(
-    centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats, degrees: Floats | None
+    centre: Floats, sd: Floats, share: Floats, tail: float, close: Floats, shape: Shape | None
 ) -> Floats:
     sign = -1.0 if tail < 0 else 1.0  # an upper tail is the lower one of the mirror image
     mirrored, tail_share = sign * centre, abs(tail)
-    ends = mirrored + sd * noise_law.quantile(tail_share, degrees)
-    low, high = ends.min(axis=1), ends.max(axis=1)
+    if shape is not None and tail < 0:
+        shape = shape.mirrored()
+    least, most = noise_law.around(tail_share, shape)
+    low, high = (mirrored + sd * least).min(axis=1), (mirrored + sd * most).max(axis=1)
     mean = _average(mirrored, share)
     spread = np.sqrt(_average((mirrored - mean[:, None]) ** 2 + sd**2, share))
     at = np.clip(mean + spread * ndtri(tail_share), low, high)
     active = np.arange(len(at))
     for _ in range(MOST_STEPS):
         z = (at[active, None] - mirrored[active]) / sd[active]
-        below = _average(noise_law.below(z, degrees), share) - tail_share
-        density = _average(noise_law.scaled_density(z, degrees) / sd[active], share) / np.sqrt(2 * np.pi)
+        below = _average(noise_law.below(z, shape), share) - tail_share
+        density = _average(noise_law.scaled_density(z, shape) / sd[active], share) / np.sqrt(2 * np.pi)
         low[active] = np.where(below < 0, at[active], low[active])
         high[active] = np.where(below > 0, at[active], high[active])
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

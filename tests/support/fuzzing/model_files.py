@@ -19,6 +19,7 @@ from app.services.readers.process.tasks import model
 from sampler import Posterior, pack, prepare, warm
 from sampler.data.linear_terms import slope_names
 from sampler.errors import SamplerError
+from sampler.noise import component_names
 from sampler.posterior.explanations.partial_dependence import default_grid
 from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
@@ -299,6 +300,7 @@ def _of_every_kind(forests: list[Draws]) -> list[bytes]:
     kinds = [
         (None, {"noise": "t"}, (), {"degrees": 4.0}),
         (None, {"noise": "t-forest"}, ("precision",), {"degrees": 2.5}),
+        (None, {"noise": "mixture"}, (), dict.fromkeys(component_names(), 0.1)),
         (None, {"linear": True}, (), slopes),
         (None, {"transform": "yeo-johnson"}, (), {}),
         (np.linspace(1.0, 9.0, 30), {"transform": "log"}, (), {}),
@@ -331,7 +333,7 @@ def _soft(seed: int) -> SoftDraws:
 
 def seeds() -> list[bytes]:
     """Return a file of each kind of draws; loads the kernels that read them."""
-    for group in ("prediction", "heavy-tails", "count-quantiles", "soft-prediction", "shapley"):
+    for group in ("prediction", "heavy-tails", "mixtures", "count-quantiles", "soft-prediction", "shapley"):
         warm(group)
     forests = [random_draws(seed, 4, 3, 5, num_codes=20) for seed in range(2)]
     classes = ["no", "yes", "no"] * 10

@@ -21,6 +21,7 @@ TIMES = 5  # allowed, for a machine that is slow or busy
         ("numbers", {}),
         ("numbers", {"linear": True}),
         ("numbers", {"noise": "t-forest"}),
+        ("numbers", {"noise": "mixture"}),
         ("numbers", {"transform": "yeo-johnson"}),
         ("numbers", {"method": "bcart", "num_trees": 1}),
         ("classes", {"family": "categorical"}),

@@ -15,6 +15,7 @@ from sampler.noise import DEGREE_GRID
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.weighting import noise_law
+from sampler.posterior.weighting.student_noise import Student, sd_of
 from sampler.preparation import prepare
 from sampler.settings import Settings
 from tests.support.chain_driver import check_resuming, training
@@ -71,20 +72,21 @@ def test_degrees_have_their_conditional_law():
 def test_the_law_of_the_noise_is_scipys():
     """Probabilities, densities, quantiles and E|Z| of t in units of its standard deviation."""
     degrees = np.array(DEGREE_GRID)
-    sd = noise_law.sd_of(degrees)
+    sd = sd_of(degrees)
     z = np.concatenate([-(10.0 ** np.arange(-3, 5)), [0.0], np.linspace(0.001, 30, 400)])[:, None]
-    np.testing.assert_allclose(noise_law.below(z, degrees), stats.t.cdf(z * sd, degrees), atol=1e-9)
+    np.testing.assert_allclose(noise_law.below(z, Student(degrees)), stats.t.cdf(z * sd, degrees), atol=1e-9)
     np.testing.assert_allclose(
-        noise_law.log_density(z, degrees), stats.t.logpdf(z * sd, degrees) + np.log(sd)
+        noise_law.log_density(z, Student(degrees)), stats.t.logpdf(z * sd, degrees) + np.log(sd)
     )
-    np.testing.assert_allclose(noise_law.quantile(0.03, degrees) * sd, stats.t.ppf(0.03, degrees))
+    np.testing.assert_allclose(noise_law.around(0.03, Student(degrees))[0] * sd, stats.t.ppf(0.03, degrees))
+    root = np.sqrt(2 * np.pi)
     for k in (0, 4):
 
         def integrand(x, k=k):
-            return abs(1.5 + 2 * x) * noise_law.scaled_density(np.array(x), degrees[k]) / np.sqrt(2 * np.pi)
+            return abs(1.5 + 2 * x) * noise_law.scaled_density(np.array(x), Student(degrees[k])) / root
 
         size = sum(quad(integrand, a, b, limit=200)[0] for a, b in ((-np.inf, -0.75), (-0.75, np.inf)))
-        mean_size = noise_law.mean_size(np.array(1.5), np.array(2.0), degrees[[k]])
+        mean_size = noise_law.mean_size(np.array(1.5), np.array(2.0), Student(degrees[[k]]))
         np.testing.assert_allclose(mean_size, size, rtol=1e-5)
 
 
@@ -99,7 +101,7 @@ def test_answers_are_those_of_a_mixture_of_t(tmp_path):
     assert degrees.shape == (2, 30)
     assert np.median(degrees) < 8
     noise = rng.standard_t(np.broadcast_to(degrees[:, :, None], (400, 2, 30, 6)))
-    scale = posterior.sample_sigma(new) / noise_law.sd_of(degrees)[:, :, None]
+    scale = posterior.sample_sigma(new) / sd_of(degrees)[:, :, None]
     outcomes = (posterior.sample(new) + scale * noise).reshape(-1, 6)
     inside = (prediction.lower <= outcomes) & (outcomes <= prediction.upper)
     np.testing.assert_allclose(inside.mean(axis=0), 0.8, atol=0.02)

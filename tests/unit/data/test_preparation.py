@@ -294,7 +294,7 @@ UNITS |= dict.fromkeys(("offset", "step", "leaf_sd", "slope_scale", "scale_of_gr
     "settings",
     [
         *({"method": method} for method in METHODS),
-        *({"noise": noise} for noise in NOISES),
+        *({"noise": noise} for noise in NOISES if noise != "mixture"),  # which takes no weights
         {"linear": True, "groups": "trio"},
     ],
     ids=str,

@@ -10,6 +10,7 @@ from sampler import SettingsError
 from sampler.data.transform import Transform
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.weighting.student_noise import Student
 from tests.support import answer_digests, fit_digests
 
 COPIES = 150  # rows alike, each with its own outcomes
@@ -105,7 +106,7 @@ def test_transformed_outcomes_with_heavy_tails(transform):
     f, sigma = rng.normal(size=(2, 5, 1)), rng.uniform(0.2, 1.0, size=(2, 5, 1))
     degrees = rng.choice([3.0, 5.0, 30.0], size=(2, 5, 1))
     of_copies = [np.repeat(each, 300, axis=2) for each in (f, sigma)]
-    law = Predictive(*of_copies, None, degrees, transform)
+    law = Predictive(*of_copies, None, Student(degrees), transform)
     drawn = law.sample(rng)
     below = [law.below(y) for y in drawn]
     assert kstest(np.reshape(below, -1), "uniform").pvalue > 1e-4

@@ -78,12 +78,27 @@ def test_fits_are_the_librarys(client, settings, part):
     assert answer["intervals"][0]["upper"] == prediction.upper.tolist()
 
 
+def test_a_mixture_is_the_librarys(client, settings):
+    """Fitted without weights and predicted as in the library, bit for bit."""
+    options = SHORT | {"noise": "mixture", "seed": SEED}
+    response = fitted(client, settings, text=as_csv(), features=["x", "z"], **options)
+    assert response["settings"]["noise"] == "mixture"
+    X, y, _ = rows()
+    expected = fit(X, y, target_name="y", progress=False, **options)
+    body = {"columns": {"x": [0.1, 0.9], "z": [0.5, None]}, "level": [0.9]}
+    answer = client.post(f"/models/{response['id']}/predict", json=body).json()
+    prediction = expected.predict({"x": [0.1, 0.9], "z": [0.5, np.nan]}, 0.9)
+    assert answer["mean"] == prediction.mean.tolist()
+    assert answer["intervals"][0]["upper"] == prediction.upper.tolist()
+
+
 @pytest.mark.parametrize(
     ("wrong", "field"),
     [
         ({"noise": "forests"}, "noise"),
         ({"noise": "forest", "method": "bcart", "num_trees": None}, "noise"),
         ({"noise": "t", "transform": "log"}, "transform"),
+        ({"noise": "mixture", "weights": "w"}, "w"),
         ({"linear": True, "method": "bcart", "num_trees": None}, "linear"),
         ({"linear": "sometimes"}, "linear"),
         ({"transform": "square"}, "transform"),
