@@ -262,7 +262,7 @@ def test_effects_leave_rows_in_their_groups(fitted):
     [
         ({"method": "bcart"}, "set method=bart"),
         ({"family": "poisson"}, "set family=gaussian, probit or ordinal"),
-        ({"noise": "t"}, "heavy tails"),
+        ({"noise": "t"}, "not normal"),
         ({"moves": "pg"}, "draws trees alone"),
         ({"groups": "whom"}, "did you mean who?"),
         ({"groups": ["who", "who"]}, "twice"),
