@@ -147,6 +147,7 @@ BODIES: dict[str, Any] = {
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
     "report_outcomes": {"rows": [CAR | {"mpg": 31.5, "id": "car 17"}], "key": "id", "repeated": "skip"},
     "recalibrate_by_outcomes": {"since": None},
+    "set_outcomes_policy": {"recalibrate": "weekly"},
     "refit_with_outcomes": {"name": "cars"},
     "create_study": {"kind": "selection", "permutations": 100, "level": 0.05, "seed": 0},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},

@@ -12,11 +12,12 @@ from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.fits import creation
 from app.services.fits.models import ModelView
-from app.services.outcomes import recalibration, refit, reports, summary
+from app.services.outcomes import recalibration, refit, reports, summary, weekly
 from app.services.outcomes.recalibration import RecalibrationView
 from app.services.outcomes.reports import AcceptedReportView
 from app.services.outcomes.rows import OutcomeOptions, OutcomesBody
 from app.services.outcomes.summary import OutcomesView
+from app.services.outcomes.weekly import ModelPolicyView, Policy
 from app.services.predictions.rows import SentRows
 from app.web.dependencies import (
     Deleting,
@@ -52,6 +53,17 @@ class SinceBody(BaseModel):
         None,
         description="Use the outcomes from this date's week on. Default: all; for a calibration during an "
         "alarm, those since the intervals no longer hold.",
+    )
+
+
+class PolicyBody(BaseModel):
+    """Policy for reported outcomes."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    recalibrate: Policy = Field(
+        description="weekly: outcomes of ended weeks move the calibrated intervals; off: nobody but you "
+        "recalibrates."
     )
 
 
@@ -146,6 +158,33 @@ def recalibrate_by_outcomes(
     def make() -> StoredResponse:
         with transactions() as session:
             view = recalibration.recalibrate(session, owner, model_id, body.since)
+            answer = StoredResponse(200, {}, views.to_json(view))
+            idempotent.remember(session, answer)
+            return answer
+
+    return render(once(engine, idempotent, make))
+
+
+@router.post("/{model_id}/outcomes/policy", response_model=ModelPolicyView, responses=responses(409, 415))
+@needs(TRAIN)
+def set_outcomes_policy(
+    model_id: str,
+    body: PolicyBody,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    owner: Owner,
+    idempotent: TheIdempotentRequest,
+) -> Response:
+    """Let reported outcomes move a model's calibrated intervals each week, or end that.
+
+    With the first report after a week's end, or this call, the outcomes of ended weeks count. A calibration
+    that was in force stays known: `calibration` of a prediction names it, and `calibration` of a request
+    repeats that answer.
+    """
+
+    def make() -> StoredResponse:
+        with transactions() as session:
+            view = weekly.set_policy(session, owner, model_id, body.recalibrate)
             answer = StoredResponse(200, {}, views.to_json(view))
             idempotent.remember(session, answer)
             return answer

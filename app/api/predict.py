@@ -126,6 +126,11 @@ class PredictionView(BaseModel):
     claims: list[ClaimView] | None = Field(
         None, description="What calibrated intervals or sets promise, by level; absent from others."
     )
+    calibration: str | None = Field(
+        None,
+        description="The calibration of these intervals or sets, by which a request can repeat them; absent "
+        "from others.",
+    )
     verdict: Literal["converged", "approximate", "not_converged"] | None = Field(
         description="The convergence verdict of the model."
     )
@@ -243,6 +248,8 @@ def _rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) 
     }
     if answer.prediction.claims:
         headers["Bartserve-Claims"] = " ".join(each.text for each in answer.prediction.claims)
+    if answer.calibration:
+        headers["Bartserve-Calibration"] = answer.calibration
     if form == ARROW:
         return Response(to_arrow(table), media_type=ARROW, headers=headers)
     if form == PARQUET:

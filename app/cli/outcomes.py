@@ -20,6 +20,7 @@ Examples
   bartserve outcomes show cars
   bartserve outcomes show cars --check
   bartserve outcomes recalibrate cars
+  bartserve outcomes policy cars weekly
   bartserve outcomes refit cars
   bartserve outcomes delete cars
 """,
@@ -113,6 +114,27 @@ def recalibrate(
 
 
 @app.command()
+def policy(
+    model: ModelName,
+    recalibrate: Annotated[
+        Literal["weekly", "off"],
+        typer.Argument(help="Whether outcomes of ended weeks move the calibrated intervals."),
+    ],
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Let reported outcomes recalibrate a model's intervals each week, or end that."""
+    with asking(url, data_dir, err.print) as client:
+        result = client.outcomes_policy(model, recalibrate)
+    if as_json:
+        print_json(result)
+        return
+    out.print(f"policy    {result['policy']['recalibrate']}")
+    out.print(f"promise   {result['policy']['text']}", soft_wrap=True)
+
+
+@app.command()
 def refit(
     model: ModelName,
     name: Annotated[
@@ -163,6 +185,8 @@ def _show(outcomes: dict[str, Any]) -> None:
             "" if error is None else number_to_text(error),
         )
     print_table(table, "")
+    if outcomes["policy"]["recalibrate"] == "weekly":
+        out.print(f"weekly    {outcomes['policy']['text']}", soft_wrap=True)
     out.print(f"verdict   {outcomes['text']}", soft_wrap=True)
 
 

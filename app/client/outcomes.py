@@ -76,6 +76,14 @@ class Outcomes(Calls):
         path = address("models", model, "outcomes", "recalibrate")
         return self._json(Call("POST", path, json=without_none({"since": since}), keyed=True))
 
+    def outcomes_policy(self, model: str | Model, recalibrate: str) -> Json:
+        """Let outcomes move a model's calibrated intervals each week ("weekly"), or end that ("off").
+
+        Returns what is promised then: ``policy`` with its ``text``, the tables in force and when.
+        """
+        path = address("models", model, "outcomes", "policy")
+        return self._json(Call("POST", path, json={"recalibrate": recalibrate}, keyed=True))
+
     def refit_with_outcomes(
         self,
         model: str | Model,

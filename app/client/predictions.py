@@ -46,8 +46,9 @@ class Predictions(Calls):
         quantiles
             Further quantiles of the same distribution.
         **options
-            Fields of POST /models/{id}/predict: draws, mcse, rhat, require, samples, samples_of, seed,
-            target; and for a file the reading options of `upload`: separator, decimal, encoding, header, ...
+            Fields of POST /models/{id}/predict: draws, calibration, mcse, rhat, require, samples,
+            samples_of, seed, target; and for a file the reading options of `upload`: separator, decimal,
+            encoding, header, ...
         """
         path = address("models", model, "predict")
         levels = [level] if isinstance(level, (int, float)) else list(level)

@@ -37,6 +37,7 @@ from app.store.tables import (
     PredictionBlock,
     Study,
     Unit,
+    WeeklyTable,
 )
 
 BATCH_ROWS = 32  # mostly blocks of half a megabyte
@@ -52,6 +53,7 @@ _OF_MODEL: Parts = (
     (OutcomeReport, OutcomeReport.model_id),
     (OutcomeWeek, OutcomeWeek.model_id),
     (OutcomeWatch, OutcomeWatch.model_id),
+    (WeeklyTable, WeeklyTable.model_id),
     (Unit, Unit.model_id),
 )
 _OF_DATASET: Parts = ((DatasetBlock, DatasetBlock.dataset_id),)

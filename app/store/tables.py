@@ -275,6 +275,7 @@ class KnownOutcome(Base):
     inside_50: Mapped[bool]
     inside_90: Mapped[bool]
     above: Mapped[bool]
+    counted: Mapped[int | None]  # number of the weekly table at whose making it was counted
 
 
 class OutcomeWeek(Base):
@@ -300,6 +301,24 @@ class OutcomeWatch(Base):
     verdict: Mapped[str]
     alerted_at: Mapped[datetime | None]  # since when the verdict has been an alarm
     updated_at: Mapped[datetime] = mapped_column(default=utc_now)
+    weekly_from: Mapped[
+        int | None
+    ]  # number of the table that weekly recalibration began from; None: it is off
+
+
+class WeeklyTable(Base):
+    """A calibration of a model that weekly recalibration began from, or put in force."""
+
+    __tablename__ = "weekly_tables"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)
+    at: Mapped[datetime]  # since when it has been in force
+    checksum: Mapped[str]  # of the calibration, as answers name it
+    counted: Mapped[int]  # outcomes that were counted at its making
+    outside: Mapped[int]  # of these, outside the 90% intervals in force at their time
+    made: Mapped[Json]  # the calibration without its scores
+    scores: Mapped[bytes] = mapped_column(**_LARGE)  # float64, little-endian
 
 
 class Worker(Base):

@@ -2,6 +2,7 @@
 
 from sampler.storage.conformal_table import MAX_ROWS as MAX_CALIBRATION_ROWS
 from sampler.storage.conformal_table import (
+    SUMMARY_LEVELS,
     USUAL_LEVEL,
     CalibratedLevel,
     ConformalTable,
@@ -12,7 +13,15 @@ from sampler.storage.conformal_table import (
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import MEDIA_TYPE, write_model
 from sampler.storage.model_header import Header, with_calibration, with_counts
-from sampler.storage.weekly_tables import first_tails, moved_tails, statement_of, table_of_newest
+from sampler.storage.weekly_tables import NEWEST as NEWEST_SCORES
+from sampler.storage.weekly_tables import (
+    first_tails,
+    most_outside,
+    most_pending,
+    moved_tails,
+    statement_of,
+    table_of_newest,
+)
 from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import Membership, columns_of
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS
@@ -21,6 +30,8 @@ __all__ = [
     "MAX_CALIBRATION_ROWS",
     "MAX_ROWS_OF_SUBGROUPS",
     "MEDIA_TYPE",
+    "NEWEST_SCORES",
+    "SUMMARY_LEVELS",
     "USUAL_LEVEL",
     "CalibratedLevel",
     "ConformalTable",
@@ -32,6 +43,8 @@ __all__ = [
     "first_tails",
     "kept_rows",
     "kept_rows_of",
+    "most_outside",
+    "most_pending",
     "moved_tails",
     "rows_needed",
     "statement_of",

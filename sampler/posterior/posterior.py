@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({
     "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "law", "match", "nbytes",
-    "noise_differs", "origin", "reference", "sample_learnt", "usual_interval",
+    "noise_differs", "origin", "reference", "sample_learnt", "usual_interval", "with_table",
 })  # fmt: skip
 
 
@@ -537,6 +537,10 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             before=before,
             totals=totals,
         )
+        return self.with_table(table)
+
+    def with_table(self, table: ConformalTable) -> Self:
+        """Return the same draws with another calibration."""
         calibrated = copy(self)
         calibrated.law = copy(self.law)
         calibrated.law.draws = copy(self.law.draws)

@@ -148,6 +148,21 @@ def most_outside(level: float, outcomes: int, pending: int) -> float:
     return min(1.0, alpha + (alpha / STEP + 2 * pending) / max(outcomes, 1))
 
 
+def most_pending(predicted: Floats, counted: Floats) -> int:
+    """Return the largest number of outcomes that were predicted and not yet counted, at any one time.
+
+    Parameters
+    ----------
+    predicted, counted
+        float64 [row], seconds: when each was predicted, and when it was counted.
+
+    """
+    times = np.concatenate([predicted, counted])
+    steps = np.repeat([1, -1], len(predicted))
+    order = np.lexsort((-steps, times))
+    return int(np.cumsum(steps[order]).max(initial=0))
+
+
 def statement_of(level: float, outcomes: int, pending: int) -> str:
     """Return in words what is promised of reported outcomes, whatever the data."""
     share = most_outside(level, outcomes, pending)

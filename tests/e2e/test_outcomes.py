@@ -54,6 +54,8 @@ def test_from_an_alarm_to_a_model_that_knows_of_it(service, tmp_path):
         assert inside.mean() > 0.7
         assert bart.report_outcomes(model, later[90:], key="id")["verdict"] == "holds"
 
+        code, output = bartserve(service, "policy", "drifting", "off")
+        assert (code, "policy    off" in output) == (0, True)
         fresh = bart.wait(bart.refit_with_outcomes("drifting", holdout=0.2), seconds=300)
         assert (fresh.name, fresh.document["holdout"]["rows"]) == ("drifting", 64)
         bart.delete_outcomes(model)

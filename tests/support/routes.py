@@ -50,6 +50,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "studies": {"permutations": 20},
         "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},
         "recalibrate": {"since": None},
+        "policy": {"recalibrate": "off"},
         "partial-dependence": {"features": ["size"]},
         "accumulated-effects": {"feature": "size"},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},

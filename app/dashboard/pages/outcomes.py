@@ -16,7 +16,7 @@ from app.services import health
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.errors import Fault, InvalidRequestError, ServiceError
 from app.services.fits import creation
-from app.services.outcomes import recalibration, refit, reports, summary
+from app.services.outcomes import recalibration, refit, reports, summary, weekly
 from app.services.outcomes.rows import OutcomeOptions
 from app.services.predictions.file_rows import LIMITS
 from app.services.predictions.rows import SentRows
@@ -133,6 +133,28 @@ def recalibrate(_form: SentForm, session: Writing, owner: Owner, model_id: str) 
     """Calibrate the model by its outcomes, then return to them."""
     recalibrated = recalibration.recalibrate(session, owner, model_id)
     return render.see_other(f"/ui/models/{recalibrated.model_id}/outcomes")
+
+
+@router.post("/{model_id}/outcomes/policy")
+@needs(TRAIN)
+def set_policy(
+    request: Request,
+    form: SentForm,
+    session: Writing,
+    owner: Owner,
+    frame: Annotated[Frame, framed_as("outcomes")],
+    model_id: str,
+) -> Response:
+    """Begin or end weekly recalibration, then return to the outcomes."""
+    try:
+        chosen = weekly.set_policy(
+            session, owner, model_id, "weekly" if text(form, "recalibrate") == "weekly" else "off"
+        )
+    except ServiceError as error:
+        if error.status not in {409, 422}:
+            raise
+        return _page(request, session, owner, frame, error.status, error=error)
+    return render.see_other(f"/ui/models/{chosen.model_id}/outcomes")
 
 
 @router.post("/{model_id}/outcomes/refit")

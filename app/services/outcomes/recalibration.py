@@ -51,7 +51,8 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
     NotFoundError
         The model doesn't exist.
     ConflictError
-        It hasn't succeeded, is of censored outcomes, or has too few outcomes for 90% intervals.
+        It hasn't succeeded, is of censored outcomes, or has too few outcomes for 90% intervals; or it is
+        recalibrated weekly.
     """
     model = models.get(session, owner, name, succeeded=True)
     check_succeeded(model)
@@ -63,6 +64,11 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
         raise ConflictError(
             "Intervals can't be calibrated by outcomes that may be censored: fit again with them "
             "(POST /models/{id}/outcomes/refit)."
+        )
+    if begun is not None and begun.weekly_from is not None:
+        raise ConflictError(
+            "The model is recalibrated weekly, from the calibration that it had: set that policy to off "
+            "(POST /models/{id}/outcomes/policy) before you recalibrate by hand."
         )
     week = week_since(session, model, begun, since)
     draws = model_store.common_draws(session, model.id) or 0

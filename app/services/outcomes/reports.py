@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from itertools import repeat
 from typing import Annotated, Literal
@@ -17,6 +17,7 @@ from app.services.errors import ConflictError, Fault, NotFoundError, enough
 from app.services.fits import models
 from app.services.metrics import reported_outcomes
 from app.services.outcomes import rows as reported
+from app.services.outcomes import weekly
 from app.services.outcomes.counted_once import column_of, counted_once, units_of
 from app.services.outcomes.rows import OutcomeOptions, Repeated
 from app.services.predictions.file_rows import RowsReadAsView
@@ -121,6 +122,8 @@ def scored(
         report_id = new_id("out")
         rng = np.random.default_rng(int(report_id.removeprefix("out_"), 16))
         scores = score_outcomes(posterior.law, labelled, rng.uniform(size=len(labelled.y)))
+    with session_scope(predictor.engine, read_only=True) as session:
+        scores = weekly.judged_in_time(session, head.id, begun, scores, reported_rows.at)
     weeks = [week_of(at) for at in reported_rows.at]
     columns = {name: getattr(scores, name).tolist() for name in _STORED}
     columns["error"] = [None if np.isnan(error) else error for error in columns["error"]]
@@ -189,7 +192,14 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
             sums[each.era, each.week] = sums[each.era, each.week].plus(_sums_of(each), -1)
         store.remove(session, report.model_id, list(old))
     audit.record(session, owner, f"outcomes.{'replaced' if gone else 'reported'}", report.model_id)
-    rows = [row | {"era": era} for row, era in zip(report.rows, eras, strict=True)]
+    before = [old.get(key) for key in report.keys or [""] * len(is_stored)]
+    counted = [
+        None if each is None else each.counted for each in before
+    ]  # a correction counts no second time
+    rows = [
+        row | {"era": era, "counted": number}
+        for row, era, number in zip(report.rows, eras, counted, strict=True)
+    ]
     places: dict[tuple[int, int], list[int]] = defaultdict(list)
     for i in np.flatnonzero(is_stored).tolist():
         places[eras[i], report.weeks[i]].append(i)
@@ -200,6 +210,7 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     _add_sums(session, report.model_id, sums)
     begun.num_rows = has + more
     reported_outcomes.inc(int(is_stored.sum()))
+    weekly.move(session, model, begun)
     judgement = judged(session, model, begun)
     if watches.judge(session, begun, judgement.verdict, alarm=judgement.verdict == "no_longer_hold"):
         events.append(session, report.model_id, ALERT, {"text": judgement.text})
@@ -216,7 +227,10 @@ def judged(session: Session, model: Model, begun: OutcomeWatch | None) -> WatchR
     sums = {week: OutcomeSums.from_json(values) for week, values in weeks.items()}
     noun = "rows" if rows == calibration.get("rows") else "groups"
     intervals = WatchedIntervals(has_classes(model), rows, begun.era, noun)
-    return watch(sums, begun.first_week, intervals, counted_once(session, model, begun.era, sums))
+    report = watch(sums, begun.first_week, intervals, counted_once(session, model, begun.era, sums))
+    if begun.weekly_from is not None and report.verdict == "no_longer_hold":
+        return replace(report, text=report.text + weekly.ADVICE)
+    return report
 
 
 def has_classes(model: Model) -> bool:

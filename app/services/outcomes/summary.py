@@ -12,6 +12,7 @@ from sqlalchemy.orm import Session
 
 from app.services.fits import models
 from app.services.outcomes.reports import has_classes, judged
+from app.services.outcomes.weekly import PolicyView, policy_of
 from app.services.views import filled
 from app.store.engine import session_scope
 from app.store.outcomes import watches
@@ -105,6 +106,7 @@ class OutcomesView:
     ]
     held_out: Annotated[dict[str, Any] | None, Field(description="The same figures of the held-out rows.")]
     weeks: list[OutcomesOfWeekView]
+    policy: PolicyView
 
 
 def of_model(session: Session, owner: str, name: str) -> OutcomesView:
@@ -149,6 +151,7 @@ def of_model(session: Session, owner: str, name: str) -> OutcomesView:
             )
             if sums.rows
         ],
+        policy=policy_of(session, model, begun),
     )
 
 

@@ -37,6 +37,7 @@ class PredictionAnswer:
     kept: pa.Table | None = None  # columns of the rows that tables repeat
     read_as: Mapping[str, Any] | None = None  # how the file of the rows was read
     dialect: FileDialect | None = None  # of the file that the model was fitted to
+    calibration: str | None = None  # checksum of the calibration of intervals
     classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
@@ -51,6 +52,7 @@ class PredictionAnswer:
             **({"read_as": self.read_as} if self.read_as else {}),
             **({"groups": self.prediction.groups} if self.prediction.groups else {}),
             **({"claims": [each.claim for each in self.prediction.claims]} if self.prediction.claims else {}),
+            **({"calibration": self.calibration} if self.calibration else {}),
         }
 
     def to_json(self) -> dict[str, Any]:

@@ -16,6 +16,15 @@ from app.services.request_bodies import (
 
 MAX_SAMPLES = 1_000_000  # rows times draws in one response
 
+CalibrationName = Annotated[
+    str | None,
+    Field(
+        max_length=64,
+        description="Of calibrated intervals: the calibration that an earlier answer names, to repeat it "
+        "after weekly recalibration has moved on. Default: the present one.",
+    ),
+]
+
 
 class TableOptions(BaseModel):
     """Form of a table of predictions."""
@@ -44,6 +53,7 @@ class PredictionOptions(TableOptions):
         default=None,
         description="Use only this many kept draws of each chain, the first: then the answer never changes.",
     )
+    calibration: CalibrationName = None
     mcse: bool = Field(
         default=False, description="Also return Monte Carlo standard errors of the mean and of each bound."
     )

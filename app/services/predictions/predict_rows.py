@@ -18,6 +18,7 @@ from app.services.errors import (
 from app.services.metrics import predict_seconds, predicted_rows
 from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer
+from app.services.predictions.earlier_tables import calibrated_as
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.options import MAX_SAMPLES, PredictionOptions
 from app.services.predictions.posteriors import LoadedModel, Posteriors
@@ -72,6 +73,8 @@ class Predictor(Posteriors):
         # the verdict for another number of draws may have to be computed first
         if posterior is None or not FAMILIES[posterior.family].quick or options.draws is not None:
             return None
+        if options.calibration is not None:  # perhaps an earlier one, to be read
+            return None
         if options.interval == "calibrated" and posterior.header.subgroups:  # a new kind of row takes longer
             return None
         if len(rows) * work_of_row(posterior, options) > QUICK_WORK:
@@ -118,6 +121,7 @@ class Predictor(Posteriors):
             stored, posterior, draws = loaded or self.lookup(owner, model)
         if options.draws is None:
             options = options.model_copy(update={"draws": draws})
+        posterior = self.pinned(posterior, stored.id, options.interval, options.calibration)
         if sent.file is not None:
             file, reading = sent.file
             of_file = read_rows(file, RowReading.of(posterior, reading), self.max_rows)
@@ -175,8 +179,22 @@ class Predictor(Posteriors):
                 options.seed if options.samples_of == "outcome" else None,
             ),
             classes=posterior.classes,
+            calibration=table.checksum
+            if prediction.claims and (table := posterior.conformal_table)
+            else None,
             dialect=posterior.header.dialect,
         )
+
+    def pinned(
+        self, posterior: Posterior, model_id: str, interval: str | None, checksum: str | None
+    ) -> Posterior:
+        """Return the posterior with a calibration that an answer named, if any; raise InvalidRequestError."""
+        if checksum is None:
+            return posterior
+        if interval != "calibrated":
+            message = 'only calibrated intervals have a calibration: ask for interval="calibrated"'
+            raise InvalidRequestError(errors=[Fault("calibration", None, message)])
+        return calibrated_as(self.engine, posterior, model_id, checksum)
 
     def check_work(self, posterior: Posterior, coded: Coded, options: PredictionOptions) -> None:
         """Refuse a request with too much work: rows times draws times trees, and the extra figures."""

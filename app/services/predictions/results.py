@@ -264,4 +264,5 @@ def _facts(prediction: BatchPrediction) -> dict[str, Any]:
         "warnings": stored.warnings_of(prediction),
         **({"groups": request["groups"]} if "groups" in request else {}),
         **({"claims": claims} if claims else {}),
+        **({"calibration": request["calibration"]} if claims and "calibration" in request else {}),
     }

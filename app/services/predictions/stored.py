@@ -13,7 +13,7 @@ from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.predictions import kept_columns
-from app.services.predictions.options import PredictionOptions
+from app.services.predictions.options import CalibrationName, PredictionOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
 from app.services.predictions.row_reading import RowReading
 from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
@@ -47,6 +47,7 @@ class BatchBody(StrictBody):
         default=None,
         description="Use only this many kept draws of each chain, the first; default: all present ones.",
     )
+    calibration: CalibrationName = None
     mcse: bool = Field(
         default=False, description="Also return Monte Carlo errors: half a millisecond more per row."
     )
@@ -131,6 +132,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     """
     stored_model, posterior, draws = predictor.lookup(owner, model)
     levels = levels_of(request.level)
+    posterior = predictor.pinned(posterior, stored_model.id, request.interval, request.calibration)
     with session_scope(predictor.engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
     names = [column["name"] for column in dataset.columns]
@@ -172,7 +174,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
         resolved["groups"] = checked.groups
     if checked.claims:
         resolved["calibrated"] = [each.to_json() for each in checked.claims]
-        if posterior.header.subgroups and (table := posterior.conformal_table) is not None:
+        if (table := posterior.conformal_table) is not None:
             resolved["calibration"] = table.checksum
     if as_text:
         resolved[store.AS_TEXT] = as_text

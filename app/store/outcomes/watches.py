@@ -44,10 +44,14 @@ def judge(session: Session, watch: OutcomeWatch, verdict: str, *, alarm: bool) -
 
 
 def begin_era(session: Session, model_id: str) -> None:
-    """Begin a new era of a watch, if there is one: outcomes before have judged other intervals."""
+    """Begin a new era of a watch, if there is one: outcomes before have judged other intervals.
+
+    Weekly recalibration ends with the calibration that it began from.
+    """
     watch = session.get(OutcomeWatch, model_id, populate_existing=True)
     if watch is not None:
         watch.era += 1
+        watch.weekly_from = None  # its tables were moved from another calibration
         judge(session, watch, "too_few", alarm=False)
 
 

@@ -1,5 +1,6 @@
 """The tab of a model's outcomes: its words, chart, buttons, and the notices of an alarm elsewhere."""
 
+from tests.support.api_calls import table
 from tests.support.databases import only
 from tests.support.html_page import page_of
 from tests.support.models.fitted_models import fitted, run_units
@@ -47,6 +48,24 @@ def test_outcomes_are_shown_by_week_and_lead_on(browser, client, settings):
     newest = client.get("/models/mine").json()
     assert newest["id"] != model["id"]
     assert client.get(f"/datasets/{newest['dataset_id']}").json()["num_rows"] == 120
+
+
+def test_weekly_recalibration_begins_and_ends_on_the_page(browser, client, settings):
+    """A button begins it, the page then shows the promise and a button to end it; refusals are shown."""
+    model = fitted(client, settings, name="mine", text=table(220), holdout=0.5, calibrate="holdout", seed=3)
+    path = f"/ui/models/{model['id']}/outcomes"
+    page = page_of(browser.get(path))
+    assert "Recalibrate weekly" in page.words
+    on = page_of(browser.post(f"{path}/policy", data=page.hidden | {"recalibrate": "weekly"}))
+    assert "none was counted yet" in on.words
+    assert client.get("/models/mine/outcomes").json()["policy"]["recalibrate"] == "weekly"
+    assert "Stop recalibrating weekly" in on.words
+    off = page_of(browser.post(f"{path}/policy", data=page.hidden | {"recalibrate": "off"}))
+    assert "Stop recalibrating weekly" not in off.words
+    few = fitted(client, settings, holdout=0.5, calibrate="holdout", seed=3)
+    there = f"/ui/models/{few['id']}/outcomes/policy"
+    refused = page_of(browser.post(there, data=page.hidden | {"recalibrate": "weekly"}), 409)
+    assert "30 rows calibrated the intervals" in refused.words
 
 
 def test_a_file_of_outcomes_is_reported_on_the_page(browser, client, settings):

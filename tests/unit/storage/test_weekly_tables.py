@@ -13,6 +13,7 @@ from sampler.storage.model_header import Header, with_calibration
 from sampler.storage.weekly_tables import (
     first_tails,
     most_outside,
+    most_pending,
     moved_tails,
     statement_of,
     table_of_newest,
@@ -105,3 +106,9 @@ def test_the_bound_in_words():
     assert statement_of(0.9, 1_000, 60).startswith(
         "Of 1,000 reported outcomes, at most 24.0% can lie outside 90%"
     )
+
+
+def test_the_most_pending_counts_those_predicted_before_others_were_counted():
+    assert most_pending(np.zeros(0), np.zeros(0)) == 0
+    assert most_pending(np.array([0.0, 1, 2, 9]), np.array([5.0, 5, 2, 9.5])) == 3
+    assert most_pending(np.array([0.0, 5]), np.array([5.0, 8])) == 2, "not yet counted at the same time"

@@ -311,6 +311,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         rows = [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]
         change("POST", path, "outcomes.reported", model, json={"rows": rows})
         change("POST", f"{path}/recalibrate", "model.recalibrated", model, json={})
+        change("POST", f"{path}/policy", "model.policy", model, json={"recalibrate": "off"})
         change("POST", f"{path}/refit", "model.created", json={}, others=("dataset.created",))
         change("DELETE", path, "outcomes.deleted", model)
         file = ann.get(f"/models/{model}/file").content

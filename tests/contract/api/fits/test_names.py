@@ -44,6 +44,7 @@ def test_every_call_takes_a_name(client, settings):
         "survival": {"rows": [{"size": 1, "colour": "red"}]},
         "outcomes": {"rows": [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]},
         "recalibrate": {},
+        "policy": {"recalibrate": "off"},
         "estimate": {"num_draws": 5},
         "partial-dependence": {"features": ["size"]},
     }
