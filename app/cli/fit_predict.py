@@ -47,6 +47,7 @@ Kinds = Annotated[
     ),
 ]
 SIGNS = {"comma": ",", "semicolon": ";", "tab": "\t", "bar": "|", "space": " "}  # separators
+LISTED = ("names", "levels")  # kinds of settings that are lists
 COMMAS = ("", " Separated by commas.")
 OF_ROLES = "\n".join(f"  bartserve fit {role.example}" for role in COLUMN_ROLES.values() if role.example)
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
@@ -68,6 +69,7 @@ Examples
   bartserve fit cars.csv --target mpg --holdout 0.4 --calibrate holdout --subgroup 'year>=79'
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
+  bartserve fit survey.csv --target answer --set family=ordinal --levels never,sometimes,always
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
 {OF_ROLES}
@@ -107,9 +109,7 @@ def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
             name,
             inspect.Parameter.KEYWORD_ONLY,
             default=None,
-            annotation=Annotated[
-                str | None, typer.Option(help=role.form.hint + COMMAS[role.kind == "names"])
-            ],
+            annotation=Annotated[str | None, typer.Option(help=role.form.hint + COMMAS[role.kind in LISTED])],
         )
         for name, role in ROLES.items()
         if role.form is not None
@@ -181,7 +181,7 @@ def fit(
         settings["subgroups"] = [_subgroup(each) for each in subgroup]
     for role, names in {"features": features, **roles}.items():
         if names:
-            several = ROLES[role].kind == "names"
+            several = ROLES[role].kind in LISTED
             settings[role] = [one.strip() for one in names.split(",")] if several else names
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))

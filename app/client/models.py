@@ -33,6 +33,7 @@ class Models(Calls):
         weights: str | None = None,
         exposure: str | None = None,
         offset: str | None = None,
+        levels: Sequence[str | float] | None = None,
         groups: Sequence[str] | None = None,
         slopes: Sequence[str] | None = None,
         event: str | None = None,
@@ -75,6 +76,8 @@ class Models(Calls):
             "category", "date".
         weights, exposure, offset, groups, slopes, event, lower, upper
             Names of columns with these roles.
+        levels
+            Ordered classes (family "ordinal") from the lowest to the highest; numbers need none.
         missing_target
             "leave_out" leaves out rows without a target, which are refused otherwise.
         holdout, calibrate

@@ -175,6 +175,12 @@ class Prediction:
         )
 
     @property
+    def cumulative(self) -> Floats:
+        """Probabilities of each class or a lower one, [row, class], of ordered classes."""
+        p = self.mean if self.mean.ndim == 2 else np.stack([1 - self.mean, self.mean], axis=1)
+        return np.cumsum(p, axis=1)
+
+    @property
     def lower(self) -> Floats:
         """Lower bounds at the first requested level."""
         return self.intervals[0].lower

@@ -126,13 +126,13 @@ ROLES: dict[str, Setting] = {
         other_names=("binaryOffset", "base_margin", "init_score"),
     ),
     "levels": Setting(
-        "names",
+        "levels",
         "roles",
         "Of ordered classes (family ordinal): their names from the lowest to the highest. Numbers need none.",
         sparing=True,
         form=_field(
             "Order of classes",
-            "Of ordered classes: all of them, from the lowest to the highest. Numbers have theirs.",
+            "Of ordered classes: all of them, from the lowest to the highest. Numbers have an order.",
             kinds=(),
         ),
     ),

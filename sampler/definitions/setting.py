@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 SettingKind = Literal[
-    "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds"
+    "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds", "levels"
 ]
 SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
 
@@ -86,7 +86,8 @@ class Setting:
         "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true, false, or
         one of `choices`),
         "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
-        points by column), "column" (name of a column), "names" (of columns) or "kinds" (of columns, by name).
+        points by column), "column" (name of a column), "names" (of columns), "kinds" (of columns, by name) or
+        "levels" (of a column, in order).
     group
         Part of the fit that it belongs to.
     about

@@ -160,8 +160,10 @@ class AssessablePosterior:
             For numbers: for each ``level`` of predictive intervals (0.05 to 0.95 and 0.99) the share of
             outcomes inside (``observed``). For two classes: for each tenth of the predicted probability, its
             mean (``level``) and the share of the second class. For more classes: for each tenth of the
-            largest probability, the share of rows that are of that class. Each with its 95% binomial interval
-            (``lower``, ``upper``) and the number of ``rows`` used.
+            largest probability, the share of rows that are of that class. For more than two ordered classes:
+            for each class but the last (``up_to``), for each tenth of the probability of it or a lower one,
+            the share of rows that are. Each with its 95% binomial interval (``lower``, ``upper``) and the
+            number of ``rows`` used.
 
         Raises
         ------

@@ -178,6 +178,6 @@ def _of_classes(posterior: Posterior, rows: LabelledRows, training: Rows) -> Jso
     shares = (seen[:, None] == np.arange(y.shape[1])).mean(axis=0)
     base = np.broadcast_to(shares, y.shape)
     ordered = FAMILIES[posterior.family].has_order
-    return ({"base_rps": scoring.score_in_order(rows, base)} if ordered else {}) | {
+    return ({"base_rps": scoring.score_in_order(posterior.law, rows, base)} if ordered else {}) | {
         "base_log_loss": scoring.log_loss(y, base)
     }

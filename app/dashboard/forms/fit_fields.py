@@ -153,7 +153,7 @@ def facts(settings: dict[str, object]) -> list[tuple[str, str, str]]:
         (name, FIELD_LABELS[name], in_words(settings[name], name))
         for name, setting in ALL_SETTINGS.items()
         if name in FIELD_LABELS
-        and setting.kind in {"word", "whole", "number", "column", "names"}
+        and setting.kind in {"word", "whole", "number", "column", "names", "levels"}
         and settings.get(name) is not None
         and not (setting.rare and settings[name] == setting.default)
     ]

@@ -115,6 +115,8 @@ def _read(field: FieldSpec, text: str) -> Any:
     """Parse the value of a field; ValueError for a malformed number."""
     if field.kind == "column":
         return text
+    if field.kind == "levels":
+        return [level.strip() for level in text.split(",") if level.strip()]
     if field.choices:
         return {"true": True, "false": False}.get(text, text) if field.kind == "yes" else text
     number = float(text)

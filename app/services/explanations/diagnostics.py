@@ -262,6 +262,11 @@ class CalibrationView(TypedDict):
     lower: float
     upper: float
     rows: int
+    up_to: NotRequired[
+        Annotated[
+            str, Field(description="Of ordered classes: the probability is of this one or a lower one.")
+        ]
+    ]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -283,7 +288,8 @@ class HeldOutView:
         Field(
             description="For numbers: coverage of predictive intervals by level, with the rows' own weights. "
             "For two classes: by bins of the probability; for more: accuracy of the most probable class, by "
-            "bins of its probability."
+            "bins of its probability; for ordered ones: of each class or a lower one, by bins of that "
+            "probability."
         ),
     ]
 

@@ -50,6 +50,7 @@ TYPES: dict[str, Any] = {
     "entries": Annotated[dict[str, float], BeforeValidator(_check_few)],
     "column": str,
     "names": Annotated[list[str], Field(fail_fast=True)],
+    "levels": Annotated[list[str | int | float], Field(fail_fast=True)],
     "kinds": Annotated[dict[str, str], BeforeValidator(_check_texts)],
 }
 

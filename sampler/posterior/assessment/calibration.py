@@ -6,11 +6,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.posterior.assessment.scoring import binomial_interval, count_inside
+from sampler.families import FAMILIES
+from sampler.posterior.assessment.scoring import binomial_interval, count_inside, places_in_order
 from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
@@ -58,14 +59,17 @@ def row_by_row(
         2,000 rows: for numbers, by ``level``, the share of outcomes inside predictive intervals
         (``observed``); for two classes, by bin of the predicted probability, its mean (``level``) and the
         share of the second class; for more, by bin of the largest probability, the share of rows that are of
-        that class; each with its 95% binomial interval (``lower``, ``upper``) and the number of ``rows``
-        used.
+        that class; for more than two ordered ones, for each class but the last (``up_to``) by bin of the
+        probability of it or a lower one, the share of rows that are; each with its 95% binomial interval
+        (``lower``, ``upper``) and the number of ``rows`` used.
 
     """
     chosen = _spaced(len(numbers), MAX_ROWS)
     examined = rows.part(chosen)
     y, classes = examined.y, rows.classes
     several = len(classes or ()) > 2
+    in_order = several and FAMILIES[law.draws.family].has_order
+    p = np.zeros((len(y), len(classes or ()) if in_order else 0))
     predicted, most = np.zeros(len(y), np.int64), np.zeros(len(y))
     summaries = {name: np.zeros(len(y)) for name in ("mean", "lower", "upper")}
     inside = np.zeros(len(LEVELS), np.int64)
@@ -75,6 +79,8 @@ def row_by_row(
         if several:
             figures = _of_each_class(answer)
             predicted[batch], most[batch] = figures["mean"].argmax(axis=1), figures["mean"].max(axis=1)
+            if in_order:
+                p[batch, : figures["mean"].shape[1]] = figures["mean"]
             own = part.y.astype(np.int64)
             known = np.flatnonzero(own < figures["mean"].shape[1])  # any other class has no probability
             for name, values in summaries.items():
@@ -102,7 +108,9 @@ def row_by_row(
             **{name: values[shown].tolist() for name, values in summaries.items()},
             **({"predicted": predicted[shown].tolist()} if several else {}),
         },
-        "calibration": _by_bins(y == predicted, most)
+        "calibration": _by_threshold(y, p, places_in_order(law, rows), classes or ())
+        if in_order
+        else _by_bins(y == predicted, most)
         if several
         else _by_bins(y, summaries["mean"])
         if classes
@@ -117,6 +125,17 @@ def _of_each_class(answer: Prediction) -> dict[str, Floats]:
     ends = {"mean": (answer.mean, answer.mean), "lower": (answer.upper, answer.lower)}
     ends["upper"] = (answer.lower, answer.upper)
     return {name: np.stack([1 - first, second], axis=1) for name, (first, second) in ends.items()}
+
+
+def _by_threshold(y: Floats, p: Floats, order: list[int], classes: Sequence[str]) -> list[dict[str, Any]]:
+    """Compare probabilities of each class or a lower one with the rows that are, by bins."""
+    place = np.argsort(order)[y.astype(np.int64)]
+    below = np.clip(np.cumsum(p[:, order], axis=1), 0, 1)
+    return [
+        entry | {"up_to": classes[own]}
+        for k, own in enumerate(order[:-1])
+        for entry in _by_bins(place <= k, below[:, k])
+    ]
 
 
 def _by_bins(y: NDArray[Any], p: Floats) -> list[dict[str, Any]]:

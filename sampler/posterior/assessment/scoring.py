@@ -93,20 +93,26 @@ def _score_classes(law: Law, rows: LabelledRows, before: Callable[[], None]) -> 
         "rows": len(y),
         "log_loss": log_loss(y, p),
         "brier": float(np.mean(squares[:, 1] if y.shape[1] == 2 else squares.sum(axis=1))),
-        **({"rps": score_in_order(rows, p)} if FAMILIES[law.draws.family].has_order else {}),
+        **({"rps": score_in_order(law, rows, p)} if FAMILIES[law.draws.family].has_order else {}),
         **class_scores(y, p),
     }
 
 
-def score_in_order(rows: LabelledRows, p: Floats) -> float:
-    """Compute the ranked probability score of probabilities [row, class].
-
-    Classes that only these rows have are last, but for numbers, which have their own order.
-    """
-    classes = rows.classes or ()
-    ranked = sort_levels(classes) if all(map(is_number, classes)) else classes
-    order = [classes.index(name) for name in ranked]
+def score_in_order(law: Law, rows: LabelledRows, p: Floats) -> float:
+    """Compute the ranked probability score of probabilities [row, class] of ordered classes."""
+    order = places_in_order(law, rows)
     return ranked_probability_score(one_hot(rows)[:, order], p[:, order])
+
+
+def places_in_order(law: Law, rows: LabelledRows) -> list[int]:
+    """List the rows' classes in their order.
+
+    Classes that the model doesn't have are last, but numbers have their place where those of the model are in
+    the order of their values.
+    """
+    classes, own = rows.classes or (), law.classes or ()
+    by_value = all(map(is_number, classes)) and own == sort_levels(own)
+    return [classes.index(name) for name in (sort_levels(classes) if by_value else classes)]
 
 
 def one_hot(rows: LabelledRows) -> NDArray[np.bool_]:

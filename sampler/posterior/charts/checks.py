@@ -112,7 +112,7 @@ def own_class(
 
 @chart
 def calibration(
-    style: ChartStyle, entries: Sequence[Mapping[str, float]], classes: Sequence[str] | None
+    style: ChartStyle, entries: Sequence[Mapping[str, Any]], classes: Sequence[str] | None
 ) -> Any:
     """Draw observed against claimed shares with their intervals, as `Posterior.calibration` gives them."""
     ax, colour = _square(style, 4.6), style.colours.accent
@@ -120,11 +120,21 @@ def calibration(
         np.array([entry[name] for entry in entries]) for name in ("level", "observed", "lower", "upper")
     )
     ax.plot([0, 1], [0, 1], color=style.colours.soft, lw=0.9, ls=DASHED)
-    if classes:
+    thresholds = [*dict.fromkeys(entry["up_to"] for entry in entries if "up_to" in entry)]
+    if thresholds:
+        of = np.array([entry["up_to"] for entry in entries])
+        for k, name in enumerate(thresholds):
+            own, shade = of == name, style.chain_colour(k)
+            ax.vlines(level[own], lower[own], upper[own], color=shade, lw=1.2, alpha=0.5)
+            label = f"up to {short(str(name), 16)}"
+            ax.plot(level[own], observed[own], color=shade, lw=1.0, marker="o", ms=3.4, label=label)
+        ax.legend(loc="upper left")
+    elif classes:
         ax.vlines(level, lower, upper, color=colour, lw=1.4, alpha=0.6)
     else:
         ax.fill_between(level, lower, upper, color=colour, alpha=0.18, lw=0)
-    ax.plot(level, observed, color=colour, lw=0 if classes else 1.5, marker="o", ms=3.4)
+    if not thresholds:
+        ax.plot(level, observed, color=colour, lw=0 if classes else 1.5, marker="o", ms=3.4)
     ax.set_xlim(0, 1)
     ax.set_ylim(0, 1)
     for axis in (ax.xaxis, ax.yaxis):
@@ -133,6 +143,8 @@ def calibration(
         label_axes(ax, "intervals claim to hold", "of the outcomes they held")
     elif len(classes) == 2:
         label_axes(ax, f"predicted probability of {short(classes[1])}", "share of rows of that class")
+    elif thresholds:
+        label_axes(ax, "probability of a class or a lower one", "share of rows of such a class")
     else:
         label_axes(ax, "probability of the most probable class", "share of rows of that class")
     return ax

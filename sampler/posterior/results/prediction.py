@@ -107,6 +107,12 @@ class Prediction(RowAnswer):
         """Upper ends, float64 [row], or [level, row] for several levels."""
         return self._ends(2)
 
+    @property
+    def cumulative(self) -> Floats:
+        """Probabilities of each class or a lower one, float64 [row, class], of ordered classes."""
+        p = self.mean if self.mean.ndim == 2 else np.stack([1 - self.mean, self.mean], axis=1)
+        return np.cumsum(p, axis=1)
+
     def _ends(self, part: int) -> Floats:
         ends = [np.asarray(interval[part]) for interval in self.intervals]
         return ends[0] if len(ends) == 1 else np.array(ends).reshape(len(ends), *self.mean.shape)
