@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from tests.support.api_calls import of_file, post_csv, problem
+from tests.support.api_calls import of_file, places, post_csv, problem
 from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, run_units
 
@@ -130,3 +130,45 @@ def test_what_is_not_declared_is_asked_before_the_fit(client, settings):
     assert "resemble each other" in client.get(f"/models/{model['id']}/card").text
     model = fitted(client, settings, dataset, features=["dose"], holdout=0.2, **declared)
     assert not [each for each in model["warnings"] if "resemble" in each]
+
+
+@pytest.mark.parametrize("grouped", [True, False])
+def test_a_refit_with_outcomes_has_the_same_plan(client, settings, dataset, grouped):
+    """New rows, groups and calibration are those declared before; new subjects in outcomes are subjects."""
+    declared = {"groups": "subject"}
+    asked = {
+        "holdout": 0.3,
+        "calibrate": "holdout",
+        "new_rows": declared,
+        "seed": 3,
+        "columns": {"day": "date"},
+    }
+    asked |= {"groups": ["subject"]} if grouped else {}
+    model = fitted(client, settings, dataset, name="mine", features=["dose"], **asked)
+    rows = [{"dose": i / 20, "subject": f"t{i // 2}", "day": "2025-02-01", "y": 1.0} for i in range(20)]
+    assert client.post("/models/mine/outcomes", json={"rows": rows}).status_code == 201
+    answer = client.post("/models/mine/outcomes/refit", json={})
+    assert answer.status_code == 202, answer.text
+    run_units(settings)
+    again = client.get(answer.headers["location"]).json()
+    assert again["state"] == "succeeded", again["error"]
+    assert again["settings"] == model["settings"] | ({"num_groups": SUBJECTS + 10} if grouped else {})
+    assert again["settings"].get("groups") == (["subject"] if grouped else None)
+    assert (model["holdout"]["units"], again["holdout"]["units"]) == (12, 15)
+    assert again["calibration"]["counted"] == 15
+    stored = client.get(f"/datasets/{again['dataset_id']}/preview?rows=300").json()["rows"]
+    assert [row["subject"] for row in stored[200:]] == [row["subject"] for row in rows]
+    held = client.get(f"/models/{again['id']}/holdout").json()["rows"]["row"]
+    names = [stored[row - 1]["subject"] for row in held]
+    assert {name: names.count(name) for name in names}.keys() == {*names}
+    assert all(names.count(name) == (2 if name.startswith("t") else EACH) for name in names)
+
+
+def test_a_refit_with_outcomes_without_their_group_is_refused(client, settings, dataset):
+    """Rows of no known subject can't be held out by subject: the refusal names the column."""
+    asked = {"holdout": 0.3, "new_rows": {"groups": "subject"}, "features": ["dose"], "name": "mine"}
+    fitted(client, settings, dataset, **asked)
+    rows = [{"dose": 0.5, "y": 1.0}]
+    assert client.post("/models/mine/outcomes", json={"rows": rows}).status_code == 201
+    refused = problem(client.post("/models/mine/outcomes/refit", json={}), 422)
+    assert places(refused) == [("subject", 201)]
