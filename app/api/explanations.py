@@ -13,6 +13,7 @@ from app.services.explanations.aggregates import AggregateBody, AggregateView
 from app.services.explanations.comparison import ComparisonView, compare
 from app.services.explanations.contrasts import ContrastBody, ContrastView
 from app.services.explanations.convergence import GrowthQuery, GrowthView
+from app.services.explanations.densities import DistributionBody, DistributionView
 from app.services.explanations.diagnostics import DiagnosticsQuery, DiagnosticsView, HeldOutView
 from app.services.explanations.groups import GroupsQuery, GroupsView
 from app.services.explanations.guard import Question, explain
@@ -174,6 +175,15 @@ async def compute_survival(body: SurvivalBody, answer: TheAnswer) -> Response:
     """Return the survival curves of rows, with credible bands, medians and restricted means.
 
     The model must have been fitted with `event`, `lower` or `upper`.
+    """
+    return await answer(body)
+
+
+@_asked_of_rows("/distribution", DistributionView, tag="predictions")
+async def compute_distribution(body: DistributionBody, answer: TheAnswer) -> Response:
+    """Return the predictive distributions of rows: scores of known outcomes, probabilities and quantiles.
+
+    Classes have none: predict gives their probabilities.
     """
     return await answer(body)
 

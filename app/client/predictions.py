@@ -221,6 +221,18 @@ class Predictions(Calls):
             Call("POST", path, json={**rows_json(rows), **without_none(options)}, repeatable=True)
         )
 
+    def distribution(self, model: str | Model, rows: Any, *, outcomes: Any = None, **options: Any) -> Json:
+        """Return scores of outcomes under their rows' predictive distributions, probabilities and quantiles.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame; `outcomes` has a number for
+        each; `options` are `at` (probabilities of at most these values) and `quantiles`, as in
+        POST .../distribution.
+        """
+        path = address("models", model, "distribution")
+        known = {} if outcomes is None else rows_json({"outcomes": outcomes})["columns"]
+        body = {**rows_json(rows), **known, **without_none(options)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
     def aggregate(
         self, model: str | Model, rows: Any, *, weights: Any = None, observed: Any = None, **options: Any
     ) -> Json:

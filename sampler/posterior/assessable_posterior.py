@@ -13,7 +13,7 @@ from sampler.errors import SettingsError
 from sampler.posterior.assessment.calibration import row_by_row
 from sampler.posterior.assessment.conformal import conformity
 from sampler.posterior.assessment.convergence import growth
-from sampler.posterior.assessment.density import density
+from sampler.posterior.assessment.density import PredictiveDistribution, density
 from sampler.posterior.assessment.diagnostics import diagnose
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.row_scores import row_scores
@@ -305,6 +305,22 @@ class AssessablePosterior:
 
         """
         return Convergence(growth(self.law, self.law.draws.num_draws))
+
+    def distribution(self, X: Any) -> PredictiveDistribution:
+        """Return the predictive distribution of a new outcome (of weight 1) of each row of X.
+
+        It has ``log_prob(y)``, ``prob(y)``, ``cdf(y)``, ``crps(y)``, ``quantile(q)``, ``interval(level)`` and
+        ``mean``, for scores and decisions of any kind: ``posterior.distribution(X).cdf(25)``.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For classes.
+
+        """
+        return PredictiveDistribution(self.law, self.law.draws.coded(X))
 
     def density(self, row: Any) -> dict[str, Any]:
         """Compute the densities of the regression function and of a new outcome (of weight 1) at one row.

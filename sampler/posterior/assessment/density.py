@@ -1,21 +1,26 @@
-"""Densities of predictions at one row."""
+"""Predictive distributions of rows, and densities of predictions at one row."""
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
+from sampler.posterior.core.intervals import Request
 from sampler.posterior.predicting import predict
 from sampler.posterior.weighting.noise_law import scaled_density
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.protocol import OutcomeLaw
     from sampler.posterior.weighting.noise_law import Shape
 
     Floats = NDArray[np.float64]
@@ -23,6 +28,120 @@ if TYPE_CHECKING:
 POINTS = 240
 FAR = 4.0  # standard deviations of the noise shown beyond the draws
 LEVEL = 0.9
+BLOCK = 2_000  # rows at once: 16 MB for 1,000 draws
+
+
+class PredictiveDistribution:
+    """Posterior predictive distribution of a new outcome of each row, of weight 1.
+
+    It is the mixture of the draws' distributions. Outcomes `y` are a number for all rows, float64 [row], or
+    float64 [.., row]; the answers have that shape, in units of the outcome where they have a unit.
+    """
+
+    def __init__(self, law: Law, coded: Coded) -> None:
+        """Raise SettingsError for classes, whose distribution is their probabilities."""
+        if law.classes is not None:
+            raise SettingsError(
+                "classes have probabilities, which predict gives: a distribution is of numbers and counts",
+                field=None,
+                code="not_applicable",
+            )
+        self._law, self._coded = law, coded
+
+    @property
+    def num_rows(self) -> int:
+        """Number of rows."""
+        return self._coded.num_rows
+
+    @cached_property
+    def mean(self) -> Floats:
+        """Expected outcome, float64 [row]."""
+        return np.asarray(predict(self._law, self._coded, level=None).mean)
+
+    def log_prob(self, y: Any) -> Floats:
+        """Compute the log density of outcomes, of counts the log probability; its mean is the log score.
+
+        Raises
+        ------
+        DataError
+            For outcomes of another number than the rows, and for missing or infinite ones.
+
+        """
+        return self._at(y, lambda law, values: law.log_density(values))
+
+    def prob(self, y: Any) -> Floats:
+        """Compute the density of outcomes, of counts the probability; raises DataError as `log_prob`."""
+        return np.exp(self.log_prob(y))
+
+    def cdf(self, y: Any) -> Floats:
+        """Compute the probability of an outcome of at most y; raises DataError as `log_prob`."""
+        return self._at(y, lambda law, values: law.below(values, np.ones(len(values))))
+
+    def crps(self, y: Any) -> Floats:
+        """Compute the continuous ranked probability score (Gneiting and Raftery 2007); less is better.
+
+        Raises
+        ------
+        DataError
+            As `log_prob`.
+        SettingsError
+            For a model of censored outcomes.
+
+        """
+        if self._law.draws.header.censoring:
+            raise SettingsError(
+                "outcomes that may be censored have no CRPS: score has the integrated Brier score",
+                field=None,
+                code="not_applicable",
+            )
+        return self._at(y, lambda law, values: law.crps(values))
+
+    def quantile(self, q: float | Sequence[float]) -> Floats:
+        """Find the outcomes that are exceeded with probability 1 - q, float64 [row], or [q, row] of several.
+
+        Raises
+        ------
+        SettingsError
+            For a q outside (0, 1).
+
+        """
+        wanted = np.asarray(q, np.float64)
+        if wanted.ndim > 1 or not np.all((wanted > 0) & (wanted < 1)):
+            raise SettingsError(
+                f"quantiles are those of probabilities between 0 and 1, not {q!r}",
+                field="quantiles",
+                code="out_of_range",
+            )
+        found = np.empty((wanted.size, self.num_rows))
+        for rows, law in self._laws():
+            found[:, rows] = [law.quantile(float(each)) for each in wanted.reshape(-1)]
+        return found.reshape((*wanted.shape, self.num_rows))
+
+    def interval(self, level: float = LEVEL) -> tuple[Floats, Floats]:
+        """Compute the ends of each row's equal-tailed interval; raises SettingsError for another level."""
+        level = Request.check_level(level)
+        lower, upper = self.quantile([(1 - level) / 2, (1 + level) / 2])
+        return lower, upper
+
+    def _laws(self) -> list[tuple[slice, OutcomeLaw]]:
+        """Return the distributions of blocks of rows, in order."""
+        starts = range(0, self.num_rows, BLOCK)
+        blocks = [slice(start, min(start + BLOCK, self.num_rows)) for start in starts]
+        return [(rows, self._law.outcome_law(self._coded.part(rows))) for rows in blocks]
+
+    def _at(self, y: Any, figure: Callable[[OutcomeLaw, Floats], Floats]) -> Floats:
+        try:
+            given = np.asarray(y, np.float64)
+            values = np.broadcast_to(given, np.broadcast_shapes(given.shape, (self.num_rows,)))
+        except (TypeError, ValueError):
+            values = np.empty(0)
+        if values.shape[-1:] != (self.num_rows,) or not np.isfinite(values).all():
+            raise DataError(f"outcomes must be finite numbers, one for each of the {self.num_rows} rows")
+        answer = np.empty(values.shape)
+        for rows, law in self._laws():
+            for place in np.ndindex(values.shape[:-1]):
+                answer[(*place, rows)] = figure(law, np.ascontiguousarray(values[(*place, rows)]))
+        return answer
 
 
 def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.noise import NOISES
 from sampler.posterior.explanations.aggregates import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
 
@@ -27,6 +28,9 @@ FIGURE = 250  # per draw of a figure of which quantiles are taken
 # Per leaf and draw: to compare the background rows with its path, and each row; each row where the path is
 # too long for a table. A tree of more leaves than DEEP has mostly such paths.
 LEAF, LEAF_ROW, DEEP_LEAF_ROW, DEEP = 8000, 10, 2000, 16
+# Per draw at a row, of a new outcome: its density or cdf at a value, a quantile, the continuous ranked
+# probability score, and that of heavy tails.
+POINT, QUANTILE, CRPS, CRPS_OF_TAILS = 500, 20_000, 20_000, 260_000
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -79,6 +83,14 @@ def interactions_work(law: Law, draws: int, features: int, rows: int) -> float:
 def survival_work(law: Law, draws: int, rows: int, times: int) -> float:
     """Estimate the work of survival curves."""
     return rows * (of_row(law, draws) + (times + TIMES) * 1.4 * of_figures(law, draws))
+
+
+def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: int, scores: int) -> float:
+    """Estimate the work of distributions at `points` values, of quantiles and of CRPS."""
+    noise = NOISES.get(str(law.draws.header.settings.get("noise")))
+    scored = CRPS_OF_TAILS if noise is not None and noise.heavy_tails else CRPS
+    each = POINT * points + QUANTILE * quantiles + scored * scores
+    return rows * (of_row(law, draws) + draws * each)
 
 
 def shap_work(law: Law, draws: int, rows: int) -> float:

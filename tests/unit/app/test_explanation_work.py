@@ -26,6 +26,12 @@ def many(count):
     return {name: values[:count] for name, values in MANY.items()}
 
 
+def _distributions(law):
+    law.cdf(np.zeros((100, 1)))
+    law.quantile([0.1, 0.2, 0.5, 0.8, 0.9])
+    law.crps(1.0)
+
+
 def explanations(posterior, draws):
     """Return by name the estimate and the computation, of about as much work each."""
     law, both = posterior.law, ["x1", "x2"]
@@ -62,6 +68,10 @@ def explanations(posterior, draws):
         each["interactions"] = (
             work.interactions_work(law, draws, 3, 50),
             lambda: posterior.interactions(["x1", "x2", "x3"]),
+        )
+        each["distributions"] = (
+            work.distribution_work(law, draws, 20, 100, 5, 1),
+            lambda: _distributions(posterior.distribution(many(20))),
         )
     return each
 

@@ -41,6 +41,7 @@ def test_every_call_takes_a_name(client, settings):
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "aggregate": {"rows": [{"size": 1, "colour": "red"}]},
+        "distribution": {"rows": [{"size": 1, "colour": "red"}], "at": [2.5]},
         "survival": {"rows": [{"size": 1, "colour": "red"}]},
         "outcomes": {"rows": [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]},
         "recalibrate": {},

@@ -59,6 +59,10 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         {"rows": [{"size": 1, "colour": "red"}], "by": "colour"},
         ("rows", "columns", "by", "of", "q", "level", "interval", "weights", "observed", "compare", "draws"),
     ),
+    "distribution": (
+        {"rows": [{"size": 1, "colour": "red"}], "outcomes": [1.5]},
+        ("rows", "columns", "outcomes", "at", "quantiles"),
+    ),
     "accumulated-effects": ({"feature": "size"}, ("feature", "level", "draws", "rows", "columns")),
     "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
     "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),

@@ -33,6 +33,7 @@ def test_explanations_of_100_000_rows_by_20_000_draws(client):
     for path, body in {
         "contrast": {"first": {"x1": 0.1}, "second": {"x1": 0.9}},
         "aggregate": {},
+        "distribution": {"quantiles": [0.5]},
         "accumulated-effects": {"feature": "x2"},
         "shap": {"draws": 20_000},
     }.items():
