@@ -17,7 +17,7 @@ BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - beg
 # Three processes for two cores: a quarter of the time a test waits for something.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff papers site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -57,6 +57,9 @@ bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed w
 bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages' on real tables (about an hour; resumable)
 	@mkdir -p build
 	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
+
+papers: $(BENCH_READY) ## run the studies of docs/papers.md but the long ones (resumable), or one: make papers STUDY=cgm10-fig6
+	$(BIN)/python -m benchmarks.papers $(STUDY)
 
 contract: $(DEV_READY) ## check tens of thousands of responses of the live service against the OpenAPI document
 	BARTSERVE_CONTRACT_EXAMPLES=$${BARTSERVE_CONTRACT_EXAMPLES:-200} \

@@ -10,10 +10,10 @@ f = 0. Boston: 5/6 of the rows train (section 5.1): RMSE at the others, and rela
 split. inclusion: share of the split rules with each of the five columns for 10 to 200 trees (figure 5), and
 the largest share of any other.
 
-Methods: paper, their default (200 trees, k = 2, nu, q = 3, .90, no transform and no line; the naive estimate
-of sigma for p >= 100, as theirs); aggressive (50 trees, q = .99); default, ours; cv, chosen by `tune` from
-CGM10's grid, without transform and line. Chains are 4 of 1,000 + 750 iterations. With --keep, scores are read
-from and added to that file.
+Methods: paper, their default (200 trees, k = 2, nu, q = 3, .90, no transform, no line, constant noise; the
+naive estimate of sigma for p >= 100, as theirs); aggressive (50 trees, q = .99); default, ours; cv, chosen by
+`tune` from CGM10's grid, without transform and line. Chains are 4 of 1,000 + 750 iterations. With
+--keep, scores are read from and added to that file.
 """
 
 import argparse
@@ -36,14 +36,16 @@ LENGTHS: dict[str, Any] = {
     "thin": 3,
     "progress": False,
 }
-PLAIN: dict[str, Any] = {"transform": "none", "linear": False}
+PLAIN: dict[str, Any] = {"transform": "none", "linear": False, "noise": "constant"}
 Scores = dict[str, float]
 
 
-def friedman(columns: int, seed: int, *, signal: bool = True) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return X [ROWS + NEW, columns], f and y."""
+def friedman(
+    columns: int, seed: int, *, rows: int = ROWS + NEW, signal: bool = True
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return X [rows, columns], f and y."""
     rng = np.random.default_rng([seed, columns])
-    X = rng.uniform(size=(ROWS + NEW, columns))
+    X = rng.uniform(size=(rows, columns))
     f = 10 * np.sin(np.pi * X[:, 0] * X[:, 1]) + 20 * (X[:, 2] - 0.5) ** 2 + 10 * X[:, 3] + 5 * X[:, 4]
     f = f if signal else np.zeros(len(X))
     return X, f, f + rng.normal(size=len(X))

@@ -15,11 +15,14 @@ over seeds. ESS/s is processor time on this machine; compare its ratios.
 """
 
 import argparse
+import sys
 import time
+from pathlib import Path
 
 import numpy as np
-from hypercube import coda_ess
 
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from benchmarks.hypercube import coda_ess
 from sampler.bart.chain import Chain
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.preparation import prepare

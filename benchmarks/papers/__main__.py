@@ -1,0 +1,69 @@
+"""Run studies of the papers, record their results and renew docs/papers.md with its pictures.
+
+    python -m benchmarks.papers [STUDY ..] [--count N] [--page]
+
+Without names every study runs but the long ones. Parts of a study are kept in build/papers, so that a run
+that was stopped goes on from there; delete a study's file there to run it anew. `--count` takes other than
+the recorded number of replicates and records nothing: it prints the answers. `--page` only renews the page.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+
+for threads in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
+    os.environ.setdefault(threads, "1")
+
+from benchmarks.papers import page  # noqa: E402  # after the thread counts
+from benchmarks.papers.catalogue import STUDIES  # noqa: E402
+from benchmarks.papers.study import RESULTS, Kept, Recorded, Study, rounded  # noqa: E402
+from sampler import warm  # noqa: E402
+
+BUILD = Path("build/papers")
+
+
+def record(study: Study, count: int) -> Recorded:
+    """Run a study and return what is to be recorded."""
+    assert study.run is not None
+    warm()
+    kept = Kept(BUILD / f"{study.name}.json")
+    figures = rounded(study.run(kept, count))
+    return Recorded(f"{datetime.now(tz=UTC):%Y-%m-%d}", round(kept.seconds, 1), count, figures)
+
+
+def main() -> None:
+    """Run the studies asked for."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("studies", nargs="*", metavar="STUDY", help=", ".join(STUDIES))
+    parser.add_argument("--count", type=int, help="replicates, other than the recorded number")
+    parser.add_argument("--page", action="store_true", help="only renew the page from the recorded results")
+    options = parser.parse_args()
+    if unknown := [name for name in options.studies if name not in STUDIES]:
+        parser.error(f"no study is named {', '.join(unknown)}; there are {', '.join(STUDIES)}")
+    asked = [STUDIES[name] for name in options.studies] or [
+        each for each in STUDIES.values() if not each.long
+    ]
+    for study in [] if options.page else asked:
+        if study.run is None:
+            continue
+        result = record(study, options.count or study.count)
+        print(f"{study.name}: {result.seconds:.0f} s of a processor", flush=True)
+        for claim, answer in study.answers(result.figures):
+            print(f"  {claim.text}: {claim.paper or '-'} | {answer.ours} | {answer.word}", flush=True)
+        if options.count is None:
+            RESULTS.mkdir(exist_ok=True)
+            study.file.write_text(json.dumps(asdict(result)) + "\n")
+            page.picture(study, result.figures)
+    if options.count is None:
+        page.PAGE.write_text(page.text())
+
+
+if __name__ == "__main__":
+    main()
