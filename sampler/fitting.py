@@ -39,6 +39,8 @@ def fit(
     exposure: Any = None,
     offset: Any = None,
     levels: Sequence[Any] | None = None,
+    treatment: Any = None,
+    propensity: str | None = None,
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
     event: Any = None,
@@ -60,6 +62,8 @@ def fit(
     noise: str | None = None,
     linear: bool | str | None = None,
     transform: str | None = None,
+    effects: str = "bcf",
+    assignment: str = "observed",
     search: Mapping[str, float] | None = None,
     recipe: str = "none",
     features: Sequence[str] | None = None,
@@ -98,6 +102,12 @@ def fit(
     levels
         The ordered classes of family "ordinal", from the lowest to the highest. None takes the order of an
         ordered Categorical of pandas, or that of numbers.
+    treatment
+        n treatments, or None: 1 (or true) for rows that were treated, 0 for the others. The fit learns by how
+        much that changes y, for each row (`Posterior.effects`; method "bart", numbers). New rows have theirs
+        in a column of its name ("treatment" unless it has one); without such a column, 0.
+    propensity
+        Name of a feature that is each row's probability of being treated, known from elsewhere; None fits it.
     groups
         Name of a column of X, or names of up to four, whose levels (subjects, schools, sites) differ by more
         than the features say: each has an intercept beside the trees, normal with a standard deviation that
@@ -177,6 +187,13 @@ def fit(
         "auto", whichever of these predicts left-out rows best in a quick regression, none unless it is
         clearly worse (method "bart", numbers). Answers are about the outcome itself. None is "auto" for
         numbers with normal noise, "none" elsewhere; with `event` it is "log", with limits "none".
+    effects
+        How a treatment's effect is learnt: "bcf", by a forest of its own beside the mean's, which has the
+        probability of being treated as a column; "ps-bart", by one forest with the treatment and that
+        probability as columns; "plain", by one forest with the treatment.
+    assignment
+        "observed", rows were treated for reasons that the features may tell of; "random", by chance, as in an
+        experiment: the probability of being treated is no column then.
     search
         Entries for "dcc-tree": iterations, first (topologies drawn from the prior), proposals (that make one
         active), most (active ones), chains and draws (per topology and round), samples (around each draw),

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sampler.data.groupings import Groupings
     from sampler.data.schema import Schema
     from sampler.data.transform import Transform
+    from sampler.data.treatment.design import EffectDesign
     from sampler.noise import NoiseChoice
     from sampler.storage.file_dialect import FileDialect
     from sampler.training import Training
@@ -37,6 +38,7 @@ class PreparedFit:
     groupings: Groupings | None = None
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
+    effects: EffectDesign | None = None
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
         """Return the fit with that many draws per chain discarded already."""
@@ -50,7 +52,7 @@ class PreparedFit:
         header = Header(
             constants=self.training.constants.to_json(),
             settings=self.training.settings.to_json(),
-            reference=np.ascontiguousarray(codes[:, rows]),
+            reference=np.ascontiguousarray(codes[: len(self.grid.cuts), rows]),
             weighted=self.training.weights is not None,
             num_rows=self.training.num_counted,
             typical_weight=self.training.typical_weight,

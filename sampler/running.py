@@ -16,7 +16,8 @@ from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.kernels.jit import is_warm, warm
 from sampler.methods import check_extends
 from sampler.posterior.charts.fit_progress import progress_bars
-from sampler.posterior.posterior import Origin, Posterior
+from sampler.posterior.posterior import Posterior
+from sampler.posterior.treated_posterior import Origin
 from sampler.preparation import prepare_again
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.draw_codec import pack

@@ -34,6 +34,7 @@ VALUES_OF_OLD_MODELS: dict[str, Any] = {"noise": CONSTANT, "transform": NO_TRANS
 STARTS = ("stumps", "smc", "annealed")
 PARTICLES = 10  # default of particle Gibbs
 # sections of forms
+TREATMENT = "Effect of a treatment"
 SIZE, ITERATIONS, NOISE = "Method, trees and chains", "Iterations and moves", "Noise, transform and line"
 NAMED_MOVES = dict.fromkeys(name for method in METHODS.values() for name in method.move_sets)
 
@@ -268,6 +269,46 @@ class Settings:
                 ("yeo-johnson", "yeo-johnson: a power"),
                 ("auto", "auto: by the data"),
             ),
+        ),
+    )
+    effects: str = _setting(
+        "word",
+        "model",
+        "How the trees of a fit with a treatment learn its effect: bcf (the default), by a forest of its "
+        "own, whose prior is about the effect, beside one of the mean, which has the probability of being "
+        "treated as a column (Bayesian causal forest); ps-bart, by one forest with the treatment and that "
+        "probability as columns; plain, by one forest with the treatment.",
+        default="bcf",
+        choices=("bcf", "ps-bart", "plain"),
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Effect of the treatment",
+            TREATMENT,
+            "bcf: a forest of its own",
+            "A prior about the effect itself; or the treatment as one more column.",
+            choices=(
+                ("bcf", "bcf: a forest of its own"),
+                ("ps-bart", "ps-bart: one forest, with the propensity"),
+                ("plain", "plain: one forest"),
+            ),
+        ),
+    )
+    assignment: str = _setting(
+        "word",
+        "model",
+        "How rows came to be treated: observed (the default), for reasons that the features may tell of; "
+        "random, by chance, as in an experiment: then the probability of being treated is no column.",
+        default="observed",
+        choices=("observed", "random"),
+        sparing=True,
+        rare=True,
+        form=FormField(
+            "Assignment of the treatment",
+            TREATMENT,
+            "observed: for reasons",
+            "Was it left to chance, as in an experiment?",
+            choices=(("observed", "observed: for reasons"), ("random", "random: by chance")),
         ),
     )
     search: dict[str, float] = _setting(  # noqa: RUF009

@@ -70,6 +70,9 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         outcome_transform: str | None = None,
         recipe: str = "none",
         exposure: str | None = None,
+        treatment: str | None = None,
+        effects: str = "bcf",
+        assignment: str = "observed",
         groups: str | Sequence[str] | None = None,
         slopes: str | Sequence[str] | None = None,
         calibrate: str = "none",
@@ -93,6 +96,9 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.outcome_transform = outcome_transform
         self.recipe = recipe
         self.exposure = exposure
+        self.treatment = treatment
+        self.effects = effects
+        self.assignment = assignment
         self.groups = groups
         self.slopes = slopes
         self.calibrate = calibrate
@@ -139,8 +145,9 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del settings["random_state"]
         n_jobs = settings.pop("n_jobs")
         settings |= {"transform": settings.pop("outcome_transform"), "family": self.family or family} | roles
-        if self.exposure is not None:
-            settings["exposure"] = read(self._named(X)).column(self.exposure)
+        for role in ("exposure", "treatment"):
+            if (name := settings[role]) is not None:
+                settings[role] = read(self._named(X)).column(name)
         self.posterior_ = fit(
             self._named(X),
             y,
@@ -193,10 +200,10 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
     """Sum of trees with Gaussian noise, or another `method`; of counts with `family="negative-binomial"`.
 
-    The parameters are those of `sampler.fit`, where None is the method's default; `exposure`, as `groups`,
-    names a column of X, in which new rows have theirs too. `random_state` takes the place of `seed`,
-    `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs` is the number of
-    threads for the chains: None takes one per core. With `calibrate` "holdout" or "folds",
+    The parameters are those of `sampler.fit`, where None is the method's default; `exposure` and `treatment`,
+    as `groups`, name a column of X, in which new rows have theirs too. `random_state` takes the place of
+    `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs` is the
+    number of threads for the chains: None takes one per core. With `calibrate` "holdout" or "folds",
     `predict_interval(X, interval="calibrated")` has intervals with a coverage that is stated however wrong
     the model.
     """

@@ -27,6 +27,7 @@ WEIGHT_BITS = 36  # for a weight times the number of rows; a residual takes up t
 LEAST_UNITS = 4  # smallest weight in units; rounding changes it by at most an eighth
 EXAMPLES = 8
 HASH_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, of bits without a pattern (Knuth's golden ratio)
+HALF_NORMAL_MEDIAN = 0.6744897501960817  # of scale 1
 LANES = 64  # rows are padded to whole vector registers
 
 
@@ -89,6 +90,42 @@ class GroupTraining:
 
 
 @dataclass(frozen=True)
+class EffectPrior:
+    """Prior of a treatment's effect that has a forest of its own (docs/maths.md#treatments).
+
+    Attributes
+    ----------
+    features
+        Number of coded columns that its trees may split on, the first of all.
+    barred
+        Those of them that they may not split on, by their numbers.
+    scale
+        Scale of the half-normal prior of the standard deviation of the effect of a row, in units of y.
+    start
+        That standard deviation at first, and for good where `drawn` is False.
+    num_trees, alpha, beta
+        Number of its trees, and the prior of their splits.
+    drawn
+        Whether the standard deviation is drawn.
+
+    """
+
+    features: int
+    barred: tuple[int, ...]
+    scale: float
+    start: float
+    num_trees: int = 50
+    alpha: float = 0.25
+    beta: float = 3.0
+    drawn: bool = True
+
+    @classmethod
+    def of(cls, features: int, barred: tuple[int, ...], sd: float) -> EffectPrior:
+        """Let the effect's standard deviation have the outcome's, `sd`, as its prior median."""
+        return cls(features, barred, sd / HALF_NORMAL_MEDIAN, 0.5 * sd)
+
+
+@dataclass(frozen=True)
 class Training:
     """Encoded training data and the resolved model.
 
@@ -115,6 +152,9 @@ class Training:
     limits
         float64 [2, n], lower and upper limits of the outcomes, infinite where there is none, equal to y where
         it was observed; None where all were. Of a censored row y is anything between its limits.
+    effect
+        Prior of a treatment's effect that has a forest of its own, or None. The treatments are in `by_role`,
+        and further columns of the treatment are the last of the codes.
 
     """
 
@@ -128,6 +168,7 @@ class Training:
     by_role: Mapping[str, NDArray[np.float64]] = field(default_factory=dict)
     groups: GroupTraining | None = None
     limits: NDArray[np.float64] | None = None
+    effect: EffectPrior | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -269,4 +310,6 @@ class Training:
                 check = zlib.crc32(np.ascontiguousarray(self.groups.z).tobytes(), check)
         if self.limits is not None:
             check = zlib.crc32(self.limits.tobytes(), check)
+        if self.effect is not None:
+            check = zlib.crc32(repr(self.effect).encode(), check)
         return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

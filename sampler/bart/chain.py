@@ -87,8 +87,8 @@ class Chain(MarkovChain):
     def start(cls, training: Training, chain: int) -> Chain:
         """Start a chain: every tree a stump of value 0, sigma at its estimate."""
         self = cls(training, chain, FIRST_LEAVES)
-        for forest in self._forests:
-            forest.leaf[:, 0] = (0, -1, 0, can_split(self._data))
+        for plan, forest in zip(self._plans, self._forests, strict=True):
+            forest.leaf[:, 0] = (0, -1, 0, can_split(self._likelihood.data_of(plan, self._data)))
         seed = np.random.SeedSequence(training.settings.seed, spawn_key=(chain,))
         self._work = make_work(self._data, FIRST_LEAVES, seed.generate_state(4, np.uint64), training.settings)
         self._recompute()
@@ -306,8 +306,10 @@ class Chain(MarkovChain):
         self._add_planes()
         self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
         self._likelihood.clear(self.training)
-        for forest, model in zip(self._forests, self._models, strict=True):
+        for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
+            self._likelihood.turn(plan)
             rebuild(self._data, forest, model)
+            self._likelihood.turn(plan)
             recount(self._data, forest, model)
         self._likelihood.measure()
 

@@ -7,7 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import class_lines, forest_call, group_slopes, intercepts, linear_part, row_noise
+from sampler.bart import (
+    class_lines,
+    forest_call,
+    group_slopes,
+    intercepts,
+    linear_part,
+    row_noise,
+)
 from sampler.bart.kernels import hyperpriors as hyper
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
 
@@ -44,7 +51,8 @@ def groups_of(training: Training) -> tuple[str, ...]:
     if training.groups is not None:
         groups = (forest_call.GROUP, group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP)
     latent = ("latent-outcomes",) if len(training.censored) else ()
-    return (*hyper, *weights, *latent, *linear, *groups, *row_noise.groups_of(training.settings))
+    effect = () if training.effect is None else (forest_call.GROUP, "effect-scale")
+    return (*hyper, *weights, *latent, *effect, *linear, *groups, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -116,6 +116,10 @@ class Coded:
         codes = np.ascontiguousarray(self.codes[:, rows])
         bits = None if self.subgroups is None else self.subgroups[rows]
         return Coded(codes, [], marks, values, groups, limits=limits, by_role=by_role, subgroups=bits)
+
+    def with_role(self, role: str, number: float) -> Coded:
+        """Return the rows with the same number for all in a column with a role."""
+        return replace(self, by_role=self.by_role | {role: np.full(self.num_rows, number)})
 
     def changed(
         self, codes: NDArray[np.uint8], values: NDArray[np.float64] | None, copies: Copies | None = None

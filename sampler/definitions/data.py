@@ -58,7 +58,7 @@ class Role(Setting):
         return not self.reader
 
 
-COLUMNS = "Weights, exposure, groups, events and limits"  # section of forms
+COLUMNS = "Weights, treatment, exposure, groups, events and limits"  # section of forms
 
 
 def _field(label: str, hint: str, kinds: tuple[str, ...] = ("number",)) -> FormField:
@@ -136,6 +136,41 @@ ROLES: dict[str, Setting] = {
             kinds=(),
         ),
     ),
+    "treatment": Role(
+        "column",
+        "roles",
+        "A column of 1 (or true) for rows that were treated, 0 (or false) for the others: the fit learns by "
+        "how much that changes the outcome, for each row. It is no feature. New rows have theirs in the "
+        "column of this name; without it, 0.",
+        sparing=True,
+        form=_field(
+            "Treatment",
+            "A column of 1 for rows that were treated, 0 for the others: by how much does that change the "
+            "outcome, and for whom?",
+            kinds=("number", "boolean"),
+        ),
+        noun="treatments",
+        cells="boolean",
+        reader="sampler.data.treatment.reading:read_treatment",
+        targets=("numbers",),
+        refusal="treatment is for numbers: set family={families}, or leave it out",
+        twice="the column of treatments can't have another role as well",
+        absent="{name}: the rows have no such column, so predictions are for rows that are not treated",
+        sentence="The column {name} tells which rows were treated; its effect is a part of the model.",
+        example="training.csv --target earnings --treatment trained",
+        other_names=("Z_train", "trt"),
+    ),
+    "propensity": Setting(
+        "column",
+        "roles",
+        "With a treatment: a feature that is each row's probability of being treated, known from elsewhere, "
+        "instead of the one that is fitted.",
+        sparing=True,
+        form=_field(
+            "Propensity",
+            "A feature that is each row's known probability of being treated; left out, it is fitted.",
+        ),
+    ),
     "groups": Setting(
         "names",
         "roles",
@@ -201,7 +236,7 @@ ROLES: dict[str, Setting] = {
 CHOSEN = ("features", "columns")  # of which a plan has the rest, where a request leaves it open
 COLUMN_ROLES = {name: role for name, role in ROLES.items() if isinstance(role, Role)}
 CENSORING = tuple(name for name, role in COLUMN_ROLES.items() if role.of_outcome)
-NO_FEATURES = "target, weights, exposure, groups, event or limits"
+NO_FEATURES = "target, weights, exposure, treatment, groups, event or limits"
 PREDICTED = tuple(name for name, role in COLUMN_ROLES.items() if role.absent)  # new rows may have them too
 
 HOLDOUT = Setting(

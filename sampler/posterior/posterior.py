@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -29,6 +29,7 @@ from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.survival_curves import survival_curves
 from sampler.posterior.predicting import draw_outcomes, predict
 from sampler.posterior.results.answer import draw
+from sampler.posterior.treated_posterior import Origin, TreatedPosterior
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.draw_codec import pack, unpack
 from sampler.storage.draws import concatenate
@@ -46,7 +47,6 @@ if TYPE_CHECKING:
     from sampler.posterior.results.card_document import ModelCard
     from sampler.posterior.results.prediction import Prediction
     from sampler.posterior.results.survival import SurvivalCurves
-    from sampler.prepared_fit import PreparedFit
     from sampler.storage.conformal_table import CalibratedLevel, CalibrationKind
     from sampler.subgroups.membership import Membership
 
@@ -60,12 +60,13 @@ INTERNAL = frozenset({
 })  # fmt: skip
 
 
-class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
+class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, AssessablePosterior):
     """Draws of all chains, with the schema of their data.
 
     A posterior has stored draws, and the law that its family, noise and method make of them. What it consists
-    of is said by `DescribedPosterior`; explanations are methods of `ExplainablePosterior`, diagnostics and
-    scores of `AssessablePosterior`; what is here makes, predicts with, extends, shows and stores a posterior.
+    of is said by `DescribedPosterior`; explanations are methods of `ExplainablePosterior`, effects of a
+    treatment of `TreatedPosterior`, diagnostics and scores of `AssessablePosterior`; what is here makes,
+    predicts with, extends, shows and stores a posterior.
 
     Parameters
     ----------
@@ -565,11 +566,3 @@ class Posterior(DescribedPosterior, ExplainablePosterior, AssessablePosterior):
             f"{counted(self.num_chains, 'chain')} of {counted(self.num_draws, 'draw')} of "
             f"{counted(self.leaf_counts.shape[2], 'tree')}>"
         )
-
-
-@dataclass(frozen=True)
-class Origin:
-    """State from which a posterior's chains continue: their data (None once loaded) and last states."""
-
-    problem: PreparedFit | None
-    checkpoints: list[bytes]

@@ -25,6 +25,7 @@ from sampler.data.rows import Rows
 from sampler.data.schema import Column, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
+from sampler.data.treatment.design import ROLE
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
@@ -36,6 +37,7 @@ from sampler.noise import AUTO
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
+from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import outcome_sd
 from sampler.training import GroupTraining, LinearTraining, Training
@@ -139,6 +141,20 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     by_role = dict(planned.by_role)
     weight = by_role.pop("weights", None)
     codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
+    places = reference_rows(len(outcome))
+    arms = None
+    if ROLE in by_role:
+        arms = treated_rows(
+            rows.roles[ROLE].name,
+            by_role[ROLE],
+            design,
+            codes,
+            schema,
+            planned.settings,
+            planned.propensity,
+            places,
+        )
+    all_codes = codes if arms is None else arms.codes
     encoded = outcome, design, weight, codes
     has_units = bool(planned.prior.keys() & {*ABSOLUTE})
     chosen = choose_by_outcomes(
@@ -148,7 +164,6 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         has_units=has_units,
         grouped=bool(grouped),
     )
-    places = reference_rows(len(outcome))
 
     def fit_of(settings: Settings, transform: Transform | None) -> PreparedFit:
         """Compute the constants of a fit with such settings, whose choices are made."""
@@ -170,9 +185,13 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
         index = planned.group_index
         groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
+        effects = None
+        if arms is not None:
+            two = FAMILIES[settings.family].target == "two"
+            effects = replace(arms.design, sd=effect_sd(expected, weight, two=two))
         training = Training(
-            codes=codes,
-            num_codes=grid.num_codes,
+            codes=all_codes,
+            num_codes=num_codes_of(grid, all_codes),
             y=learnt,
             weights=weight,
             constants=constants,
@@ -181,6 +200,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
             limits=limits,
             by_role=by_role,
+            effect=effect_prior(effects, schema),
         )
         return PreparedFit(
             training,
@@ -192,11 +212,13 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             transform,
             {role: column.name for role, column in rows.roles.items() if role != "weights"},
             groupings,
+            effects=effects,
         )
 
     noise_choice = None
     if planned.settings.noise == AUTO:
         apart = has_units or bool(grouped) or censored is not None or planned.settings.prior_only
+        apart = apart or arms is not None
         chosen, noise_choice = choose_noise(planned.settings, chosen, encoded, None if apart else fit_of)
     prepared = fit_of(*chosen)
     warnings = [

@@ -11,10 +11,13 @@ from sampler.data.encode import encode
 from sampler.data.rows import read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
+from sampler.data.treatment.design import ROLE
 from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
+from sampler.posterior.parts.effects import EffectColumns
 from sampler.preparation.outcomes import read_outcomes, transformed
+from sampler.preparation.propensity import effect_prior, num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
 from sampler.settings import Settings
 from sampler.training import GroupTraining, LinearTraining, Training
@@ -63,9 +66,12 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     linear = None
     if header.linear is not None and coded.values is not None:
         linear = LinearTraining(header.linear, header.linear.of(coded.values))
+    codes = coded.codes
+    if header.effects is not None:
+        codes = EffectColumns(header.effects, len(codes)).add(codes, numbers[ROLE])
     training = Training(
-        codes=coded.codes,
-        num_codes=header.grid.num_codes,
+        codes=codes,
+        num_codes=num_codes_of(header.grid, codes),
         y=learnt,
         weights=numbers.pop("weights", None),
         constants=_constants_again(header, settings),
@@ -74,6 +80,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         groups=_groups_again(header, coded, linear),
         limits=limits,
         by_role=numbers,
+        effect=effect_prior(header.effects, header.schema),
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
 

@@ -26,14 +26,16 @@ from sampler.data.groupings import (
 from sampler.data.schema import Choice, Column, choose
 from sampler.data.target import family_warnings, guess_family, in_order
 from sampler.data.transform import check_outcomes
+from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.reading import check_arms, check_treatment
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
-from sampler.noise import NOISES
+from sampler.noise import CONSTANT, NOISES
 from sampler.preparation.outcomes import read_outcomes
-from sampler.settings import Settings
+from sampler.settings import NO_TRANSFORM, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -69,6 +71,8 @@ class FitPlan:
         Columns of groups with their levels, and the level of each row, int32 [column, n].
     slopes
         Features whose slope differs by group too.
+    propensity
+        Feature that is the probability of being treated; None where it is fitted, or not needed.
     warnings
         Warnings given so far.
 
@@ -86,6 +90,7 @@ class FitPlan:
     groups: tuple[Column, ...]
     group_index: NDArray[np.int32]
     slopes: tuple[str, ...]
+    propensity: str | None
     warnings: list[str]
 
 
@@ -95,6 +100,9 @@ def resolve_settings(rows: Rows, **settings: Any) -> Settings:
         method = str(settings.get("method") or "bart")
         family = "gaussian" if censoring_roles(rows.roles) else guess_family(rows.outcome, method)
         settings = {**settings, "family": family}
+    if ROLE in rows.roles:  # the prior is about the effect on the outcome itself
+        beside = {"transform": NO_TRANSFORM, "noise": CONSTANT}
+        settings |= {name: value for name, value in beside.items() if settings.get(name) is None}
     return Settings.resolve(**settings)
 
 
@@ -110,6 +118,7 @@ def plan(
     levels: Sequence[Any] | None = None,
     groups: str | Sequence[str] | None = None,
     slopes: str | Sequence[str] | None = None,
+    propensity: str | None = None,
     prior: Mapping[str, Any] | None = None,
 ) -> FitPlan:
     """Check a fit before its features are read.
@@ -136,6 +145,8 @@ def plan(
         Names of columns whose levels have an intercept each beside the trees; they are no features.
     slopes
         Names of features whose slope differs by group too.
+    propensity
+        Name of a feature that is the probability of being treated; None to fit it where it is needed.
     prior
         Hyperparameters and absolute constants, see `sampler.bart.prior`; `cuts` is "quantile", "uniform",
         "mixed" (the default of classes with method bart; else "quantile") or a mapping from column to cut
@@ -167,6 +178,7 @@ def plan(
         of_trees = METHODS[settings.method].engine.forests
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
     _check_roles(settings, roles)
+    check_treatment(settings, propensity, treated=ROLE in roles)
     if "weights" in roles and NOISES[settings.noise].mixture:
         raise SettingsError(
             "weights don't go with noise=mixture: leave them out, or set noise=t",
@@ -194,6 +206,9 @@ def plan(
     check_slopes(sloped, choice.kinds, single)
     check_cuts(cuts, choice.kinds)
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
+    by_role = rows.numbers()
+    if ROLE in by_role:
+        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     return FitPlan(
         settings=settings,
@@ -204,10 +219,11 @@ def plan(
         target=target,
         outcome=outcome,
         censored=censored,
-        by_role=rows.numbers(),
+        by_role=by_role,
         groups=group_columns,
         group_index=group_index,
         slopes=sloped,
+        propensity=propensity,
         warnings=[*choice.warnings, *family_notes],
     )
 

@@ -26,6 +26,7 @@ from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
+from sampler.data.treatment.design import EffectDesign
 from sampler.definitions.data import CENSORING, PREDICTED
 from sampler.errors import PackedError
 from sampler.noise import NoiseChoice
@@ -86,6 +87,8 @@ class Header:
         it was kept.
     noise_choice
         Evidence by which the data chose the kind of noise; None where the settings did.
+    effects
+        How the trees see a treatment; None without one.
 
     """
 
@@ -107,6 +110,7 @@ class Header:
     groupings: Groupings | None = None
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
+    effects: EffectDesign | None = None
 
     @property
     def units(self) -> dict[str, str]:
@@ -168,6 +172,7 @@ class Header:
             **({"censoring": self.censoring} if self.censoring else {}),
             **({} if self.dialect is None else {"dialect": self.dialect.to_json()}),
             **({} if self.noise_choice is None else {"noise_choice": self.noise_choice.to_json()}),
+            **({} if self.effects is None else {"effects": self.effects.to_json()}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -253,6 +258,9 @@ class Header:
                 dialect=FileDialect.from_json(fields["dialect"]) if "dialect" in fields else None,
                 noise_choice=NoiseChoice.from_json(fields["noise_choice"])
                 if "noise_choice" in fields
+                else None,
+                effects=EffectDesign.from_json(fields["effects"], reference.shape[1])
+                if "effects" in fields
                 else None,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:

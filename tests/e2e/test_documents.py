@@ -120,6 +120,16 @@ def test_the_page_about_contrasts_runs():
     assert len(session["contrast"].groups) == 3
 
 
+@pytest.mark.slow
+def test_the_page_about_effects_runs():
+    """The page's block finds the effect of quitting that it says, of rows of either arm and of others."""
+    session = run_page(DOCS / "effects.md")
+    average = session["answer"].average
+    assert average.rows == 1566
+    np.testing.assert_allclose(average[:3], [3.5, 2.7, 4.4], atol=0.06)
+    assert session["people"]["qsmk"].sum() == 403
+
+
 def test_the_page_about_totals_runs(capsys):
     """The page's block adds up rows by shop; totals of new shops are the least certain."""
     session = run_page(DOCS / "totals.md")

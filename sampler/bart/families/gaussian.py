@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.bart import linear_part, noise_forest
+from sampler.bart.families import effect_forest
+from sampler.bart.families.effect_forest import EffectForest
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.group_slopes import InterceptsAndSlopes
@@ -42,7 +44,7 @@ if TYPE_CHECKING:
 
 
 class Gaussian(Likelihood):
-    """y = f(x) + noise; with a second forest where the noise differs by row."""
+    """y = f(x) + noise; with further forests for a treatment's effect, and where noise differs by row."""
 
     def __init__(self, training: Training) -> None:
         self.plans = plan_forests(training)
@@ -58,8 +60,12 @@ class Gaussian(Likelihood):
         noise = NOISES[training.settings.noise]
         self._row_noise, self._mixture = None, noise.mixture
         if noise.weighs_rows:
-            precision = self.models[1] if noise.forest else None
+            precision = self.models[-1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
+        self._effect = None
+        if training.effect:
+            place = self.scalar_names.index(effect_forest.SCALAR)
+            self._effect = EffectForest(training, training.effect, self.models[1], self.outcome, place)
         self._intercepts: GroupIntercepts | InterceptsAndSlopes | None = None
         if training.groups:
             of_groups = InterceptsAndSlopes if training.groups.num_slopes else GroupIntercepts
@@ -67,8 +73,8 @@ class Gaussian(Likelihood):
 
     @property
     def alone(self) -> bool:
-        """Whether the compiled sweep does all: there are no intercepts, and noise is the same in all rows."""
-        return not (self._row_noise or self._intercepts)
+        """Whether the compiled sweep does all: one forest, without intercepts, noise the same in all rows."""
+        return not (self._row_noise or self._intercepts or self._effect)
 
     @property
     def noise_mean(self) -> float:  # type: ignore[override]
@@ -122,6 +128,17 @@ class Gaussian(Likelihood):
                 model.log_value[:] = 0
         if self._row_noise:
             self._row_noise.apply()
+        if self._effect:
+            self._effect.apply()
+
+    def turn(self, plan: ForestPlan) -> None:
+        """Give the residuals of rows that are not treated the other sign, for the forest of the effect."""
+        if plan.signed and self._effect:
+            self._effect.turn()
+
+    def data_of(self, plan: ForestPlan, data: Data) -> Data:
+        """Return the rows with the columns that a forest's trees may split on."""
+        return self._effect.data if plan.signed and self._effect else data
 
     def measure(self) -> None:
         """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
@@ -154,12 +171,16 @@ class Gaussian(Likelihood):
         squares = 0.0
         for sweep_one, plan, forest, model in zip(self._calls, self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
-                squares = sweep_one(data, forest, model, work)
+                self.turn(plan)
+                squares = sweep_one(self.data_of(plan, data), forest, model, work)
+                self.turn(plan)
         draw_sigma2(self.outcome, self._noise, squares, work.random)
+        if self._effect:
+            self._effect.draw_scale(forests[1], work)
         if self._row_noise:
             self._row_noise.end()
-        if len(forests) > 1 and self._row_noise:
-            self._row_noise.sweep(data, forests[1], work, iteration)
+        if self._row_noise and self.plans[-1].leaves == "log-linear":
+            self._row_noise.sweep(data, forests[-1], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
     def keep(self) -> None:
@@ -177,18 +198,19 @@ class Gaussian(Likelihood):
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
-    """List the forest of the mean, and that of the precisions where noise differs by row."""
+    """List the forest of the mean, of a treatment's effect, and of precisions where noise differs by row."""
     constants, settings = training.constants, training.settings
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
     )
+    learnt = (mean,) if training.effect is None else (mean, effect_forest.plan(training.effect, mean))
     if not NOISES[settings.noise].forest:
-        return (mean,)
+        return learnt
     moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
     precision = ForestPlan(
         noise_forest.NAME, NOISE_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
     )
-    return mean, precision
+    return *learnt, precision
 
 
 def name_scalars(training: Training) -> tuple[str, ...]:
@@ -200,7 +222,8 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
-    return ("sigma", *slopes, *degrees, *spread, *of_groups)
+    of_effect = () if training.effect is None else (effect_forest.SCALAR,)
+    return ("sigma", *slopes, *degrees, *spread, *of_effect, *of_groups)
 
 
 def address_of_draw() -> int:
@@ -235,14 +258,14 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
     return [
         noise_forest.make_model(training, first)
         if plan.leaves == "log-linear"
-        else first._replace(variance=_leaf_variance(training.constants, plan.leaf_sd))
+        else first._replace(variance=_leaf_variance(training.constants, plan))
         for plan in plans
     ]
 
 
-def _leaf_variance(constants: Constants, leaf_sd: float) -> NDArray[np.float64]:
+def _leaf_variance(constants: Constants, plan: ForestPlan) -> NDArray[np.float64]:
     """Return `Normal.variance`: tau^2, and where k is drawn its prior and tau^2 of k = 1."""
-    tau2 = (leaf_sd / constants.step) ** 2
-    if constants.k_df == 0:
+    tau2 = (plan.leaf_sd / constants.step) ** 2
+    if constants.k_df == 0 or plan.signed:
         return np.array([tau2])
     return np.array([tau2, tau2 * constants.k**2, constants.k_df, constants.k_scale**2])

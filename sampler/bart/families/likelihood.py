@@ -65,6 +65,13 @@ class Likelihood(ABC):
     def measure(self) -> None:  # noqa: B027  # few have anything to do
         """Complete the leaf models after the trees have been entered into the rows."""
 
+    def turn(self, plan: ForestPlan) -> None:  # noqa: B027  # few forests see residuals in another way
+        """Let the residuals be as a forest's trees see them; called again, as they were."""
+
+    def data_of(self, plan: ForestPlan, data: Data) -> Data:  # noqa: ARG002
+        """Return the rows with the columns that a forest's trees may split on."""
+        return data
+
     @abstractmethod
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Do one iteration: draw what rows have, update every forest, draw the scalars."""

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from sampler.posterior.results.prediction import Prediction
     from sampler.posterior.results.rankings import Inclusion, PermutationImportance
     from sampler.posterior.results.scores import Convergence
+    from sampler.posterior.results.treatment_effects import TreatmentEffects
 
 SHOWN_ROWS = 20  # rows in a prediction's card
 PRINTED_ROWS, PRINTED_COLUMNS, PRINTED_LINES = 5, 6, 10  # of texts
@@ -202,6 +203,17 @@ def contrast_card(contrast: Contrast) -> str:
     ends = [f"{end} {contrast.level:.0%}" for end in ("lower", "upper")]
     heads = ["", *(["class"] if several else []), "rows", "difference", *ends]
     return table_card(contrast.difference, heads, rows, contrast.warnings)
+
+
+def effects_card(effects: TreatmentEffects) -> str:
+    """Show average effects in HTML: what is subtracted from what, and what must hold."""
+    rows = [
+        [name, number_to_text(each.rows), *numbers_to_text(list(each[:3])), f"{each.positive:.0%}"]
+        for name, each in effects.named_estimates().items()
+    ]
+    ends = [f"{end} {effects.level:.0%}" for end in ("lower", "upper")]
+    heads = ["", "rows", "effect", *ends, "above 0"]
+    return table_card(effects.difference, heads, rows, [effects.holds, *effects.warnings])
 
 
 def pairs_card(interactions: Interactions) -> str:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from sampler.posterior.results.contrasts import Contrast
     from sampler.posterior.results.interactions import Interactions
+    from sampler.posterior.results.treatment_effects import TreatmentEffects
 
 Ranked = Iterable[tuple[str, float, float, float]]  # a name, a figure and its ends, the largest first
 
@@ -81,6 +82,16 @@ def contrast(style: ChartStyle, result: Contrast) -> Any:
         )
     figures = [(name, *map(float, each[:3])) for name, each in result.named_estimates().items()]
     ax = _dots(figures, style)  # type: ignore[arg-type]
+    ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    label_axes(ax, f"{result.difference}; {100 * result.level:g}% intervals")
+    return ax
+
+
+@chart
+def treatment_effects(style: ChartStyle, result: TreatmentEffects) -> Any:
+    """Draw average effects of all rows, of the arms and of groups, with their intervals."""
+    figures = [(name, *each[:3]) for name, each in result.named_estimates().items()]
+    ax = _dots(figures, style)
     ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
     label_axes(ax, f"{result.difference}; {100 * result.level:g}% intervals")
     return ax

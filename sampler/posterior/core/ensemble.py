@@ -314,13 +314,15 @@ def _sums(ensemble: SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int
 
 def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
     """Count the rules of each draw that use each feature, int32 [draw, feature]."""
-    column_of = np.array([column for column, _ in header.schema.coded])
+    more = 0 if header.effects is None else header.effects.more_columns  # which are no features
     num_columns = len(header.schema.columns)
+    column_of = np.array([column for column, _ in header.schema.coded] + [num_columns] * more)
     if int(draws.feature.max(initial=-1)) >= len(column_of):
         raise PackedError("the draws split on columns that the model doesn't have")
     nodes = np.diff(draws.tree_start[:: draws.num_trees])
     draw_of = np.repeat(np.arange(draws.num_draws), nodes)
     splits = draws.feature >= 0
-    cell = draw_of[splits] * num_columns + column_of[draws.feature[splits]]
-    counts = np.bincount(cell, minlength=draws.num_draws * num_columns)
-    return counts.reshape(draws.num_draws, num_columns).astype(np.int32)
+    width = num_columns + (more > 0)
+    cell = draw_of[splits] * width + column_of[draws.feature[splits]]
+    counts = np.bincount(cell, minlength=draws.num_draws * width)
+    return counts.reshape(draws.num_draws, width)[:, :num_columns].astype(np.int32)

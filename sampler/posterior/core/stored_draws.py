@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import is_array, read_rows
+from sampler.data.treatment.design import ROLE
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, component_names
 from sampler.posterior.weighting.mixture_noise import Mixture, are_components
@@ -135,7 +136,8 @@ class StoredDraws:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         header = self.header
         groups = None if header.groupings is None else header.groupings.reference_index()
-        return Coded(header.reference, [], values=header.reference_values, groups=groups)
+        by_role = {} if header.effects is None else {ROLE: header.effects.treated.astype(np.float64)}
+        return Coded(header.reference, [], values=header.reference_values, groups=groups, by_role=by_role)
 
     def encode(
         self,

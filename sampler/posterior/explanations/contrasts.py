@@ -91,9 +91,13 @@ def contrast(
         "": np.ones(codes.shape[1], bool),
         "treated": np.all(codes[chosen] == first.codes[chosen], axis=0),
     }
-    groups = {} if request.by is None else _groups(header, codes, names.index(request.by))
-    averages = _Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
-    mean, lower, upper = averages.fill(f, first, second, request.level)
+    groups = {} if request.by is None else groups_by(header, codes, names.index(request.by))
+    averages = Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
+
+    def difference(rows: slice) -> Floats:
+        return f(first.part(rows)) - f(second.part(rows))
+
+    mean, lower, upper = averages.fill(difference, coded.num_rows, request.level)
     estimates = {name: averages.estimate(name, request.level) for name in averages.parts}
     near = [_rows_near(header, setting) for setting in (request.first, request.second)]
     unlike = tuple(_unlike(header, codes, chosen, rows, shares) for rows in near)
@@ -119,30 +123,42 @@ def contrast(
     )
 
 
-class _Averages:
-    """Averages over parts of the rows and over Bayesian-bootstrap weights, by draw, filled block by block."""
+class Averages:
+    """Averages over parts of the rows and over Bayesian-bootstrap weights, by draw, filled block by block.
 
-    def __init__(self, parts: dict[str, NDArray[np.bool_]]) -> None:
+    Parameters
+    ----------
+    parts
+        Rows of each part by its name, bool [row]; "" is that of all.
+    every
+        Whether each part has an average over the population that its rows are a sample of, or only "".
+
+    """
+
+    def __init__(self, parts: dict[str, NDArray[np.bool_]], *, every: bool = False) -> None:
         self.parts = parts
         self._totals: dict[str, Floats] = {}
-        self._weighted: Floats = np.zeros(0)
-        self._weights: Floats = np.zeros(0)
+        self._weighted: dict[str, Floats] = dict.fromkeys(parts if every else [""], np.zeros(0))
+        self._weights: dict[str, Floats] = {}
+        self._squares: Floats = np.zeros(0)  # summed over all rows, by draw
 
     def fill(
-        self, f: Callable[[Coded], Floats], first: Coded, second: Coded, level: float
+        self, values: Callable[[slice], Floats], num_rows: int, level: float
     ) -> tuple[Floats, Floats, Floats]:
         """Evaluate all rows; return mean, lower and upper ends of each, float64 [row(, class)]."""
         rng = np.random.default_rng(0)  # equal requests get equal answers
-        num_rows = first.num_rows
-        draws = f(first.part(slice(0, 1)))
+        draws = values(slice(0, 1))
         several = draws.shape[2:]
         mean, lower, upper = (np.empty((num_rows, *several)) for _ in range(3))
         self._totals = {name: np.zeros((len(draws), *several)) for name in self.parts}
-        self._weighted, self._weights = np.zeros((len(draws), *several)), np.zeros(len(draws))
+        self._weights = {name: np.zeros(len(draws)) for name in self._weighted}
+        self._weighted = {name: np.zeros((len(draws), *several)) for name in self._weighted}
+        self._squares = np.zeros((len(draws), *several))
         width = max(16, MAX_CELLS // draws[:, 0].size)
         for start in track(range(0, num_rows, width), "contrast"):
             rows = slice(start, min(start + width, num_rows))
-            difference = f(first.part(rows)) - f(second.part(rows))
+            difference = values(rows)
+            self._squares += np.einsum("dr...,dr...->d...", difference, difference)
             mean[rows] = difference.mean(axis=0)
             lower[rows], upper[rows] = equal_tailed(difference, level)
             for name, part in self.parts.items():
@@ -150,19 +166,35 @@ class _Averages:
             weights = rng.standard_exponential(
                 difference.shape[:2]
             )  # normalised they are Dirichlet(1, .., 1)
-            self._weighted += np.einsum("dr...,dr->d...", difference, weights)
-            self._weights += weights.sum(axis=1)
+            for name in self._weighted:
+                own, of_part = (
+                    (weights, difference)
+                    if name == ""
+                    else (each[:, self.parts[name][rows]] for each in (weights, difference))
+                )
+                self._weighted[name] += np.einsum("dr...,dr->d...", of_part, own)
+                self._weights[name] += own.sum(axis=1)
         return mean, lower, upper
+
+    def draws(self, name: str) -> Floats:
+        """Return draws of the average over a part of the rows, float64 [draw(, class)]; NaN without rows."""
+        rows = int(self.parts[name].sum())
+        return self._totals[name] / rows if rows else np.full(1, np.nan)
+
+    def spread(self) -> Floats:
+        """Return draws of the standard deviation over all rows, float64 [draw(, class)]."""
+        own = self._squares / int(self.parts[""].sum()) - self.draws("") ** 2
+        return np.asarray(np.sqrt(np.maximum(own, 0.0)))
 
     def estimate(self, name: str, level: float) -> ContrastEstimate:
         """Average over a part of the rows; NaN for one without rows."""
-        rows = int(self.parts[name].sum())
-        return _estimate(self._totals[name] / rows if rows else np.full(1, np.nan), rows, level)
+        return _estimate(self.draws(name), int(self.parts[name].sum()), level)
 
-    def population(self, level: float) -> ContrastEstimate:
-        """Average over the population that the rows are a sample of."""
-        weights = self._weights.reshape(-1, *[1] * (self._weighted.ndim - 1))
-        return _estimate(self._weighted / weights, int(self.parts[""].sum()), level)
+    def population(self, level: float, name: str = "") -> ContrastEstimate:
+        """Average over the population that the rows of a part are a sample of."""
+        weighted = self._weighted[name]
+        weights = self._weights[name].reshape(-1, *[1] * (weighted.ndim - 1))
+        return _estimate(weighted / weights, int(self.parts[name].sum()), level)
 
 
 def _estimate(draws: Floats, rows: int, level: float) -> ContrastEstimate:
@@ -207,8 +239,11 @@ def _index(header: Header, name: str) -> int:
     return [column.name for column in header.schema.columns].index(name)
 
 
-def _groups(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bool_]]:
-    """Divide rows by a column: by level, or a number or date by its quarters in the training rows."""
+def groups_by(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bool_]]:
+    """Divide rows by a column: by level, or a number or date by its quarters in the training rows.
+
+    Raises SettingsError for a column of too many levels.
+    """
     column = header.schema.columns[index]
     positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
     own = codes[positions]

@@ -9,9 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.treatment.design import ROLE
+from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.slopes import Slopes
 from sampler.posterior.verdict.reasons import noise_prior_reason
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 # its terms, and intercepts of a column of groups; of a predictive bound of a mixture of sums of trees, and of
 # one whose components differ by row.
 LINE, TERM, GROUP = 150, 5, 50
+EFFECT = 100  # of a treatment's own trees, and of a row's propensity
 BOUND, BOUND_BY_ROW = 70, 2000
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
@@ -75,7 +79,7 @@ class Law:
         The stored draws.
     ensemble
         Trees of f.
-    slopes, intercepts
+    slopes, intercepts, effects
         Parts beside the trees; None without them.
     transform
         Transform of the outcome; None where the model learns the outcome itself.
@@ -98,7 +102,13 @@ class Law:
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         header = draws.header
         self.draws = draws
-        self.ensemble = self._make_ensemble(chains, len(header.grid.cuts))
+        columns = len(header.grid.cuts)
+        self.effects = None
+        if header.effects is not None:
+            self.effects = EffectDraws(header.effects, chains, columns)
+            columns += header.effects.more_columns
+            self.own_work += EFFECT
+        self.ensemble = self._make_ensemble(chains, columns)
         used = [self._forests(each[: draws.num_draws]) for each in chains]
         self.leaf_counts = np.array(
             [np.concatenate([each.leaf_counts for each in forests], axis=1) for forests in used]
@@ -141,7 +151,7 @@ class Law:
     @property
     def nbytes(self) -> int:
         """Memory held besides the stored draws, in bytes, roughly."""
-        beside = sum(part.nbytes for part in (self.slopes, self.intercepts) if part)
+        beside = sum(part.nbytes for part in (self.slopes, self.intercepts, self.effects) if part)
         counts = sum(array.nbytes for array in (self.leaf_counts, *self._rule_counts))
         return self.ensemble.nbytes + beside + counts
 
@@ -297,6 +307,27 @@ class Law:
         by_row = f.reshape(*f.shape[:3], -1).transpose(2, 3, 0, 1)
         return np.ascontiguousarray(by_row).reshape(-1, *f.shape[:2])
 
+    @property
+    def adds_effect(self) -> bool:
+        """Whether a treatment's effect is a sum of trees, whatever else the outcome's mean is."""
+        return self.effects is not None and self.transform is None and self.classes is None
+
+    def effect_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].
+
+        Raises SettingsError for a model without a treatment.
+        """
+        if self.effects is None:
+            raise SettingsError(
+                "this model has no treatment: fit it with treatment, a column of the rows that were treated",
+                field=None,
+                code="not_applicable",
+            )
+        if self.adds_effect:
+            return np.asarray(self.step * self.effects.effect_of(self.ensemble, coded, chosen))
+        treated, others = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in (1.0, 0.0))
+        return np.asarray(treated - others)
+
     def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""
         p = self.f_of(coded, chosen)
@@ -347,7 +378,11 @@ class Law:
 
     def _sums_and_parts(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the sums of trees and the parts beside them, float64 [draw, row]."""
-        f = self.ensemble.sums_of(coded, chosen).astype(np.float64, order="C")
+        if self.effects is None:
+            sums = self.ensemble.sums_of(coded, chosen)
+        else:
+            sums = self.effects.sums_of(self.ensemble, coded, chosen)
+        f = sums.astype(np.float64, order="C")
         f *= self.step
         f += self.offset
         if self.slopes is not None:
@@ -429,7 +464,17 @@ class Law:
         return "log_loss"
 
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
-        """Return the figure that SHAP values add up to, in words, and its sums of trees, by class."""
+        """Return the figure that SHAP values add up to, in words, and its sums of trees, by class.
+
+        Raises SettingsError for a model with a treatment, whose trees split on more than the features.
+        """
+        if self.effects is not None:
+            raise SettingsError(
+                "this model has a treatment, and its trees split on more than the features: ask for its "
+                "effects instead",
+                field=None,
+                code="not_applicable",
+            )
         draws = concatenate(self.draws.chains())
         forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self.step, self.offset, self.slopes)
         but = "" if self.intercepts is None else ", intercepts of groups left out"

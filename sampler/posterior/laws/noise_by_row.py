@@ -40,7 +40,7 @@ class NoiseByRowLaw(NormalLaw):
         self._precision_rules = [
             rules_per_draw(each.forests[FOREST][: draws.num_draws], header) for each in chains
         ]
-        self._precision = Ensemble([each.forests[FOREST] for each in chains], len(header.grid.cuts))
+        self._precision = Ensemble([each.forests[FOREST] for each in chains], self.ensemble.num_features)
 
     @property
     def nbytes(self) -> int:
@@ -65,6 +65,7 @@ class NoiseByRowLaw(NormalLaw):
 
     def noise_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Return the noise sd of the chosen draws at each row, float64 [draw, row]."""
-        steps = self._precision.sums_of(coded, chosen)
+        columns = coded if self.effects is None else self.effects.with_columns(coded)
+        steps = self._precision.sums_of(columns, chosen)
         sigma = np.asarray(self.draws.sigma[self.draws.places(chosen)][:, None] * np.exp(-0.5 * STEP * steps))
         return self.with_new_groups(sigma, coded, chosen)

@@ -67,7 +67,8 @@ class NormalLaw(Law):
 
     def average_of(self, chosen: NDArray[np.int64]) -> Callable[[Coded], Floats] | None:
         """Return a function from copies of rows to draws of f averaged over each, float64 [draw, copy]."""
-        plain = self.slopes is None and self.intercepts is None and self.transform is None
+        parts = (self.slopes, self.intercepts, self.effects, self.transform)
+        plain = all(part is None for part in parts)
         if not plain or not self.ensemble.has_room:
             return None
 
@@ -86,11 +87,14 @@ class NormalLaw(Law):
         shape = self.draws.shape
         one_normal = shape is None and not self.noise_differs
         transform = self.transform
-        plain = self.slopes is None and transform is None and (one_normal or not predictive)
+        plain = self.slopes is None and self.effects is None and transform is None
+        plain = plain and (one_normal or not predictive)
         alike = None
         if one_normal and self.intercepts is None:
             alike = AlikeNoise(sigma, self.offset, self.step)
         lines = self.slopes if predictive and transform is None and alike is not None else None
+        if self.effects is not None:
+            lines = None
         if lines is not None and not have_places(self.ensemble.largest + lines.largest / self.step):
             lines = None
         slopes = None if lines is None else lines.values[chosen]

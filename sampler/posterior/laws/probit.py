@@ -61,7 +61,7 @@ class ProbitLaw(Law):
             return partial(figures.fill_probabilities, rows, sums, self.offset, self.step)
 
         known = None if self.intercepts is None else self.intercepts.known
-        plain = self.slopes is None and "offset" not in coded.by_role
+        plain = self.slopes is None and self.effects is None and "offset" not in coded.by_role
         blocks = by_blocks(coded, len(chosen), known, plain=plain)
         for _, fill in interrupt.ahead(evaluate, blocks):
             fill()

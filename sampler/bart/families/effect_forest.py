@@ -1,0 +1,94 @@
+"""The effect of a treatment as a forest beside the mean's (docs/maths.md#treatments).
+
+y = m(x, p) + B h(x) + e with B = 1 for treated rows and -1 for the others: the effect is 2 h(x), and p the
+probability of being treated (Hahn, Murray and Carvalho 2020, with this coding). For the trees of h the rows
+are ordinary ones whose residuals have the sign of B.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
+from sampler.bart.state import ForestPlan, make_data
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.leaf_models.normal import Normal
+    from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.kernels.arrays import Data
+    from sampler.training import EffectPrior, Training
+
+NAME = "effect"
+SCALAR = "effect_sd"  # prior standard deviation of the effect of a row, in units of y
+
+
+def plan(prior: EffectPrior, mean: ForestPlan) -> ForestPlan:
+    """Plan the forest of half the effect; its trees move as the mean's do."""
+    leaf_sd = prior.start / (2.0 * math.sqrt(prior.num_trees))
+    return replace(
+        mean,
+        name=NAME,
+        num_trees=prior.num_trees,
+        alpha=prior.alpha,
+        beta=prior.beta,
+        leaf_sd=leaf_sd,
+        signed=True,
+    )
+
+
+class EffectForest:
+    """The forest of half the effect of one chain; the effect's standard deviation is a scalar.
+
+    Attributes
+    ----------
+    data
+        The rows with the columns that its trees may split on.
+
+    """
+
+    def __init__(
+        self, training: Training, prior: EffectPrior, model: Normal, outcome: Outcome, place: int
+    ) -> None:
+        self.data = _data_of(training, prior)
+        self._prior, self._model, self._step = prior, model, outcome.step
+        self._scalar = outcome.scalars[place : place + 1]
+        self._scalar[0] = prior.start
+        treated = training.by_role["treatment"]
+        self._signs = np.where(treated == 1, 1, -1).astype(np.int32)
+        self._effect = np.zeros_like(self._signs)
+
+    def turn(self) -> None:
+        """Multiply the residuals by the rows' signs."""
+        self._model.residual[: len(self._signs)] *= self._signs
+
+    def apply(self) -> None:
+        """Give the leaves the variance that belongs to the scalar."""
+        sd = self._scalar[0] / self._step
+        self._model.variance[0] = sd * sd / (4.0 * self._prior.num_trees)
+
+    def draw_scale(self, forest: Forest, work: Work) -> None:
+        """Draw the effect's standard deviation, unless it is known."""
+        if not self._prior.drawn:
+            return
+        sd = draw_effect_scale(
+            forest, self._model, self._signs, self._effect, self._prior.scale / self._step,
+            self._scalar[0] / self._step, work.random,
+        )  # fmt: skip
+        self._scalar[0] = sd * self._step
+        self.apply()
+
+
+def _data_of(training: Training, prior: EffectPrior) -> Data:
+    """Return the rows without the last columns; those barred have one code in all of them."""
+    codes: NDArray[np.uint8] = training.codes[: prior.features]
+    if prior.barred:
+        codes = codes.copy()
+        codes[list(prior.barred)] = 0
+    data = make_data(replace(training, codes=codes, num_codes=training.num_codes[: prior.features]))
+    return data if prior.barred else data._replace(codes=training.padded_codes[: prior.features])

@@ -1,0 +1,102 @@
+"""Scale of a treatment's effect, drawn given its forest in two ways (docs/maths.md#treatments)."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT, Normal
+from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
+from sampler.bart.kernels.probit import normal_above
+from sampler.bart.kernels.state import VALUE, Forest
+from sampler.bart.kernels.tree_tables import slots_of
+from sampler.kernels.arrays import Float, Int, Ints, Words
+from sampler.kernels.jit import kernel
+from sampler.kernels.random import normal, uniform
+
+STEPS, WIDTH = 3, 0.5  # of a random walk of the logarithm
+
+
+@kernel(allocates=False)
+def add_trees(forest: Forest, signs: Ints, residual: Ints, factor: Int) -> None:
+    """Add each row's sum of leaves, times its sign and `factor`, to the residual."""
+    for tree in range(len(forest.num_leaves)):
+        slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
+        for i in range(len(signs)):
+            slot = np.int64(slots.low[i])
+            if slots.wide:
+                slot += 256 * np.int64(slots.high[i])
+            residual[i] += factor * signs[i] * forest.leaf[tree, slot, VALUE]
+
+
+@kernel(allocates=False, entry=True)
+def draw_effect_scale(
+    forest: Forest, model: Normal, signs: Ints, effect: Ints, scale: Float, start: Float, random: Words
+) -> Float:
+    """Draw the standard deviation of the effect, twice what the forest adds, in grid steps.
+
+    First given the leaves, then given these in units of it: then the leaves move with it.
+
+    Parameters
+    ----------
+    forest
+        The forest of half the effect.
+    model
+        Its leaf model; the residual is that of the outcome.
+    signs
+        1 for treated rows, -1 for the others, int32 [n].
+    effect
+        Room for the rows, int32 [n].
+    scale
+        Scale of the half-normal prior.
+    start
+        The present standard deviation.
+    random
+        State of the random numbers.
+
+    Returns
+    -------
+    float
+        The new one.
+
+    """
+    trees = len(forest.num_leaves)
+    squares = leaves = 0.0
+    for tree in range(trees):
+        for slot in range(forest.num_leaves[tree]):
+            value = float(forest.leaf[tree, slot, VALUE])
+            squares += value * value
+            leaves += 1.0
+    half, precision = 2.0 * float(trees) * squares, 0.5 / (scale * scale)
+    present = start
+    for _ in range(STEPS):
+        proposed = present * math.exp(WIDTH * normal(random))
+        gain = (1.0 - leaves) * math.log(proposed / present)
+        gain -= half * (1.0 / (proposed * proposed) - 1.0 / (present * present))
+        gain -= precision * (proposed * proposed - present * present)
+        if math.log(uniform(random)) < gain:
+            present = proposed
+    effect[:] = 0
+    add_trees(forest, signs, effect, np.int64(1))
+    size = cross = 0.0
+    for i in range(len(signs)):
+        weight = model.noise[UNIT] * float(model.weights[i]) if len(model.weights) > 0 else 1.0
+        own = float(effect[i])
+        size += weight * own * own
+        cross += weight * own * (float(model.residual[i]) + own)
+    power = model.noise[LIKELIHOOD] / model.noise[SIGMA2]
+    # of the ratio of the new standard deviation to the present one
+    total = power * size + present * present / (scale * scale)
+    sd = 1.0 / math.sqrt(total)
+    mean = power * cross / total
+    ratio = mean + sd * normal_above(random, -mean / sd)
+    for i in range(len(signs)):
+        model.residual[i] += effect[i]
+    for tree in range(trees):
+        for slot in range(forest.num_leaves[tree]):
+            value = ratio * float(forest.leaf[tree, slot, VALUE])
+            forest.leaf[tree, slot, VALUE] = np.int32(np.rint(value))
+    add_trees(forest, signs, model.residual, np.int64(-1))
+    measure_bound(model.residual, model.bound)
+    return ratio * present

@@ -1,0 +1,1 @@
+"""Treatments: which rows had one, and how the trees of a model see it."""

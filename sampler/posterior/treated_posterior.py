@@ -1,0 +1,89 @@
+"""The methods of a posterior that has a treatment: its effects."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from sampler.data.encode import Coded
+from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
+
+if TYPE_CHECKING:
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.results.treatment_effects import TreatmentEffects
+    from sampler.prepared_fit import PreparedFit
+
+
+@dataclass(frozen=True)
+class Origin:
+    """State from which a posterior's chains continue: their data (None once loaded) and last states."""
+
+    problem: PreparedFit | None
+    checkpoints: list[bytes]
+
+
+class TreatedPosterior:
+    """Methods of a posterior: what a treatment adds to the outcome."""
+
+    law: Law
+    origin: Origin | None
+
+    def effects(
+        self,
+        X: Any = None,
+        *,
+        of: str = "all",
+        by: str | None = None,
+        level: float = 0.9,
+        num_draws: int | None = None,
+    ) -> TreatmentEffects:
+        """Compute what the treatment adds to the outcome: on average, in groups and for each row.
+
+        Parameters
+        ----------
+        X
+            Rows, as for `predict`, with the column of the treatment; None takes the rows of the fit, or of a
+            model that was loaded those up to 200 of them that its file keeps.
+        of
+            Which of the rows count: "all", "treated" or "untreated".
+        by
+            A feature by which averages are given too: by its levels, or a number or date by quarters.
+        level
+            Probability of the intervals.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+
+        Returns
+        -------
+        TreatmentEffects
+            Averages with intervals of these rows and of the population that they are a sample of, and the
+            effect on each row, in units of the outcome; of two classes, on the probability of the second.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model, and where no row counts.
+        SettingsError
+            For a model without a treatment, and an invalid request.
+
+        """
+        law = self.law.for_means
+        request = EffectsRequest.check(of, by, level)
+        chosen = law.alike(num_draws)
+        coded = self._rows_of_fit() if X is None else law.draws.coded(X)
+        return treatment_effects(law, coded, request, chosen)
+
+    def _rows_of_fit(self) -> Coded:
+        """Return the rows of the fit where they are at hand, or else the reference rows."""
+        problem = None if self.origin is None else self.origin.problem
+        draws = self.law.draws
+        if problem is not None and (self.law.adds_effect or not draws.header.needs_values):
+            training = problem.training
+            groups = None if training.groups is None else training.groups.index
+            codes = training.codes[: len(draws.header.grid.cuts)]
+            return Coded(codes, [], groups=groups, by_role=dict(training.by_role))
+        rows, known = draws.reference.num_rows, draws.header.num_rows
+        few = (
+            f"{rows} of the {known} rows of the fit, those that a model file keeps: send the rows for others"
+        )
+        return replace(draws.reference, warnings=[few] if known is not None and known > rows else [])

@@ -1,0 +1,151 @@
+"""Treatments of a fit: checks, the probability of being treated, and the columns that trees have of both."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sampler.bart.prior import calibrate_probit, check_prior
+from sampler.chains import needed_kernels, start_chain
+from sampler.data.binning import cut_points
+from sampler.data.treatment.design import EffectDesign
+from sampler.data.treatment.reading import check_overlap
+from sampler.errors import SettingsError
+from sampler.kernels.jit import warm
+from sampler.posterior.parts.effects import EffectColumns
+from sampler.prior import outcome_sd
+from sampler.settings import Settings
+from sampler.storage.draw_codec import pack
+from sampler.storage.draws import concatenate
+from sampler.training import EffectPrior, Training
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.data.binning import Grid
+    from sampler.data.schema import Schema
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
+
+# Of the probit fit of the treatment: its mean is all that is kept of it.
+SHORT = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 6}
+SD_OF_TWO = 0.5  # that stands for the outcome's sd where this is one of two classes
+
+
+@dataclass(frozen=True)
+class TreatedRows:
+    """Treatments of the training rows, and how trees see them."""
+
+    design: EffectDesign
+    codes: Codes
+
+
+def treated_rows(
+    name: str,
+    treated: Floats,
+    design: NDArray[np.float64],
+    codes: Codes,
+    schema: Schema,
+    settings: Settings,
+    propensity: str | None,
+    reference: NDArray[np.int64],
+) -> TreatedRows:
+    """Decide how trees see a treatment, and fit its probability.
+
+    Parameters
+    ----------
+    name
+        Name of the treatment's column.
+    treated
+        Treatments, float64 [n].
+    design, codes
+        Coded columns before binning, float64 [column, n], and their codes.
+    schema
+        The features.
+    settings
+        Settings of the fit.
+    propensity
+        Name of the feature that is the probability of being treated; None to fit it.
+    reference
+        Places of the reference rows.
+
+    Returns
+    -------
+    TreatedRows
+        The design, without the scale of the effect's prior, and the codes of all columns of the mean's trees.
+
+    Raises
+    ------
+    DataError
+        Where a feature tells the arms apart without fail.
+    SettingsError
+        For a propensity that is no feature of numbers.
+
+    """
+    if propensity is not None:
+        _check_propensity(propensity, schema)
+    check_overlap(name, treated, schema, list(design))
+    own = EffectDesign(settings.effects, treated[reference].astype(np.uint8), given=propensity or "")
+    if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
+        own = with_propensity(own, treated, design, codes, settings.seed)
+    return TreatedRows(own, EffectColumns(own, len(codes)).add(codes, treated))
+
+
+def num_codes_of(grid: Grid, codes: Codes) -> NDArray[np.int64]:
+    """Return the number of codes of each column, int64 [column], those of a treatment's too."""
+    own = grid.num_codes
+    return np.append(own, codes[len(own) :].max(axis=1, initial=0).astype(np.int64) + 1)
+
+
+def effect_sd(y: Floats, weights: Floats | None, *, two: bool) -> float:
+    """Return the sd of what is learnt [n], on the scale of normal quantiles for two classes."""
+    return SD_OF_TWO if two else outcome_sd(y, weights)
+
+
+def effect_prior(design: EffectDesign | None, schema: Schema) -> EffectPrior | None:
+    """Return the prior of an effect that has a forest of its own; None for others."""
+    if design is None or design.kind != "bcf":
+        return None
+    names = [schema.columns[place].name for place, _ in schema.coded]
+    barred = tuple(k for k, name in enumerate(names) if name == design.given)
+    return EffectPrior.of(len(names), barred, design.sd)
+
+
+def with_propensity(
+    own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int
+) -> EffectDesign:
+    """Fit the probability of being treated to all rows, and add it to the design.
+
+    It is that of the rows of the fit: one of rows left out leans against the treatment by construction, and
+    leaves more bias than none at all (docs/maths.md#treatments).
+    """
+    settings = Settings.resolve(family="probit", seed=seed, **SHORT)
+    constants = calibrate_probit(treated, design, None, settings, check_prior(None, settings))
+    num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
+    training = Training(codes, num_codes, treated, None, constants, settings)
+    warm(needed_kernels(training))
+    draws = []
+    for number in range(settings.num_chains):
+        chain = start_chain(training, number)
+        while not chain.done:
+            chain.run(chain.iterations - chain.iteration)
+        taken = chain.take()
+        assert taken is not None, "the chain keeps draws"
+        draws.append(taken)
+    fitted = replace(own, trees=pack(concatenate(draws)), offset=constants.offset, step=constants.step)
+    propensity = EffectColumns(fitted, len(codes)).propensity(codes)
+    return replace(fitted, cuts=cut_points(propensity))
+
+
+def _check_propensity(name: str, schema: Schema) -> None:
+    """Raise SettingsError for a propensity that is no feature of numbers beside others."""
+    kinds = {column.name: column.kind for column in schema.columns}
+    if kinds.get(name) != "number" or len(kinds) == 1:
+        raise SettingsError(
+            f"propensity: {name!r} must be one of several features, and have numbers",
+            field="propensity",
+            code="not_accepted",
+        )

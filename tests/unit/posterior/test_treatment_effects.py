@@ -1,0 +1,197 @@
+"""Fits with a treatment: effects by row, on average and in groups, model files, and refusals by name."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+from sampler import DataError, SettingsError, fit, load
+from sampler.sklearn import BARTRegressor
+
+SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 2, "progress": False}
+NUM_ROWS = 220
+
+
+def rows():
+    """Return a table, treatments that follow its first column, and outcomes with effects of 2 and 4."""
+    rng = np.random.default_rng(3)
+    a, b = rng.normal(size=(2, NUM_ROWS))
+    treated = (rng.uniform(size=NUM_ROWS) < 1 / (1 + np.exp(-a))).astype(float)
+    site = np.where(rng.uniform(size=NUM_ROWS) < 0.5, "north", "south")
+    y = a + 0.3 * rng.normal(size=NUM_ROWS) + treated * np.where(site == "north", 4.0, 2.0)
+    return {"a": a, "b": b, "site": list(site), "treatment": treated}, y
+
+
+def features(table):
+    """Return the columns besides the treatment."""
+    return {name: values for name, values in table.items() if name != "treatment"}
+
+
+@cache
+def fitted(effects="bcf", **more):
+    """Return a short fit."""
+    table, y = rows()
+    return fit(features(table), y, treatment=table["treatment"], effects=effects, **SHORT, **more)
+
+
+@pytest.mark.parametrize("effects", ["bcf", "ps-bart", "plain"])
+def test_effects(effects):
+    """Averages are near the truth, groups differ as they do, and rows are those of the fit."""
+    answer = fitted(effects).effects(by="site")
+    assert answer.average.rows == NUM_ROWS == len(answer.mean)
+    assert answer.average.mean == pytest.approx(answer.mean.mean())
+    assert abs(answer.average.mean - 3.0) < 0.6
+    assert answer.groups["north"].mean > answer.groups["south"].mean + 0.8
+    assert answer.treated.rows + answer.untreated.rows == NUM_ROWS
+    for each in answer.named_estimates().values():
+        assert each.lower < each.mean < each.upper
+        assert each.population_upper - each.population_lower > 0
+    assert answer.spread.mean > 0.3
+    assert (answer.propensity is None) == (effects == "plain")
+    assert list(answer.to_pandas())[:3] == ["effect", "lower_90", "upper_90"]
+    assert "no data can show that" in str(answer)
+
+
+@pytest.mark.parametrize("effects", ["bcf", "ps-bart", "plain"])
+def test_effects_are_differences_of_predictions(effects):
+    """A row's effect is its prediction if treated less that if not, at any rows."""
+    posterior = fitted(effects)
+    some = {name: values[:9] for name, values in rows()[0].items()}
+    arms = [posterior.predict(some | {"treatment": np.full(9, arm)}).mean for arm in (1.0, 0.0)]
+    np.testing.assert_allclose(posterior.effects(some).mean, arms[0] - arms[1], atol=1e-9)
+    without = posterior.predict(features(some))
+    np.testing.assert_array_equal(without.mean, arms[1])
+    assert "not treated" in without.warnings[0]
+
+
+def test_some_rows_count():
+    """Rows of one arm count alone, with the propensity of these."""
+    posterior, (table, _) = fitted(), rows()
+    every, treated = posterior.effects(), posterior.effects(of="treated")
+    own = table["treatment"] == 1
+    np.testing.assert_array_equal(treated.mean, every.mean[own])
+    np.testing.assert_array_equal(treated.propensity, every.propensity[own])
+    assert treated.average.mean == pytest.approx(every.treated.mean)
+    assert np.mean(every.propensity[own]) > np.mean(every.propensity[~own])
+
+
+def test_file_and_more_draws(tmp_path):
+    """A saved model answers the same of sent rows, and continues to the same draws."""
+    posterior, (table, y) = fitted(), rows()
+    posterior.save(tmp_path / "model.bart")
+    again = load(tmp_path / "model.bart")
+    np.testing.assert_array_equal(again.effects(table).mean, posterior.effects().mean)
+    assert again.effects().average.rows == 200
+    assert "200 of the 220 rows" in again.effects().warnings[0]
+    more, whole = again.extend(5, table, y, progress=False), posterior.extend(5, progress=False)
+    np.testing.assert_array_equal(more.effects(table).mean, whole.effects().mean)
+
+
+def test_beside_groups_weights_noise_and_transform():
+    """Groups, weights, noise by row and a transform stand beside a treatment."""
+    table, y = rows()
+    posterior = fit(
+        features(table), np.exp(0.2 * y), np.linspace(1, 2, NUM_ROWS), treatment=table["treatment"],
+        groups="site", noise="forest", transform="log", linear=True, **SHORT,
+    )  # fmt: skip
+    answer = posterior.effects(table)
+    assert 0 < answer.average.lower < answer.average.upper
+    arms = [posterior.predict(table | {"treatment": np.full(NUM_ROWS, arm)}).mean for arm in (1.0, 0.0)]
+    np.testing.assert_allclose(answer.mean, arms[0] - arms[1], rtol=1e-6)
+
+
+def test_known_propensity():
+    """A feature may be the propensity: the mean's trees alone split on it."""
+    table, y = rows()
+    known = 1 / (1 + np.exp(-table["a"]))
+    own = features(table) | {"known": known}
+    posterior = fit(own, y, treatment=table["treatment"], propensity="known", **SHORT)
+    assert posterior.header.effects.cuts is None
+    of_effect = np.concatenate([draws.forests["effect"].feature for draws in posterior.chains()])
+    last = len(posterior.header.schema.coded) - 1
+    assert not np.any(of_effect == last)
+    assert any(np.any(draws.feature == last) for draws in posterior.chains())
+
+
+def test_random_assignment():
+    """Without reasons to be treated no propensity is fitted, and the sentence says less."""
+    answer = fitted(assignment="random").effects()
+    assert answer.propensity is None
+    assert "left to chance" in answer.holds
+
+
+def test_estimator():
+    """The estimator takes the treatment's name, and predicts by the treatments of new rows."""
+    pd = pytest.importorskip("pandas")
+    table, y = rows()
+    short = {name: value for name, value in SHORT.items() if name != "progress"}
+    model = BARTRegressor(treatment="treatment", random_state=0, **short).fit(pd.DataFrame(table), y)
+    assert model.posterior_.effects().average.mean > 2
+
+
+REFUSED = {
+    "missing": (lambda z, _: np.where(np.arange(NUM_ROWS) == 4, np.nan, z), "row 5.*treatment is missing"),
+    "one value": (lambda z, _: np.ones_like(z), "every row has the treatment 1"),
+    "three values": (lambda z, _: np.where(np.arange(NUM_ROWS) == 4, 2.0, z), "1 .treated. or 0"),
+    "few": (lambda z, _: np.where(np.arange(NUM_ROWS) < 4, 1.0, 0.0), "only 4 rows are treated"),
+    "text": (lambda z, _: ["yes" if each else "no" for each in z], "make one of 'no' and 'yes' 1"),
+    "told by a number": (lambda _, table: (table["b"] > 0.1).astype(float), "column 'b'.*tells which rows"),
+    "told by a category": (
+        lambda z, table: (
+            table.update(site=[f"{z:g}{b > 0}" for z, b in zip(z, table["b"], strict=True)]) or z
+        ),
+        "column 'site'.*tells which rows",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_refused_treatments(name):
+    """Treatments whose effect no rows can show are refused with the column that says so."""
+    table, y = rows()
+    make, message = REFUSED[name]
+    treatment = make(table["treatment"], table)
+    with pytest.raises(DataError, match=message):
+        fit(features(table), y, treatment=treatment, **SHORT)
+
+
+def test_refused_outcome():
+    """A target that is a function of the treatment is refused."""
+    table, _ = rows()
+    with pytest.raises(DataError, match="function of the treatment"):
+        fit(features(table), 1 + table["treatment"], treatment=table["treatment"], **SHORT)
+
+
+@pytest.mark.parametrize(
+    ("settings", "field"),
+    [
+        ({"family": "poisson"}, "treatment"),
+        ({"method": "bcart"}, "method"),
+        ({"moves": "pg"}, "moves"),
+        ({"propensity": "site"}, "propensity"),
+        ({"propensity": "a", "assignment": "random"}, "propensity"),
+        ({"effects": "twice"}, "effects"),
+    ],
+)
+def test_refused_settings(settings, field):
+    """Settings that have no place beside a treatment are refused by name."""
+    table, y = rows()
+    short = {name: value for name, value in SHORT.items() if name in ("progress", "num_draws")}
+    with pytest.raises(SettingsError) as error:
+        fit(features(table), y, treatment=table["treatment"], **short | settings)
+    assert error.value.field == field
+
+
+def test_without_treatment():
+    """Settings of a treatment, and questions about its effect, need one."""
+    table, y = rows()
+    for settings in ({"effects": "plain"}, {"assignment": "random"}, {"propensity": "a"}):
+        with pytest.raises(SettingsError, match="about a treatment"):
+            fit(features(table), y, **SHORT, **settings)
+    posterior = fit(features(table), y, **SHORT)
+    with pytest.raises(SettingsError, match="no treatment"):
+        posterior.effects()
+    with pytest.raises(SettingsError, match="ask for its effects"):
+        fitted().shap()
+    with pytest.raises(SettingsError, match="of must be"):
+        fitted().effects(of="some")
