@@ -1,20 +1,22 @@
-"""Continuation of models that have ended, over HTTP: retry and extend."""
+"""Continuation of models that have ended, over HTTP: retry, extend and refit; and which one a name means."""
+
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, BackgroundTasks, Response
 from pydantic import Field
 
 from app.api.models import LOOK_AGAIN, TheAcceptance
-from app.services import health
+from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import TRAIN
-from app.services.fits import creation, requests, restarts
+from app.services.fits import champions, creation, requests, restarts
 from app.services.fits.fit_request import StopRequest
 from app.services.fits.models import ModelView
 from app.services.fits.restarts import ExtensionView
 from app.services.request_bodies import StrictBody
 from app.web.dependencies import Owner, Reading, TheBell, TheEngine, TheSettings, TheTransactions, Writing
 from app.web.errors import responses
-from app.web.idempotency import render
+from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.scopes import needs
 
@@ -55,12 +57,30 @@ class ExtendRequest(StrictBody):
     )
 
 
+Promote = Annotated[
+    Literal["auto", "always", "never"] | None,
+    Field(
+        description="Whether the name moves to the new model. auto: if its log score, on held-out rows that "
+        "neither model was fitted to, and its verdict are no worse; always: in any case, with both recorded; "
+        "never: they are recorded only. Default: auto with `dataset_id`, else in any case, uncompared."
+    ),
+]
+
+
 class RefitRequest(StrictBody):
     """Differences of a new fit from another model."""
 
-    holdout: float = Field(
-        0.0, ge=0, le=0.9, description="The fraction of rows held out; by default the model sees all rows."
+    dataset_id: str | None = Field(
+        None, description="A newer dataset with the same columns; defaults to that of the old model."
     )
+    holdout: float | None = Field(
+        None,
+        ge=0,
+        le=0.9,
+        description="The fraction of rows held out. Default: as of the old model where `dataset_id` or "
+        "`promote` is given, else the model sees all rows.",
+    )
+    promote: Promote = None
     name: str | None = Field(None, description="The name of the new model; defaults to that of the old.")
 
 
@@ -125,15 +145,56 @@ def refit_model(
     owner: Owner,
     acceptance: TheAcceptance,
 ) -> Response:
-    """Fit a new model with the settings of another to all rows, once the held-out rows have been seen.
+    """Fit a new model with the settings of another: to all rows, or to a newer dataset.
 
-    Without a `name` it gets that of the other, and predicts under it once it has succeeded.
+    Without a `name` it gets that of the other, and predicts under it once it has succeeded; with `promote`,
+    only if it is no worse than the model that the name means by then. `refit` of the model has the decision.
     """
+    promote = body.promote or (None if body.dataset_id is None else "auto")
 
     def make() -> StoredResponse:
-        request = requests.request_like(engine, owner, model_id, holdout=body.holdout, name=body.name)
+        request = requests.request_like(
+            engine,
+            owner,
+            model_id,
+            holdout=(0.0 if promote is None else None) if body.holdout is None else body.holdout,
+            name=body.name,
+            dataset_id=body.dataset_id,
+            promote=promote,
+        )
         plan = creation.plan(engine, owner, request, slots=health.slots_now(engine, settings))
         with transactions() as session:
             return acceptance.of(session, creation.accept(session, owner, plan))
 
     return render(once(engine, acceptance.request, make))
+
+
+@router.post("/{model_id}/promote", responses=responses(409))
+@needs(TRAIN)
+def promote_model(model_id: str, session: Writing, owner: Owner) -> ModelView:
+    """Let a model's name mean it from now on, such as a refit that was refused or rolled back."""
+    return champions.promote(session, owner, model_id)
+
+
+@router.post("/{model_id}/rollback", response_model=ModelView, responses=responses(409))
+@needs(TRAIN)
+def roll_back(
+    model_id: str,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    owner: Owner,
+    idempotent: TheIdempotentRequest,
+) -> Response:
+    """Let a name mean the model before the present one again, and return that one.
+
+    `model_id` is the name, or the id of the model that it means now; `promote` undoes it.
+    """
+
+    def make() -> StoredResponse:
+        with transactions() as session:
+            view = champions.roll_back(session, owner, model_id)
+            answer = StoredResponse(200, {}, views.to_json(view))
+            idempotent.remember(session, answer)
+            return answer
+
+    return render(once(engine, idempotent, make))

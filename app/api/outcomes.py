@@ -6,6 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request, Response
 from pydantic import BaseModel, ConfigDict, Field
 
+from app.api.model_restarts import Promote
 from app.api.models import TheAcceptance
 from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
@@ -74,6 +75,7 @@ class OutcomesRefitBody(SinceBody):
     holdout: float | None = Field(
         None, ge=0, le=0.9, description="The fraction of rows held out; default: as of the old."
     )
+    promote: Promote = None
 
 
 @router.post(
@@ -218,6 +220,7 @@ def refit_with_outcomes(
             called=body.name,
             holdout=body.holdout,
             since=body.since,
+            promote=body.promote,
             max_bytes=settings.max_body_bytes,
         ) as grown:
             plan = creation.plan(engine, owner, grown.request, slots=health.slots_now(engine, settings))

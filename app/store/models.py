@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Select, bindparam, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events
 from app.store.errors import ModelGoneError
 from app.store.queue import lifecycle
-from app.store.statements import After, page, rows_changed
+from app.store.statements import After, lock_rows, page, rows_changed
 from app.store.tables import (
     CHAIN,
     NOBODY,
@@ -36,6 +36,8 @@ def create(
     num_chains: int,
     iterations: int,
     warnings: list[str] | None = None,
+    refit: Json | None = None,
+    withheld: bool = False,
 ) -> Model:
     """Store a new model: its row and one unit of work per chain.
 
@@ -45,6 +47,10 @@ def create(
         All resolved settings, as `GET /models/{id}` shows them and `worker.fits.fit_spec` reads them.
     iterations
         Iterations per chain, burn-in included; progress is measured against this number.
+    refit
+        Of which model it is a refit, and whether the name moves to it.
+    withheld
+        Whether its name goes on to mean an older one when it has succeeded.
 
     Raises
     ------
@@ -61,6 +67,8 @@ def create(
         settings=settings,
         state=QUEUED,
         warnings=list(warnings or []),
+        refit=refit,
+        withheld=withheld,
     )
     session.add(model)
     session.flush()  # the units refer to the row
@@ -111,10 +119,49 @@ def still_there(session: Session, model_ids: Sequence[str]) -> Sequence[Model]:
 
 
 def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
-    """Return the newest model of this name that has succeeded, even if it is being extended now."""
+    """Return the model that a name means: the newest that has succeeded and isn't withheld.
+
+    Also if it is being extended now.
+    """
+    named = _succeeded(owner, name).where(Model.withheld.is_not(True))
+    return session.scalar(page(named, Model, 1, None), execution_options={"populate_existing": True})
+
+
+def promote(session: Session, model: Model) -> None:
+    """Let a succeeded model's name mean it: newer ones of that name are withheld."""
+    assert model.name is not None
+    named = _succeeded(model.owner, model.name).subquery()
+    lock_rows(session, Model, Model.id.in_(select(named.c.id)))
+    newer = tuple_(Model.created_at, Model.id) > tuple_(literal(model.created_at), literal(model.id))
+    rows_changed(
+        session,
+        update(Model).where(Model.id.in_(select(named.c.id)), newer).values(withheld=True),
+    )
+    rows_changed(session, update(Model).where(Model.id == model.id).values(withheld=False))
+    events.append(session, model.id, "promoted", {"by": "request"})
+    session.expire_all()  # the updates went past the session's copies
+
+
+def roll_back(session: Session, owner: str, name: str) -> tuple[Model, Model] | None:
+    """Withhold the model that a name means, which then means the one before; return both, or None.
+
+    None, and nothing changes, where there is no other.
+    """
+    named = _succeeded(owner, name).where(Model.withheld.is_not(True))
+    lock_rows(session, Model, Model.id.in_(select(named.subquery().c.id)))
+    newest = session.scalars(page(named, Model, 2, None), execution_options={"populate_existing": True}).all()
+    if len(newest) < 2:
+        return None
+    was, now = newest
+    was.withheld = True
+    session.flush()
+    events.append(session, was.id, "rolled_back", {"to": now.id})
+    return was, now
+
+
+def _succeeded(owner: str, name: str) -> Select[Model]:
     has_succeeded = or_(Model.state == SUCCEEDED, Model.verdict.is_not(None))
-    named = select(Model).where(Model.owner == owner, Model.name == name, has_succeeded)
-    return session.scalar(page(named, Model, 1, None))
+    return select(Model).where(Model.owner == owner, Model.name == name, has_succeeded)
 
 
 def list_page(

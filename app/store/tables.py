@@ -19,6 +19,8 @@ LONG_KINDS = (CHAIN, STUDY)  # take a slot of a worker; the others are short
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
+AUTO, ALWAYS, NEVER = "auto", "always", "never"  # whether a name moves to a refit
+PROMOTED, REFUSED, KEPT = "promoted", "refused", "kept"  # and what was decided
 
 QUOTA = "quota"  # an owner's counts (`app.store.access.quotas.hold`), locked like a row
 # A transaction takes its first lock of each kind in this order, and several rows of a table by id
@@ -116,6 +118,8 @@ class Model(Base):
     calibration: Mapped[Json | None]  # what the header's calibration is, which it changes with
     error: Mapped[Json | None]
     warnings: Mapped[list[str]] = mapped_column(default=list)
+    refit: Mapped[Json | None]  # of which model, and whether its name moves to it (`worker.fits.promotion`)
+    withheld: Mapped[bool | None]  # its name means an older one instead
     stopped: Mapped[Json | None]  # why a fit with stop rules ended; the rules are not checked again
     deadline: Mapped[float | None]  # for a fit with stop rules: when it must end, by the database's clock
     cancel_requested: Mapped[bool] = mapped_column(default=False)
@@ -319,6 +323,24 @@ class WeeklyTable(Base):
     outside: Mapped[int]  # of these, outside the 90% intervals in force at their time
     made: Mapped[Json]  # the calibration without its scores
     scores: Mapped[bytes] = mapped_column(**_LARGE)  # float64, little-endian
+
+
+class RefitSchedule(Base):
+    """A habit of fitting the model of a name again, as soon as the time in `due_at` has come."""
+
+    __tablename__ = "refit_schedules"
+
+    owner: Mapped[str] = mapped_column(Text, primary_key=True)
+    name: Mapped[str] = mapped_column(Text, primary_key=True)
+    dataset_name: Mapped[str] = mapped_column(Text)  # whose newest one is new data
+    every: Mapped[int | None]  # seconds
+    on_alarm: Mapped[bool]  # also when the outcomes of the model that answers no longer hold
+    request: Mapped[Json]  # holdout and promote
+    due_at: Mapped[datetime | None] = mapped_column(index=True)
+    told: Mapped[str | None] = mapped_column(Text)  # what came of the last time, in a sentence
+    last_model_id: Mapped[str | None]
+    last_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
 class Worker(Base):

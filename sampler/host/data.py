@@ -36,7 +36,7 @@ from sampler.data.scalars import (
 )
 from sampler.data.scalars import as_text as value_as_text
 from sampler.data.schema import KINDS, ROW_LABELS, Choice, Column
-from sampler.data.splits.copies import copied_rows
+from sampler.data.splits.copies import are_among, copied_rows
 from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
 from sampler.data.table import RawColumn, read, read_column
@@ -71,6 +71,7 @@ __all__ = [
     "SplitPlan",
     "censoring_roles",
     "check_cuts",
+    "are_among",
     "copied_rows",
     "count_flags",
     "counted",

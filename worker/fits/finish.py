@@ -23,6 +23,7 @@ from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import plan_of, read_rows, read_spec, split
+from worker.fits.promotion import decided
 from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
@@ -58,6 +59,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     _beat(watch)
     scores = _score(context, claim, watch, posterior)
     table = scores.table
+    refit = _decide(context, claim, watch, summary.verdict, posterior)
     watch.check()
     with session_scope(context.engine) as session:
         units.finish_model(
@@ -73,6 +75,7 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
             calibrated=None
             if table is None
             else units.Calibrated(with_calibration(cut.header if cut else header, table), table.summary()),
+            refit=json_safe(refit),
         )
         if model.settings.get("calibrate") == "folds":
             _calibrate_by_folds(session, claim.model_id)
@@ -156,6 +159,22 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     return _HeldOut(
         scores, by_row | {"importance": importance_of(posterior, held, plan, beat)}, table, warning
     )
+
+
+def _decide(
+    context: Context, claim: Claim, watch: Watch, verdict: str, posterior: Posterior
+) -> Json | None:
+    """Decide whether the name moves to a refit; None for other fits."""
+    with session_scope(context.engine, read_only=True) as session:
+        if not session.get_one(Model, claim.model_id).refit:
+            return None
+        spec = read_spec(session, claim.model_id)
+        held = split(spec, read_rows(session, spec)).held
+
+    def beat() -> None:
+        _beat(watch)
+
+    return decided(context, spec, verdict, posterior, held, beat)
 
 
 def _calibrate_by_folds(session: Session, model_id: str) -> None:

@@ -23,7 +23,7 @@ from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
-from app.store.tables import Dataset
+from app.store.tables import ALWAYS, Dataset
 from sampler import Settings
 from sampler.host.data import MOST_CELLS, Choice, counted, read, read_column, undeclared
 from sampler.host.fits import Cost, coded_columns, looks_seconds, next_look
@@ -52,6 +52,7 @@ class PlannedModel:
     choice: Choice
     spec: dict[str, Any]
     stop: dict[str, Any] | None
+    refit: dict[str, Any] | None = None
 
     @property
     def at_most(self) -> dict[str, Any]:
@@ -144,6 +145,8 @@ def accept(session: Session, owner: str, plan: PlannedModel) -> models.ModelView
             num_chains=plan.settings.num_chains,
             iterations=plan.settings.iterations,
             warnings=plan.choice.warnings,
+            refit=plan.refit,
+            withheld=plan.refit is not None and plan.refit["promote"] != ALWAYS,
         )
     audit.record(session, owner, "model.created", model.id)
     return models.view(session, owner, model.id)
@@ -293,8 +296,12 @@ def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> Plann
             f"{counted(missing, 'row')} without {request.target} {'is' if missing == 1 else 'are'} left out"
         )
         choice = replace(choice, warnings=[*choice.warnings, warning])
-    model = PlannedModel(name, request.target, dataset, settings, choice, spec, stop)
+    model = PlannedModel(name, request.target, dataset, settings, choice, spec, stop, _refit_of(request))
     return model if request is asked else model.bounded(slots)
+
+
+def _refit_of(request: FitRequest) -> dict[str, Any] | None:
+    return None if request.refit is None else dict(request.refit)
 
 
 @contextmanager

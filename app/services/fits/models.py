@@ -13,6 +13,7 @@ from app.services import cursors
 from app.services.access import audit
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
+from app.services.fits.refit_views import RefitView
 from app.services.views import ErrorView, State, filled, if_any
 from app.store import models as store
 from app.store.outcomes import watches
@@ -243,6 +244,15 @@ class ModelView:
         Literal["holds", "too_few", "no_longer_hold"] | None,
         Field(description="Whether the intervals hold by reported outcomes; null where there are none."),
     ] = None
+    refit: Annotated[
+        RefitView | None, Field(description="For a refit with a gate: of which model, and what was decided.")
+    ] = None
+    withheld: Annotated[
+        bool,
+        Field(
+            description="Its name means an older model: it was refused or rolled back, or isn't decided yet."
+        ),
+    ] = False
     stopped: Annotated[StoppedView | None, Field(description="Why a fit with stop rules ended.")] = None
     error: ErrorView | None
     warnings: list[str]
@@ -372,6 +382,8 @@ def _fitted(
         use=use,
         calibration=if_any(IntervalCalibrationView, model.calibration),
         outcomes=outcomes,
+        refit=if_any(RefitView, model.refit),
+        withheld=bool(model.withheld),
         stopped=if_any(StoppedView, model.stopped),
         error=if_any(ErrorView, model.error),
         num_rows=origin.num_rows,

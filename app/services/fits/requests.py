@@ -38,6 +38,7 @@ class FitRequest:
     new_rows: Any = None  # how new rows will differ, as `NewRows.read` reads it
     subgroups: Any = None  # in which calibrated intervals hold, as `Subgroups.read` reads them
     leave_out_missing: bool = False  # rows without a target
+    refit: Mapping[str, Any] | None = None  # of which model, and whether the name moves to it
 
     @property
     def roles(self) -> dict[str, str]:
@@ -63,16 +64,20 @@ def request_like(
     owner: str,
     model_id: str,
     *,
-    holdout: float = 0.0,
+    holdout: float | None = 0.0,
     name: str | None = None,
     tuned: Mapping[str, Any] | None = None,
     changes: Mapping[str, Any] | None = None,
+    dataset_id: str | None = None,
+    promote: str | None = None,
 ) -> FitRequest:
     """Return the request for a fit with the settings of another model, except its holdout and its name.
 
-    It is calibrated like the other, by held-out rows only if there are any. `tuned`, settings that a tuning
+    It is calibrated like the other, by held-out rows only if there are any; without a `holdout` (None) it has
+    that of the other. `tuned`, settings that a tuning
     chose, replace all but the lengths of chains, the seed and the holdout; `changes` replace single settings
-    and keep the holdout.
+    and keep the holdout. `dataset_id` names a newer dataset; `promote` makes it a refit with a gate
+    (`worker.fits.promotion`).
 
     Raises
     ------
@@ -82,12 +87,14 @@ def request_like(
         It was imported, so it has no dataset.
     """
     with session_scope(engine, read_only=True) as session:
-        model = models.get(session, owner, model_id)
+        model = models.get(session, owner, model_id, succeeded=promote is not None)
     if model.dataset_id is None:
         raise ConflictError("The model was imported: it has no dataset to fit it to again.")
     settings = model.settings
     stop = settings.get("stop")
     draws = {} if stop is None else {"num_draws": stop["first_look"]}
+    if holdout is None:
+        holdout = float(settings.get("holdout") or 0.0)
     known = VALUES_OF_OLD_MODELS | {
         name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
     }
@@ -101,7 +108,7 @@ def request_like(
         known |= changes
     calibrate = _calibration_of(settings, holdout)
     return FitRequest(
-        dataset_id=model.dataset_id,
+        dataset_id=model.dataset_id if dataset_id is None else dataset_id,
         target=model.target,
         name=model.name if name is None else name,
         data={role: settings[role] for role in ROLES if settings.get(role) is not None},
@@ -113,6 +120,7 @@ def request_like(
         new_rows=settings.get("new_rows"),
         subgroups=None if calibrate == NOT_CALIBRATED else settings.get("subgroups"),
         leave_out_missing=settings.get("missing_target") == "leave_out",
+        refit=None if promote is None else {"of": model.id, "promote": promote},
     )
 
 

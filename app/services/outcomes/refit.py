@@ -53,6 +53,7 @@ def grown(
     called: str | None = None,
     holdout: float | None = None,
     since: date | None = None,
+    promote: str | None = None,
     max_bytes: int,
 ) -> Iterator[GrownDataset]:
     """Store the dataset of a model with its outcomes appended; it is deleted if the block fails.
@@ -67,6 +68,8 @@ def grown(
         Share of the rows held out; None: as of the old model.
     since
         Date from whose week on outcomes count; None: all.
+    promote
+        Whether the name moves to the new model (`worker.fits.promotion`); None: in any case, uncompared.
 
     Raises
     ------
@@ -85,7 +88,7 @@ def grown(
         begun = watches.get(session, model.id)
         week = None if since is None else week_since(session, model, begun, since)
     share = float(model.settings.get("holdout") or 0.0) if holdout is None else holdout
-    request = request_like(engine, owner, model.id, holdout=share, name=called)
+    request = request_like(engine, owner, model.id, holdout=share, name=called, promote=promote)
     with session_scope(engine, read_only=True) as session:
         dataset = datasets.get(session, owner, request.dataset_id)
         tables = list(store.tables(session, model.id, week))

@@ -29,6 +29,7 @@ from app.store.tables import (
     FAILED,
     FINISH,
     OPEN_STATES,
+    PROMOTED,
     QUEUED,
     RUNNING,
     SUCCEEDED,
@@ -226,6 +227,7 @@ def finish_model(
     cut: Cut | None = None,
     warnings: list[str] | None = None,
     calibrated: Calibrated | None = None,
+    refit: Json | None = None,
 ) -> None:
     """End the `finish` unit; the model has succeeded when this commits.
 
@@ -240,6 +242,8 @@ def finish_model(
         All warnings of the model, where there are others than so far.
     calibrated
         Header of a fit (or of what was cut of it) with its calibration.
+    refit
+        The decision whether the name moves to this refit, where one has been made now.
     """
     if cut is not None:
         lifecycle.lock_all(session, claim.model_id)
@@ -258,6 +262,8 @@ def finish_model(
         values["warnings"] = warnings
     if calibrated is not None:
         values |= {"header": calibrated.header, "calibration": calibrated.summary}
+    if refit is not None:
+        values |= {"refit": refit, "withheld": refit["decision"] != PROMOTED}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
     if rows_changed(session, open_.values(state=state, finished_at=utc_now(), **values)):
@@ -270,6 +276,9 @@ def finish_model(
         if stopped is not None:
             events.append(session, claim.model_id, "stopped", stopped)
         ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))
+        if refit is not None and ended == SUCCEEDED:  # before the event that ends streams
+            told = {name: refit[name] for name in ("champion", "text")}
+            events.append(session, claim.model_id, refit["decision"], told)
         events.append(session, claim.model_id, ended or CANCELLED, {"verdict": verdict})
 
 

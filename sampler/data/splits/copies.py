@@ -9,7 +9,7 @@ import numpy as np
 from sampler.data.columns import infer_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -46,6 +46,31 @@ def copied_rows(rows: Rows, features: Sequence[str] | None = None) -> NDArray[np
     columns = [rows.table.column(name) for name in names if name not in rows.copies]
     used = [each for each in columns if infer_kind(each) not in ("text", "unusable")]
     return repeated([_keys(each) for each in (*used, rows.outcome, *rows.roles.values())])
+
+
+def are_among(rows: Rows, others: Rows, names: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell which rows are exact copies of one of the others, outcome and roles included, bool [row].
+
+    Parameters
+    ----------
+    rows, others
+        Rows with the same roles.
+    names
+        Columns that both have, which are compared beside these.
+
+    """
+    mine, theirs = (
+        _whole([_keys(each.table.column(name)) for name in names], each.outcome, each.roles)
+        for each in (rows, others)
+    )
+    return np.isin(mine, theirs)
+
+
+def _whole(columns: list[Keys], outcome: RawColumn, roles: Mapping[str, RawColumn]) -> Keys:
+    """Return a key of each row."""
+    keys = [*columns, _keys(outcome), *(_keys(roles[role]) for role in sorted(roles))]
+    whole: Keys = np.sum([_mixed(each, place) for place, each in enumerate(keys)], axis=0, dtype=np.uint64)
+    return whole
 
 
 def repeated(columns: Sequence[Keys]) -> NDArray[np.int32] | None:

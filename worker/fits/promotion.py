@@ -1,0 +1,152 @@
+"""The gate of a refit: whether the name moves to it, by rows that neither it nor the model before has seen."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from app.store import draws, models
+from app.store.engine import session_scope
+from app.store.errors import StoreError
+from app.store.tables import ALWAYS, AUTO, KEPT, PROMOTED, REFUSED, Json, Model
+from sampler import DataError, Posterior, SettingsError
+from sampler.host.assessment import LabelledRows, row_scores
+from sampler.host.data import Rows, are_among, counted
+from sampler.host.posteriors import ModelComparison
+from sampler.host.storage import kept_rows
+from worker.context import Context
+from worker.fits.fit_spec import Spec, read_rows, read_spec, split
+
+FEWEST_ROWS = 30  # by which a difference of log scores is judged
+MOST_ROWS = 2_000
+NORMAL = 1.96  # standard errors of a 95% interval
+FIGURES = ("champion", "challenger", "difference", "lower", "upper")
+VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
+
+
+def decided(
+    context: Context, spec: Spec, verdict: str, posterior: Posterior, held: Rows, beat: Callable[[], None]
+) -> Json | None:
+    """Decide whether the name moves to a refit that is ending; None for other fits, and decided ones.
+
+    Parameters
+    ----------
+    spec, verdict, posterior
+        The refit.
+    held
+        Its held-out rows.
+    beat
+        Called between batches of rows.
+    """
+    with session_scope(context.engine, read_only=True) as session:
+        model = session.get_one(Model, spec.model_id)
+        refit = model.refit
+        if refit is None or refit.get("decision"):
+            return None
+        before = _champion(session, model)
+        if before is None or before.header is None:
+            text = f"Model {refit['of']} is gone: there is nothing to compare with."
+            return refit | {"decision": PROMOTED, "champion": None, "text": text}
+    compared, problem = None, ""
+    try:
+        compared = _compared(context, before.model_id, spec, posterior, held, beat)
+    except (DataError, SettingsError, StoreError, KeyError) as error:
+        problem = f"its scores can't be compared: {error}"
+    if compared is not None and compared["rows"] < FEWEST_ROWS:
+        problem = (
+            f"{counted(compared['rows'], 'held-out row')} that neither has seen: {FEWEST_ROWS} are needed"
+        )
+    against = [problem] if problem else []
+    if not problem and compared is not None and compared["upper"] < 0:
+        against = [f"its log score is lower by {-compared['difference']:.3g}"]
+    if VERDICTS.index(verdict) < VERDICTS.index(before.verdict):
+        against.append(f"its verdict is {_words(verdict)}, that of the model before {_words(before.verdict)}")
+    moves = refit["promote"] == ALWAYS or (refit["promote"] == AUTO and not against)
+    decision = PROMOTED if moves else REFUSED if refit["promote"] == AUTO else KEPT
+    return refit | {
+        "decision": decision,
+        "champion": before.model_id,
+        "verdicts": {"champion": before.verdict, "challenger": verdict},
+        "log_score": compared,
+        "text": _text(decision, against, compared),
+    }
+
+
+class _Before:
+    def __init__(self, model: Model, header: bytes | None) -> None:
+        self.model_id, self.verdict, self.header = model.id, model.verdict or VERDICTS[0], header
+
+
+def _champion(session: Session, model: Model) -> _Before | None:
+    """Find the model that the name means now, or else the one that was fitted again."""
+    assert model.refit is not None
+    named = None if model.name is None else models.newest_succeeded(session, model.owner, model.name)
+    found = named or models.get(session, model.owner, model.refit["of"])
+    return None if found is None else _Before(found, models.header(session, found.id))
+
+
+def _compared(
+    context: Context,
+    champion_id: str,
+    spec: Spec,
+    posterior: Posterior,
+    held: Rows,
+    beat: Callable[[], None],
+) -> Json | None:
+    """Compare log scores on the refit's held-out rows that the champion wasn't fitted to.
+
+    None where no row was held out, or none is left.
+    """
+    with session_scope(context.engine, read_only=True) as session:
+        before = read_spec(session, champion_id)
+        seen = split(before, read_rows(session, before)).training
+        header = models.header(session, champion_id)
+        blocks = draws.read(session, champion_id)
+        chains = models.chains(session, [champion_id])[champion_id]
+    beat()
+    shared = [name for name in spec.learnt if name in seen.table.names and name in held.table.names]
+    unseen = np.flatnonzero(~are_among(held, seen, shared)) if held.num_rows else np.zeros(0, np.int64)
+    del seen
+    if len(unseen) < FEWEST_ROWS or header is None:
+        return {"rows": len(unseen)} | dict.fromkeys(FIGURES)
+    rows = held.take(unseen[kept_rows(len(unseen), MOST_ROWS)])
+    drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
+    champion = Posterior.from_blocks(header, blocks, drawn)
+    scores = [row_scores(each.law, LabelledRows.of(each.law, rows), beat) for each in (posterior, champion)]
+    found = next(e for e in ModelComparison.of(*scores).differences if e.score == "log_score")
+    return {
+        "rows": rows.num_rows,
+        "champion": found.second,
+        "challenger": found.first,
+        "difference": found.difference,
+        "lower": found.difference - NORMAL * found.error,
+        "upper": found.difference + NORMAL * found.error,
+    }
+
+
+def _text(decision: str, against: list[str], compared: Json | None) -> str:
+    told = {
+        PROMOTED: "The name moved to this model",
+        REFUSED: "The name stays with the model before",
+        KEPT: "The name stays with the model before, as was asked",
+    }[decision]
+    if against:
+        told += f": {'; '.join(against)}." if decision == REFUSED else f", though {'; '.join(against)}."
+    else:
+        told += ": its scores and its verdict are no worse."
+    return told + _figures(compared)
+
+
+def _figures(compared: Json | None) -> str:
+    if compared is None or compared["difference"] is None:
+        return ""
+    return (
+        f" On {counted(compared['rows'], 'row')} that neither has seen its log score is "
+        f"{compared['challenger']:.4g}, that of the model before {compared['champion']:.4g} (difference "
+        f"{compared['difference']:.3g}, 95% interval {compared['lower']:.3g} to {compared['upper']:.3g})."
+    )
+
+
+def _words(verdict: Any) -> str:
+    return str(verdict).replace("_", " ")
