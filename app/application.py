@@ -31,13 +31,12 @@ from app.services.access import keys, sessions
 from app.services.access.quotas import SharedRoom
 from app.services.doorbell import Bell
 from app.services.fits.event_stream import Feed
-from app.services.health import FitMemory, Readiness
+from app.services.health import Readiness, limits
 from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.process.confined import model_readers, readers
 from app.services.readers.scratch import free_bytes
-from app.services.request_context import OwnerLimits
-from app.settings import Settings, is_loopback
+from app.settings import Settings
 from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
@@ -117,15 +116,7 @@ def create_app(settings: Settings) -> FastAPI:
                 host=settings.host,
                 authenticate=partial(keys.authenticate, engine),
                 recall=partial(sessions.recall, engine),
-                limits=OwnerLimits(
-                    stored_bytes=settings.quota_stored_bytes,
-                    queued=settings.quota_queued,
-                    predictions=settings.quota_predictions,
-                    streams=settings.quota_streams,
-                    fit_memory=FitMemory(engine, settings),
-                    fit_seconds=settings.fit_seconds or None,
-                    shared=not is_loopback(settings.host),
-                ),
+                limits=limits(engine, settings),
                 per_second=settings.quota_requests_per_second,
                 public_url=settings.public_url,
             ),

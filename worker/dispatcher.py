@@ -1,7 +1,8 @@
 """The dispatcher: a thread of every worker's main process that sends doorbells for work in the database.
 
 It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
-also sends heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends.
+starts the refits of schedules, and also sends heartbeats for its worker, removes deleted rows, and ensures
+that a stopping worker ends.
 """
 
 import contextlib
@@ -9,6 +10,8 @@ import logging
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -19,6 +22,7 @@ from kombu.connection import Connection  # noqa: TC002  annotations are read at 
 from app.settings import BELL_QUEUE, BELL_TASK
 from app.store import deletion, reserve
 from app.store.engine import session_scope
+from app.store.outcomes import schedules
 from app.store.queue import claims, lifecycle, workers
 from app.store.queue.counters import BELLS
 from app.store.tables import Worker
@@ -30,6 +34,8 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
 MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
 REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
+HABIT_SECONDS = 20.0  # between looks for schedules of refits that are due
+REFIT = (sys.executable, "-P", "-m", "app.cli.scheduled")  # a process, since plans read whole datasets
 DEAF_SECONDS = 15.0  # that doorbells may go unanswered while there is work and no process has any in hand
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to the expiry of its lease
 BROKER_SECONDS = 2.5  # longest time an unresponsive broker may block the dispatcher
@@ -68,7 +74,8 @@ class Dispatcher:
         self._processes = context.settings.worker_slots + MORE_PROCESSES
         self._drain_at: float | None = None
         self._drained = self._stopped = False
-        self._beat_at = self._removed_at = 0.0
+        self._beat_at = self._removed_at = self._habits_at = 0.0
+        self._refitting: subprocess.Popen[bytes] | None = None
         self._claimable = 0
         self._busy = False
         self._deaf_since: float | None = None
@@ -107,6 +114,7 @@ class Dispatcher:
                 self._attempt("broker", self._ring)
                 self._watch_bells()
                 self._attempt("database", self._remove)
+                self._attempt("database", self._keep_habits)
 
     def _look(self) -> None:
         """Send a heartbeat when due, end lost units, and count claimable ones."""
@@ -147,6 +155,19 @@ class Dispatcher:
             with _database, session_scope(self._context.engine) as session:
                 if not deletion.delete_next_batch(session):
                     return
+
+    def _keep_habits(self) -> None:
+        """Start a process that fits again what schedules have made due, unless one is at work."""
+        now = time.monotonic()
+        at_work = self._refitting is not None and self._refitting.poll() is None
+        if at_work or now - self._habits_at < HABIT_SECONDS:
+            return
+        self._habits_at = now
+        with _database, session_scope(self._context.engine, read_only=True) as session:
+            due = schedules.any_due(session)
+        if due:
+            environment = os.environ | {"BARTSERVE_DATA_DIR": str(self._context.settings.data_dir)}
+            self._refitting = subprocess.Popen(REFIT, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
 
     def _ring(self) -> None:
         """Send one doorbell per claimable unit, at most one per idle process, including queued doorbells."""

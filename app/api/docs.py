@@ -121,7 +121,7 @@ CAR = {
 }
 MODEL_ID = (
     "A model's id or name. If several models share the name, the newest is meant, or for results of the fit "
-    "the newest that has succeeded."
+    "the newest that has succeeded and isn't withheld."
 )
 # Examples of parameters by name.
 PARAMETERS: dict[str, Any] = {
@@ -140,7 +140,8 @@ BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
     "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
-    "refit_model": {"holdout": 0.0},
+    "refit_model": {"dataset_id": PARAMETERS["dataset_id"], "promote": "auto"},
+    "set_schedule": {"every": "7d", "on_alarm": True, "promote": "auto"},
     "extend_model": {"num_draws": 250},
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},

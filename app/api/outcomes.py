@@ -13,10 +13,11 @@ from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.fits import creation
 from app.services.fits.models import ModelView
-from app.services.outcomes import recalibration, refit, reports, summary, weekly
+from app.services.outcomes import recalibration, refit, reports, schedules, summary, weekly
 from app.services.outcomes.recalibration import RecalibrationView
 from app.services.outcomes.reports import AcceptedReportView
 from app.services.outcomes.rows import OutcomeOptions, OutcomesBody
+from app.services.outcomes.schedules import ScheduleBody, ScheduleView
 from app.services.outcomes.summary import OutcomesView
 from app.services.outcomes.weekly import ModelPolicyView, Policy
 from app.services.predictions.rows import SentRows
@@ -29,6 +30,7 @@ from app.web.dependencies import (
     ThePredictor,
     TheSettings,
     TheTransactions,
+    Writing,
 )
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
@@ -228,3 +230,28 @@ def refit_with_outcomes(
                 return acceptance.of(session, creation.accept(session, owner, plan))
 
     return render(once(engine, acceptance.request, make))
+
+
+@router.put("/{model_id}/schedule", responses=responses(409, 415))
+@needs(TRAIN)
+def set_schedule(model_id: str, body: ScheduleBody, session: Writing, owner: Owner) -> ScheduleView:
+    """Fit the model of a name again every so often, or when its outcomes' alarm sounds; replaces a schedule.
+
+    Each time to the newest dataset of the same name, or else with the outcomes that were reported; nothing
+    is fitted without new data. The name moves as for a refit with `promote`.
+    """
+    return schedules.put(session, owner, model_id, body)
+
+
+@router.get("/{model_id}/schedule", responses=responses())
+@needs(READ)
+def get_schedule(model_id: str, session: Reading, owner: Owner) -> ScheduleView:
+    """Return the schedule of a model's name, and what came of its last time."""
+    return schedules.get(session, owner, model_id)
+
+
+@router.delete("/{model_id}/schedule", status_code=204, responses=responses())
+@needs(TRAIN)
+def delete_schedule(model_id: str, session: Deleting, owner: Owner) -> None:
+    """Delete the schedule of a model's name: nothing is fitted again by itself."""
+    schedules.delete(session, owner, model_id)

@@ -24,6 +24,9 @@ Examples
   bartserve models extend cars 250
   bartserve models extend cars --until converged
   bartserve models refit cars
+  bartserve models refit cars --dataset ds_0123456789abcdef0123
+  bartserve models rollback cars
+  bartserve models schedule cars --every 7d --on-alarm
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
   bartserve models groups scores
@@ -34,6 +37,7 @@ Examples
 """,
     invoke_without_command=True,
 )
+Promotion = Literal["auto", "always", "never"]
 CARD_FORMS: dict[str, Literal["html", "markdown"]] = {".html": "html", ".md": "markdown"}
 
 
@@ -227,23 +231,90 @@ def extend_model(
 @app.command("refit")
 def refit_model(
     model: ModelName,
+    dataset: Annotated[
+        str | None, typer.Option(help="The id of a newer dataset; then as many rows are held out as before.")
+    ] = None,
     holdout: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share of the rows that are held out; 0: fit on all.")
-    ] = 0.0,
+        float | None, typer.Option(min=0, max=0.9, help="Share of the rows that are held out.")
+    ] = None,
     name: Annotated[str | None, typer.Option(help="Name of the new model; default: the old one's.")] = None,
+    promote: Annotated[
+        Promotion | None,
+        typer.Option(
+            help="Whether the name moves to it; auto, the default with --dataset: if no worse."
+        ),
+    ] = None,
     as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
-    """Fit a new model with the settings of another, on all rows unless --holdout leaves some out."""
+    """Fit a new model with the settings of another, on all its rows or on a newer --dataset."""
     from app.cli.progress import follow_fit
 
     with asking(url, data_dir, err.print) as client:
-        fitted = follow_fit(client, client.refit(model, holdout=holdout, name=name), err)
+        new = client.refit(model, dataset, holdout=holdout, name=name, promote=promote)
+        fitted = follow_fit(client, new, err)
     if as_json:
         print_json(fitted.document)
-    else:
-        out.print(f"model     {fitted.id}")
+        return
+    out.print(f"model     {fitted.id}")
+    if text := (fitted.document["refit"] or {}).get("text"):
+        out.print(f"decision  {text}", soft_wrap=True)
+
+
+@app.command("promote")
+def promote_model(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Let a model's name mean it from now on, such as a refit that was refused."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.promote(model)
+    out.print(f"{found.name} means {found.id} now.")
+
+
+@app.command("rollback")
+def roll_back(model: ModelName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Let a name mean the model before the present one again."""
+    with asking(url, data_dir, err.print) as client:
+        found = client.roll_back(model)
+    out.print(f"{found.name} means {found.id} now.")
+
+
+@app.command("schedule")
+def schedule_refits(
+    model: ModelName,
+    every: Annotated[str | None, typer.Option(help="How often: 12h, 7d.")] = None,
+    on_alarm: Annotated[
+        bool, typer.Option("--on-alarm", help="Also when outcomes say that the intervals no longer hold.")
+    ] = False,
+    promote: Annotated[Promotion, typer.Option(help="Whether the name moves to the new model.")] = "auto",
+    holdout: Annotated[
+        float | None, typer.Option(min=0, max=0.9, help="Share of the rows held out; default: as before.")
+    ] = None,
+    off: Annotated[bool, typer.Option("--off", help="Delete the schedule.")] = False,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Fit the model of a name again by itself when there are new data; without options, show its schedule."""
+    with asking(url, data_dir, err.print) as client:
+        if off:
+            client.delete_schedule(model)
+            out.print(f"{model} is no longer fitted again by itself.")
+            return
+        if every is None and not on_alarm:
+            found = client.schedule(model)
+        else:
+            found = client.set_schedule(
+                model, every=every, on_alarm=on_alarm, promote=promote, holdout=holdout
+            )
+    if as_json:
+        print_json(found)
+        return
+    when = [found["every"] and f"every {found['every']}", found["on_alarm"] and "at an alarm"]
+    out.print(f"fitted    {', '.join(part for part in when if part)}, promote {found['promote']}")
+    out.print(f"data      the newest dataset called {found['dataset']}, else reported outcomes")
+    out.print(f"due       {found['due_at'] or 'at an alarm'}")
+    if found["text"]:
+        out.print(f"last      {found['text']}", soft_wrap=True)
 
 
 @app.command("delete")

@@ -162,10 +162,43 @@ class Models(Calls):
         body = without_none({"num_draws": num_draws, "stop": stop})
         return Model.of(self._json(Call("POST", address("models", model, "extend"), json=body, keyed=True)))
 
-    def refit(self, model: str | Model, *, holdout: float = 0.0, name: str | None = None) -> Model:
-        """Fit a new model with the settings of another, by default to all rows and under the same name."""
-        body = without_none({"holdout": holdout, "name": name})
-        return Model.of(self._json(Call("POST", address("models", model, "refit"), json=body, keyed=True)))
+    def refit(
+        self,
+        model: str | Model,
+        dataset: str | Dataset | None = None,
+        *,
+        holdout: float | None = None,
+        name: str | None = None,
+        promote: str | None = None,
+    ) -> Model:
+        """Fit a new model with the settings of another, by default to all its rows and under the same name.
+
+        Parameters
+        ----------
+        model
+            A model, its id or its name.
+        dataset
+            A newer dataset with the same columns; then as many rows are held out as before.
+        holdout
+            The fraction of rows held out.
+        name
+            The name of the new model; default: that of the old.
+        promote
+            Whether the name moves to it: "auto" (if its scores and its verdict are no worse; the default with
+            a dataset), "always" or "never". ``refit`` of the new model's document has the decision.
+        """
+        dataset_id = None if dataset is None else id_of(dataset)
+        body = {"dataset_id": dataset_id, "holdout": holdout, "name": name, "promote": promote}
+        path = address("models", model, "refit")
+        return Model.of(self._json(Call("POST", path, json=without_none(body), keyed=True)))
+
+    def promote(self, model: str | Model) -> Model:
+        """Let a model's name mean it from now on."""
+        return Model.of(self._json(Call("POST", address("models", model, "promote"), repeatable=True)))
+
+    def roll_back(self, model: str | Model) -> Model:
+        """Let a name mean the model before the present one again, and return that one."""
+        return Model.of(self._json(Call("POST", address("models", model, "rollback"), keyed=True)))
 
     def estimate_extension(
         self, model: str | Model, num_draws: int | None = None, *, stop: Mapping[str, Any] | None = None

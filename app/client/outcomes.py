@@ -91,11 +91,54 @@ class Outcomes(Calls):
         name: str | None = None,
         holdout: float | None = None,
         since: str | None = None,
+        promote: str | None = None,
     ) -> Model:
-        """Fit a new model, as the old one, to its rows and its outcomes; by default under the same name."""
-        body = without_none({"name": name, "holdout": holdout, "since": since})
+        """Fit a new model, as the old one, to its rows and its outcomes; by default under the same name.
+
+        `promote` as in `refit`; unless given, the name moves in any case.
+        """
+        body = without_none({"name": name, "holdout": holdout, "since": since, "promote": promote})
         path = address("models", model, "outcomes", "refit")
         return Model.of(self._json(Call("POST", path, json=body, keyed=True)))
+
+    def set_schedule(
+        self,
+        model: str | Model,
+        *,
+        every: str | None = None,
+        on_alarm: bool = False,
+        promote: str = "auto",
+        holdout: float | None = None,
+        dataset: str | None = None,
+    ) -> Json:
+        """Fit the model of a name again by itself, whenever there are new data, and return the schedule.
+
+        Parameters
+        ----------
+        model
+            A model with a name, its id, or the name.
+        every
+            How often, in hours or days: "12h", "7d".
+        on_alarm
+            Also when outcomes say that the intervals no longer hold.
+        promote, holdout
+            As in `refit`.
+        dataset
+            The name of the datasets whose newest is fitted to; default: that of the model's own.
+        """
+        body: Json = {"every": every, "on_alarm": on_alarm, "promote": promote}
+        body |= {"holdout": holdout, "dataset": dataset}
+        path = address("models", model, "schedule")
+        return self._json(Call("PUT", path, json=without_none(body), repeatable=True))
+
+    def schedule(self, model: str | Model) -> Json:
+        """Return the schedule of a model's name, with what came of its last time as ``text``."""
+        schedule: Json = self._get(address("models", model, "schedule"))
+        return schedule
+
+    def delete_schedule(self, model: str | Model) -> None:
+        """Delete the schedule of a model's name."""
+        self._transport.send(Call("DELETE", address("models", model, "schedule"), repeatable=True))
 
     def delete_outcomes(self, model: str | Model) -> None:
         """Delete all outcomes of a model."""

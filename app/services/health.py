@@ -11,7 +11,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from app.services.errors import Fault
-from app.settings import Settings
+from app.services.request_context import OwnerLimits
+from app.settings import Settings, is_loopback
 from app.store import schema
 from app.store.engine import make_engine, session_scope
 from app.store.queue import workers
@@ -133,6 +134,19 @@ class FitMemory:
             finally:
                 self._lock.release()
         return self._bytes
+
+
+def limits(engine: Engine, settings: Settings) -> OwnerLimits:
+    """Return the quotas that every owner has."""
+    return OwnerLimits(
+        stored_bytes=settings.quota_stored_bytes,
+        queued=settings.quota_queued,
+        predictions=settings.quota_predictions,
+        streams=settings.quota_streams,
+        fit_memory=FitMemory(engine, settings),
+        fit_seconds=settings.fit_seconds or None,
+        shared=not is_loopback(settings.host),
+    )
 
 
 @dataclass(frozen=True)

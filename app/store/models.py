@@ -127,6 +127,12 @@ def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
     return session.scalar(page(named, Model, 1, None), execution_options={"populate_existing": True})
 
 
+def answering(session: Session, owner: str, name: str) -> list[str]:
+    """Return the ids of the model that a name means and of the one before it, as far as there are any."""
+    named = _succeeded(owner, name).where(Model.withheld.is_not(True))
+    return [model.id for model in session.scalars(page(named, Model, 2, None))]
+
+
 def promote(session: Session, model: Model) -> None:
     """Let a succeeded model's name mean it: newer ones of that name are withheld."""
     assert model.name is not None

@@ -60,6 +60,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "distribution": {"rows": [{"size": 1, "colour": "red"}], "at": [1.0]},
         "extend": {"num_draws": 1},
         "refit": {"holdout": 0.0},
+        "schedule": {"every": "7d", "promote": "always"},
         "amend": {"columns": {}},
         "models": {"dataset_id": dataset_id, "target": "y"},
         "estimate": {"dataset_id": dataset_id, "target": "y"},

@@ -161,9 +161,7 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     )
 
 
-def _decide(
-    context: Context, claim: Claim, watch: Watch, verdict: str, posterior: Posterior
-) -> Json | None:
+def _decide(context: Context, claim: Claim, watch: Watch, verdict: str, posterior: Posterior) -> Json | None:
     """Decide whether the name moves to a refit; None for other fits."""
     with session_scope(context.engine, read_only=True) as session:
         if not session.get_one(Model, claim.model_id).refit:

@@ -1,4 +1,4 @@
-"""The gate of a refit: whether the name moves to it, by rows that neither it nor the model before has seen."""
+"""The gate of a refit: whether the name moves to it, by rows that neither model has seen."""
 
 from collections.abc import Callable
 from typing import Any

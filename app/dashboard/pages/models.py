@@ -18,8 +18,9 @@ from app.services.access.keys import READ, TRAIN
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
 from app.services.explanations import comparison as comparisons
 from app.services.explanations import diagnostics
-from app.services.fits import creation, events, models, requests, restarts
+from app.services.fits import champions, creation, events, models, requests, restarts
 from app.services.fits.models import ModelView
+from app.services.outcomes import schedules
 from app.services.predictions.csv_tables import to_csv
 from app.services.studies.stored import StudyView
 from app.web.dependencies import (
@@ -201,6 +202,8 @@ def show(
         error_advice=formatting.advice_on(model.error),
         calibration=calibration,
         tuning=tuning,
+        can_roll_back=champions.can_roll_back(session, owner, model),
+        schedule=schedules.of_model(session, owner, model),
         continuation=_continuation(session, owner, model, health.slots(session, settings)),
         snippets=snippets.ask(request, f"/models/{model_id}", snippets.call("model", model_id)),
     )

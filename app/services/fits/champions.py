@@ -55,6 +55,12 @@ def roll_back(session: Session, owner: str, model_id: str) -> models.ModelView:
     return models.view(session, owner, back[1].id)
 
 
+def can_roll_back(session: Session, owner: str, model: models.ModelView) -> bool:
+    """Tell whether a model's name means it, and meant another before."""
+    found = [] if model.name is None else store.answering(session, owner, model.name)
+    return len(found) > 1 and found[0] == model.id
+
+
 def _named(model: Model) -> str:
     if model.name is None:
         raise ConflictError("The model has no name: it answers by its id.")

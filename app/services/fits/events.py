@@ -27,7 +27,8 @@ class EventView:
         Field(
             description="created, started, chain_recovered, chain_finished, cancel_requested, "
             "cancelled, failed, retried, extended, looked (stop rules not yet met), "
-            "stopped (why the fit ended), succeeded."
+            "stopped (why the fit ended), promoted, refused, kept (whether the name moved to a refit), "
+            "rolled_back, succeeded."
         ),
     ]
     at: datetime

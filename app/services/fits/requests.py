@@ -85,6 +85,8 @@ def request_like(
         The model doesn't exist.
     ConflictError
         It was imported, so it has no dataset.
+    InvalidRequestError
+        It is to be promoted by its scores, and no row is held out.
     """
     with session_scope(engine, read_only=True) as session:
         model = models.get(session, owner, model_id, succeeded=promote is not None)
@@ -106,6 +108,9 @@ def request_like(
     if changes is not None:
         holdout = settings.get("holdout") or 0.0
         known |= changes
+    if promote == "auto" and not holdout:
+        detail = "promote=auto compares held-out rows, and this model has none: give a fraction"
+        raise InvalidRequestError(errors=[Fault("holdout", None, detail)])
     calibrate = _calibration_of(settings, holdout)
     return FitRequest(
         dataset_id=model.dataset_id if dataset_id is None else dataset_id,

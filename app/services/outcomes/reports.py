@@ -29,7 +29,7 @@ from app.store.access.quotas import OUTCOME_BYTES
 from app.store.engine import session_scope
 from app.store.errors import ModelGoneError
 from app.store.outcomes import reports as store
-from app.store.outcomes import watches
+from app.store.outcomes import schedules, watches
 from app.store.predictions import encode
 from app.store.tables import Json, KnownOutcome, Model, OutcomeWatch, new_id
 from sampler import DataError, Posterior
@@ -214,6 +214,7 @@ def accept(session: Session, owner: str, report: ScoredReport) -> AcceptedReport
     judgement = judged(session, model, begun)
     if watches.judge(session, begun, judgement.verdict, alarm=judgement.verdict == "no_longer_hold"):
         events.append(session, report.model_id, ALERT, {"text": judgement.text})
+        schedules.sound(session, model.owner, model.name)
     return _answer(report, int(is_stored.sum()), gone, judgement)
 
 

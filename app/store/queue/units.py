@@ -253,6 +253,7 @@ def finish_model(
         "diagnostics": diagnostics,
         "holdout": holdout,
         "held_out": held_out,
+        **({} if refit is None else {"refit": refit, "withheld": refit["decision"] != PROMOTED}),
     }
     if stopped is not None:
         values |= {"stopped": stopped, "deadline": None}
@@ -262,8 +263,6 @@ def finish_model(
         values["warnings"] = warnings
     if calibrated is not None:
         values |= {"header": calibrated.header, "calibration": calibrated.summary}
-    if refit is not None:
-        values |= {"refit": refit, "withheld": refit["decision"] != PROMOTED}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
     if rows_changed(session, open_.values(state=state, finished_at=utc_now(), **values)):
@@ -273,13 +272,18 @@ def finish_model(
             _replace_draws(session, claim.model_id, cut)
         if calibrated is not None:
             watches.begin_era(session, claim.model_id)
-        if stopped is not None:
-            events.append(session, claim.model_id, "stopped", stopped)
-        ended = session.scalar(select(Model.state).where(Model.id == claim.model_id))
-        if refit is not None and ended == SUCCEEDED:  # before the event that ends streams
-            told = {name: refit[name] for name in ("champion", "text")}
-            events.append(session, claim.model_id, refit["decision"], told)
-        events.append(session, claim.model_id, ended or CANCELLED, {"verdict": verdict})
+        _log_end(session, claim.model_id, verdict, stopped, refit)
+
+
+def _log_end(session: Session, model_id: str, verdict: str, stopped: Json | None, refit: Json | None) -> None:
+    """Log how a fit ended; the event that ends streams comes last."""
+    if stopped is not None:
+        events.append(session, model_id, "stopped", stopped)
+    ended = session.scalar(select(Model.state).where(Model.id == model_id))
+    if refit is not None and ended == SUCCEEDED:
+        told = {name: refit[name] for name in ("champion", "text")}
+        events.append(session, model_id, refit["decision"], told)
+    events.append(session, model_id, ended or CANCELLED, {"verdict": verdict})
 
 
 def _replace_draws(session: Session, model_id: str, cut: Cut) -> None:

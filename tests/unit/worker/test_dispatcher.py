@@ -1,5 +1,6 @@
 """The dispatcher's watch for doorbells that no process answers."""
 
+import contextlib
 from types import SimpleNamespace
 
 import pytest
@@ -59,3 +60,31 @@ def test_a_worker_of_units_shorter_than_a_poll_goes_on(watched):
     for clock.now in (60.0, 76.0):
         dispatcher._watch_bells()
     assert ended == [1]
+
+
+def test_refits_that_are_due_are_started_once(watched, monkeypatch):
+    """A process is started for schedules that are due, and no second one while it is at work."""
+    started_processes = []
+
+    class Process:
+        code = None
+
+        def __init__(self, command, **_options) -> None:
+            started_processes.append(command)
+
+        def poll(self):
+            return Process.code
+
+    dispatcher_at_work, _, clock, _ = watched
+    dispatcher_at_work._context.engine = None
+    dispatcher_at_work._context.settings.data_dir = "."
+    monkeypatch.setattr(dispatcher, "session_scope", lambda *_a, **_k: contextlib.nullcontext())
+    monkeypatch.setattr(dispatcher.schedules, "any_due", lambda _session: clock.now < 100)
+    monkeypatch.setattr(dispatcher.subprocess, "Popen", Process)
+    for clock.now in (1.0, 21.0, 30.0, 50.0):
+        dispatcher_at_work._keep_habits()
+    assert started_processes == [dispatcher.REFIT]
+    Process.code = 0
+    for clock.now in (80.0, 120.0, 150.0):
+        dispatcher_at_work._keep_habits()
+    assert started_processes == [dispatcher.REFIT] * 2

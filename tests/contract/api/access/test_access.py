@@ -70,11 +70,11 @@ def test_objects_of_other_owners_are_404_on_every_route(team, database, anns):
     for method, path in named:
         addresses = [address(path, **ids), *([address(path, **ids | {"model_id": "mine"})])]
         for target in addresses:
-            sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
+            sent = body_for(path, ids["dataset_id"]) if method in {"POST", "PUT"} else {}
             response = team.request(method, target, headers=bob, **sent)
             assert response.status_code == 404, (method, target, response.text)
     for method, path in sorted(named, key=lambda route: route[0] == "DELETE"):
-        sent = body_for(path, ids["dataset_id"]) if method == "POST" else {}
+        sent = body_for(path, ids["dataset_id"]) if method in {"POST", "PUT"} else {}
         if "cancel" in path or method == "DELETE" or path.endswith("/delete"):
             continue  # it would be deleted before the next routes
         answer = team.request(method, address(path, **ids), headers=ann, **sent)

@@ -87,7 +87,7 @@ def test_no_spelling_of_a_path_gives_a_key_more(team, database, things, every):
             if asked_for.keyless:
                 continue
             target = address(path, **things)
-            sent = body_for(path, things["dataset_id"]).get("json") if method == "POST" else None
+            sent = body_for(path, things["dataset_id"]).get("json") if method in {"POST", "PUT"} else None
             body = None if sent is None else json.dumps(sent).encode()
             kind = {} if body is None else {"Content-Type": "application/json"}
             may = asked_for.any_of | {keys.ADMIN} if asked_for.any_of else set(held)

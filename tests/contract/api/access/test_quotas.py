@@ -268,10 +268,21 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             return [item for item in items if not item["action"].startswith("key.")]
 
         def change(
-            method: str, path: str, action: str, subject: str | None = None, others: tuple = (), **sent
+            method: str,
+            path: str,
+            action: str,
+            subject: str | None = None,
+            others: tuple = (),
+            of: str | None = None,
+            **sent,
         ) -> dict:
             before = lines()
-            ids = {"dataset_id": dataset, "model_id": model, "prediction_id": prediction, "study_id": study}
+            ids = {
+                "dataset_id": dataset,
+                "model_id": of or model,
+                "prediction_id": prediction,
+                "study_id": study,
+            }
             response = ann.request(method, path.format(**ids), **sent)
             assert response.is_success, response.text
             line, *more = lines()[: len(lines()) - len(before)]
@@ -291,7 +302,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
         amended = {"columns": {"size": {"missing": ["3"]}}}
         change("POST", "/datasets/{dataset_id}/amend", "dataset.created", json=amended)
-        body = {"dataset_id": dataset, "target": "y"} | SMALL
+        body = {"dataset_id": dataset, "target": "y", "name": "cars"} | SMALL
         model = change("POST", "/models", "model.created", json=body)["id"]
         change("POST", "/models/{model_id}/cancel", "model.cancelled")
         assert ann.post(f"/models/{model}/cancel").status_code == 200
@@ -300,7 +311,14 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         run_units(settings)
         change("POST", "/models/{model_id}/extend", "model.extended", json={"num_draws": 5})
         run_units(settings)
-        change("POST", "/models/{model_id}/refit", "model.created", json={"holdout": 0.2})
+        again = {"holdout": 0.2}
+        newer = change("POST", "/models/{model_id}/refit", "model.created", json=again)
+        run_units(settings)
+        change("POST", "/models/{model_id}/rollback", "model.rolled_back", newer["id"], of=newer["id"])
+        change("POST", "/models/{model_id}/promote", "model.promoted", model)
+        every = {"every": "7d", "promote": "never"}
+        change("PUT", "/models/{model_id}/schedule", "schedule.set", model, json=every)
+        change("DELETE", "/models/{model_id}/schedule", "schedule.deleted", model)
         path = "/models/{model_id}/predictions"
         prediction = change("POST", path, "prediction.created", json={"dataset_id": dataset})["id"]
         change("POST", "/predictions/{prediction_id}/cancel", "prediction.cancelled")

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from app.client import Client, ProblemError
 from sampler import holdout_rows
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.models.fitted_models import fitted, run_units
@@ -51,7 +52,11 @@ def test_a_name_moves_to_a_refit_that_is_no_worse(client, settings, champion):
     run_units(settings)
     model = client.get(f"/models/{waiting['id']}").json()
     decided = model["refit"]
-    assert (decided["decision"], decided["champion"], model["withheld"]) == ("promoted", champion["id"], False)
+    assert (decided["decision"], decided["champion"], model["withheld"]) == (
+        "promoted",
+        champion["id"],
+        False,
+    )
     scores = decided["log_score"]
     held = holdout_rows(210, 0.4, seed=3)
     seen = {row for row in range(60) if row not in set(holdout_rows(60, 0.3, seed=3).tolist())}
@@ -118,3 +123,20 @@ def test_refusals_of_refits(client, settings, champion):
     unnamed = fitted(client, settings)
     for call in ("promote", "rollback"):
         problem(client.post(f"/models/{unnamed['id']}/{call}"), 409, "conflict")
+
+
+def test_the_client_refits_and_goes_back(client, settings, champion):
+    """Methods of the Python client for refits with a gate, which model a name means, and schedules."""
+    with Client(str(client.base_url)) as bart:
+        dataset = bart.dataset(champion["dataset_id"])
+        new = bart.refit("mine", dataset, promote="always")
+        run_units(settings)
+        new = bart.model(new.id)
+        assert (new.document["refit"]["decision"], new.settings["holdout"]) == ("promoted", 0.3)
+        assert bart.roll_back("mine").id == champion["id"]
+        assert bart.promote(new).id == new.id
+        put = bart.set_schedule("mine", every="7d", on_alarm=True)
+        assert bart.schedule("mine") == put
+        bart.delete_schedule("mine")
+        with pytest.raises(ProblemError):
+            bart.schedule("mine")

@@ -67,7 +67,7 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
     "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
     "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),
     "extend": ({"stop": {"max_draws": -1}}, ("num_draws", "stop")),
-    "refit": ({"holdout": -1}, ("holdout", "name")),
+    "refit": ({"holdout": -1}, ("holdout", "name", "dataset_id", "promote")),
 }
 TUNING = {"kind": "tuning", "candidates": [{"num_trees": 5}], "folds": 2}
 RULES = st.sampled_from(["verdict", "max_rhat", "min_ess", "max_seconds", "max_draws"])
