@@ -240,9 +240,7 @@ def refit_model(
     name: Annotated[str | None, typer.Option(help="Name of the new model; default: the old one's.")] = None,
     promote: Annotated[
         Promotion | None,
-        typer.Option(
-            help="Whether the name moves to it; auto, the default with --dataset: if no worse."
-        ),
+        typer.Option(help="Whether the name moves to it; auto, the default with --dataset: if no worse."),
     ] = None,
     as_json: AsJson = False,
     url: Url = None,

@@ -9,7 +9,7 @@ pytestmark = only("sqlite")
 
 
 def test_champion_and_challenger_are_shown_side_by_side(browser, client, settings):
-    """The decision with its figures is on the challenger's page; forms go back, forth, and make it a habit."""
+    """The decision with its figures is on the challenger's page; forms go back and forth, and set a habit."""
     old = fitted(client, settings, name="mine", holdout=0.3, seed=3)
     dataset = post_csv(client, table(150)).json()["id"]
     body = {"dataset_id": dataset, "promote": "always", "holdout": 0.4}
