@@ -1,4 +1,4 @@
-"""Which model a name means: promotion of one by hand, and the way back."""
+"""The model that a name means: promotion of one by hand, and the way back."""
 
 from sqlalchemy.orm import Session
 

@@ -49,7 +49,7 @@ def copied_rows(rows: Rows, features: Sequence[str] | None = None) -> NDArray[np
 
 
 def are_among(rows: Rows, others: Rows, names: Sequence[str]) -> NDArray[np.bool_]:
-    """Tell which rows are exact copies of one of the others, outcome and roles included, bool [row].
+    """Tell which rows are exact copies of one of the others, outcome and roles included.
 
     Parameters
     ----------
@@ -57,6 +57,11 @@ def are_among(rows: Rows, others: Rows, names: Sequence[str]) -> NDArray[np.bool
         Rows with the same roles.
     names
         Columns that both have, which are compared beside these.
+
+    Returns
+    -------
+    ndarray
+        bool [row].
 
     """
     mine, theirs = (
