@@ -122,7 +122,7 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
         ("among the features too", {"groups": ["sex"], "features": ["x", "sex"]}),
         ("is the target already", {"groups": ["y"]}),
         ("is the weights already", {"groups": ["x"], "weights": "x"}),
-        ("heavy tails", {"groups": ["sex"], "noise": "t"}),
+        ("not normal", {"groups": ["sex"], "noise": "t"}),
         ("set method=bart", {"groups": ["sex"], "method": "bcart", "num_trees": None}),
         ("twice", {"groups": ["sex", "sex"]}),
         ("name the columns of groups too", {"groups": [], "slopes": ["x"]}),
