@@ -49,11 +49,12 @@ NOISES = {
     "auto": Noise(),  # until the data choose one of the others
 }
 CONSTANT, AUTO, HEAVIEST = "constant", "auto", "t-forest"
-KINDS = (CONSTANT, "t", "forest", HEAVIEST)  # the simplest first, which is also the fastest
+KINDS = (CONSTANT, "t", "mixture", "forest", HEAVIEST)  # the simplest first, which is also the fastest
 NOISE_TREES = 40  # trees in the forest of the noise
 SPREAD = "noise_spread"  # name of the scalar of a draw with the prior sd of the logarithm of a row's noise
 DEGREES = "degrees"  # name of the scalar of a draw with the degrees of freedom
 COMPONENTS = 10  # normals of a mixture, at most: those of no row weigh next to nothing
+SCALE = "noise_scale"  # name of the scalar of a draw with the factor of the scale of its components' prior
 # Values that degrees of freedom may have: variances exist, and beyond the last the noise is as good as normal
 DEGREE_GRID = (2.5, 3.0, 3.5, 4.0, 5.0, 6.0, 7.0, 8.0, 10.0, 12.0, 15.0, 20.0, 30.0, 50.0, 100.0)
 

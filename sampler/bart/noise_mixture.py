@@ -53,6 +53,8 @@ class MixtureNoise:
         """
         self._first, self._step = first, outcome.step
         self._scalars = outcome.scalars[place : place + 3 * COMPONENTS].reshape(3, COMPONENTS)
+        self._factor = outcome.scalars[place + 3 * COMPONENTS :][:1]
+        self._factor[0] = 1.0
         self._parts = np.empty((3, COMPONENTS))
         self._sums, self._scores = np.empty((3, COMPONENTS)), np.empty((COMPONENTS + 2, BLOCK))
         self._labels, self._weights = np.zeros(num_rows, np.uint8), np.empty(num_rows)
@@ -78,9 +80,10 @@ class MixtureNoise:
             sum_residuals(mean.residual, self._labels, sums)
         else:
             draw_labels(mean.residual, parts, power, work.random, self._scores, self._labels, sums)
-        draw_components(
-            sums, power, outcome.nu, outcome.scale, PULL, CONCENTRATION / COMPONENTS, work.random, parts
-        )
+        self._factor[0] = draw_components(
+            sums, power, outcome.nu, outcome.scale, self._factor[0], PULL, CONCENTRATION / COMPONENTS,
+            work.random, parts,
+        )  # fmt: skip
         if normal:
             parts[MEAN] = 0.0
             self._spread(parts[SD, 0] * self._step)

@@ -117,14 +117,16 @@ def _error(values: Floats) -> float:
 
 
 def _options(settings: Settings, simplest: Choice, rows: EncodedRows) -> dict[str, Choice]:
-    """List the kinds that may be chosen, the simplest first; with heavy tails there is no transform.
+    """List the kinds that may be chosen, the simplest first; only normal noise has a transform.
 
     With noise by row a transform is judged anew, under such noise.
     """
     resolved, transform = simplest
     options = {CONSTANT: simplest}
     for name in KINDS[1:]:
-        if not NOISES[name].heavy_tails:
+        if NOISES[name].mixture and rows[2] is not None:
+            continue  # it has no weights
+        if NOISES[name].is_normal:
             options[name] = replace(resolved, noise=name), transform
             if transform is not None and settings.transform == AUTO:
                 own = replace(settings, noise=name)

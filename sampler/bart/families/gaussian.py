@@ -27,7 +27,7 @@ from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
-from sampler.noise import DEGREES, NOISE_TREES, NOISES, SPREAD, component_names
+from sampler.noise import DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -218,7 +218,7 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     linear = training.linear
     slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
     noise = NOISES[training.settings.noise]
-    degrees = (DEGREES,) if noise.heavy_tails else component_names() if noise.mixture else ()
+    degrees = (DEGREES,) if noise.heavy_tails else (*component_names(), SCALE) if noise.mixture else ()
     spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.log_linear_pass import exponential
-from sampler.kernels.arrays import Bytes, Float, Floats, Floats2, Ints, Words
+from sampler.kernels.arrays import Bytes, Float, Floats, Floats2, Int, Ints, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, normal, uniform
 
@@ -15,6 +15,7 @@ SHARE, MEAN, SD = 0, 1, 2  # rows of the components' parameters
 COUNT, TOTAL, SQUARE = 0, 1, 2  # rows of their sums
 LEAST = 1e-300  # share of a component
 BLOCK = 64  # rows that are scored together
+LEAST_FACTOR = 1e-12
 ROUNDED = 2.0**24  # grid steps that a mean may lie from 0
 
 
@@ -79,32 +80,50 @@ def sum_residuals(residual: Ints, label: Bytes, sums: Floats2) -> None:
     sums[COUNT, 0] = float(len(label))
 
 
+@kernel(allocates=False)
+def _draw_one(
+    sums: Floats2, k: Int, power: Float, nu: Float, scale: Float, pull: Float, random: Words, parts: Floats2
+) -> None:
+    """Draw sd and mean of one component; `scale` is nu times the scale of its variance."""
+    size = power * sums[COUNT, k]
+    spread = pull + size
+    middle = power * sums[TOTAL, k] / spread
+    rest = max(power * sums[SQUARE, k] - spread * middle * middle, 0.0)
+    variance = (scale + rest) / (2.0 * gamma(random, 0.5 * (nu + size)))
+    parts[SD, k] = math.sqrt(variance)
+    mean = np.rint(middle + math.sqrt(variance / spread) * normal(random))
+    parts[MEAN, k] = max(-ROUNDED, min(ROUNDED, mean))
+
+
 @kernel(allocates=False, entry=True)
 def draw_components(
-    sums: Floats2, power: Float, nu: Float, scale: Float, pull: Float, concentration: Float, random: Words,
-    parts: Floats2,
-) -> None:  # fmt: skip
-    """Draw shares, means and sds given the rows' labels.
+    sums: Floats2, power: Float, nu: Float, scale: Float, factor: Float, pull: Float, concentration: Float,
+    random: Words, parts: Floats2,
+) -> Float:  # fmt: skip
+    """Draw shares, means and sds given the rows' labels; return the factor of the variances' scale.
 
-    sd^2 ~ nu scale / chi^2_nu, a mean of sd s ~ Normal(0, s^2 / pull), rounded to the grid, shares ~
-    Dirichlet of `concentration` each.
+    sd^2 ~ nu scale factor / chi^2_nu, where factor ~ chi^2_1; a mean of sd s ~ Normal(0, s^2 / pull), rounded
+    to the grid; shares ~ Dirichlet of `concentration` each. The factor is drawn given the components that
+    have rows, the others given it.
     """
     count = parts.shape[1]
+    shape, rate = 0.5, 0.5
+    for k in range(count):
+        if power * sums[COUNT, k] > 0.0:
+            _draw_one(sums, k, power, nu, nu * scale * factor, pull, random, parts)
+            shape += 0.5 * nu
+            rate += 0.5 * nu * scale / (parts[SD, k] * parts[SD, k])
+    factor = max(gamma(random, shape) / rate, LEAST_FACTOR)
     total = 0.0
     for k in range(count):
-        size = power * sums[COUNT, k]
-        spread = pull + size
-        middle = power * sums[TOTAL, k] / spread
-        rest = nu * scale + power * sums[SQUARE, k] - spread * middle * middle
-        variance = max(rest, nu * scale) / (2.0 * gamma(random, 0.5 * (nu + size)))
-        parts[SD, k] = math.sqrt(variance)
-        mean = np.rint(middle + math.sqrt(variance / spread) * normal(random))
-        parts[MEAN, k] = max(-ROUNDED, min(ROUNDED, mean))
+        if power * sums[COUNT, k] <= 0.0:
+            _draw_one(sums, k, 0.0, nu, nu * scale * factor, pull, random, parts)
         seen = sums[COUNT, k] if power > 0.0 else 0.0
         parts[SHARE, k] = max(gamma(random, concentration + seen), LEAST)
         total += parts[SHARE, k]
     for k in range(count):
         parts[SHARE, k] /= total
+    return factor
 
 
 @kernel(allocates=False, entry=True)
