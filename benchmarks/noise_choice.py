@@ -59,7 +59,7 @@ def main():
     parser.add_argument("--splits", type=int, default=2)
     args = parser.parse_args()
     tables = [*args.tables, *args.csv]
-    for noise in ("constant", "forest", "t-forest"):  # compiles
+    for noise in ("constant", "mixture", "forest", "t-forest"):  # compiles
         X, y = load("diabetes")
         fit(X, y, noise=noise, num_chains=1, num_draws=1, num_burnin=1, progress=False)
     found, chosen = [], []

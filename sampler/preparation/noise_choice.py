@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Choice = tuple[Settings, Transform | None]
     EncodedRows = tuple[Floats, Floats, Floats | None, NDArray[np.uint8]]
 
+BESIDE = ("mixture", HEAVIEST)  # asked for only where a kind before it is better than constant noise
 FEWEST_ROWS = 100  # below, constant
 QUICK_MARGIN = 2.5  # standard errors by which quick log scores must be above those of constant noise
 MARGIN = 1.0  # by which a simpler kind's loss may be behind the best one's
@@ -58,8 +59,8 @@ def choose_noise(
     Kinds compete where quick regressions leave residuals with heavy tails, or whose size differs by row, by
     two and a half standard errors of the log score. Short chains of each are then fitted to two of three
     parts of up to 1,000 rows in turn, and judged by their quantile loss in the third. Of the kinds whose log
-    score isn't below that of constant noise the simplest within a standard error of the best is taken if it
-    saves 3% of the loss and two standard errors, else constant noise.
+    score isn't below that of constant noise the simplest within a standard error of the best (a mixture only
+    if it is the best) is taken if it saves 3% of the loss and two standard errors, else constant noise.
 
     Parameters
     ----------
@@ -91,8 +92,8 @@ def choose_noise(
     losses: dict[str, Floats] = {}
     log_scores: dict[str, float] = {}
     for name, (own, its_transform) in options.items():
-        if name == HEAVIEST and all(each.sum() >= losses[CONSTANT].sum() for each in losses.values()):
-            continue  # what is no better alone is not asked for together
+        if name in BESIDE and all(each.sum() >= losses[CONSTANT].sum() for each in losses.values()):
+            continue  # nothing like it is better than constant noise
         short = fit_of(shortened(own), its_transform)
         losses[name], log_score = held_out_scores(short, looked_at(len(y)), y, design)
         log_scores[name] = float(log_score.mean())
@@ -106,9 +107,18 @@ def choose_noise(
 
 
 def _simplest(losses: Mapping[str, Floats]) -> str:
-    """Return the first kind, of losses [row] by kind, within a standard error of the best one."""
-    best = losses[min(losses, key=lambda name: float(losses[name].sum()))]
-    return next(name for name, each in losses.items() if (each - best).mean() <= MARGIN * _error(each - best))
+    """Return the first kind, of losses [row] by kind, within a standard error of the best one.
+
+    A mixture is no simpler form of the kinds after it: it has to be the best itself.
+    """
+    least = min(losses, key=lambda name: float(losses[name].sum()))
+    best = losses[least]
+    return next(
+        name
+        for name, each in losses.items()
+        if (each - best).mean() <= MARGIN * _error(each - best)
+        and (name == least or not NOISES[name].mixture)
+    )
 
 
 def _error(values: Floats) -> float:

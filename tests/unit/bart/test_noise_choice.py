@@ -20,15 +20,20 @@ LENGTHS = {name: value for name, value in FAST.items() if name != "progress"}
 
 
 def curve(noise, rows=300, seed=0):
-    """A curve of the first of two columns, with noise of a law: "normal", "t", or "uneven" (by column 2)."""
+    """A curve of the first of two columns, with noise normal, t, uneven by column 2, or of two kinds."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(size=(rows, 2))
     size = np.where(X[:, 1] > 0.5, 1.0, 0.05) if noise == "uneven" else 0.3
     e = rng.standard_t(1.5, size=rows) if noise == "t" else rng.normal(size=rows)
+    if noise == "two":
+        e = np.where(rng.uniform(size=rows) < 0.15, 10 + 3 * e, 0.3 * e)
     return X, 4 * X[:, 0] ** 2 + size * e
 
 
-@pytest.mark.parametrize(("noise", "kinds"), [("t", {"t"}), ("uneven", {"forest", "t-forest"})])
+KINDS = [("t", {"t"}), ("uneven", {"forest", "t-forest"}), ("two", {"mixture"})]
+
+
+@pytest.mark.parametrize(("noise", "kinds"), KINDS)
 def test_the_fit_has_the_noise_that_the_data_ask_for(tmp_path, noise, kinds):
     """Its draws are those of the same noise asked for; evidence is kept with the model, and shown."""
     X, y = curve(noise)
@@ -89,6 +94,12 @@ def test_what_was_asked_for_stands():
     assert {*problem.noise_choice.losses} == {"constant", "forest"}
     again = prepare_again(Header.from_bytes(problem.header()), X, np.exp(y / 8))
     assert (again.header(), again.training.settings) == (problem.header(), problem.training.settings)
+
+
+def test_rows_with_weights_have_no_mixture():
+    """It isn't among the kinds that compete."""
+    X, y = curve("two")
+    assert "mixture" not in prepare(X, y, weights=np.ones(300), noise="auto", **LENGTHS).noise_choice.losses
 
 
 def test_the_choice_does_not_depend_on_lengths_and_seeds():
