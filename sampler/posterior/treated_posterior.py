@@ -70,10 +70,10 @@ class TreatedPosterior:
         law = self.law.for_means
         request = EffectsRequest.check(of, by, level)
         chosen = law.alike(num_draws)
-        coded = self._rows_of_fit() if X is None else law.draws.coded(X)
+        coded = self.training_rows() if X is None else law.draws.coded(X)
         return treatment_effects(law, coded, request, chosen)
 
-    def _rows_of_fit(self) -> Coded:
+    def training_rows(self) -> Coded:
         """Return the rows of the fit where they are at hand, or else the reference rows."""
         problem = None if self.origin is None else self.origin.problem
         draws = self.law.draws

@@ -1,0 +1,126 @@
+"""Measure effects of a treatment on simulated tables, beside stochtree's and bartz's causal forests.
+
+    python benchmarks/effects.py [--tables 10] [--rows 250] [--methods bcf ps-bart plain stochtree bartz]
+
+The process of Hahn, Murray and Carvalho (2020, section 6): five columns, a mean that is linear or not, the
+same effect for all or one that varies, treatment more probable where the mean is large. Prints, for each of
+the four and each method, bias, root mean square error and coverage of 95% intervals of the average effect
+of the rows, the same of their own effects, and seconds of a fit. The peers have their defaults, but for as
+many draws as make four chains of 500 after 500; bartz is given the propensity that ours fits.
+"""
+
+import argparse
+import time
+import warnings
+
+import numpy as np
+import pandas as pd
+from scipy.stats import norm
+
+from sampler import fit
+
+LEVELS = np.array([2.0, -1.0, -4.0])
+SURFACES = {"linear": False, "nonlinear": True}
+EFFECTS = {"same": False, "varying": True}
+CHAINS, BURN, KEPT = 4, 500, 500
+
+
+def simulate(rows, nonlinear, varying, seed):
+    """Return features, treatments, outcomes and true effects."""
+    rng = np.random.default_rng([seed, rows, nonlinear, varying])
+    x = rng.normal(size=(rows, 3))
+    yes, level = rng.integers(0, 2, rows), rng.integers(0, 3, rows)
+    g = LEVELS[level]
+    mean = -6 + g + 6 * abs(x[:, 2] - 1) if nonlinear else 1 + g + x[:, 0] * x[:, 2]
+    effect = 1 + 2 * x[:, 1] * yes if varying else np.full(rows, 3.0)
+    treated = 0.8 * norm.cdf(3 * mean / mean.std() - 0.5 * x[:, 0]) + 0.05 + rng.uniform(size=rows) / 10
+    z = (rng.uniform(size=rows) < treated).astype(float)
+    y = mean + effect * z + rng.normal(size=rows)
+    table = {"x1": x[:, 0], "x2": x[:, 1], "x3": x[:, 2], "x4": yes, "x5": list(np.array(["a", "b", "c"])[level])}
+    return table, z, y, effect
+
+
+def numbers_of(table):
+    """Return the features as numbers, with an indicator for each level, float64 [row, column]."""
+    return pd.get_dummies(pd.DataFrame(table), dtype=float).to_numpy()
+
+
+def ours(table, z, y, seed, kind):
+    """Return draws of the rows' effects, [draw, row]."""
+    posterior = fit(
+        table, y, treatment=z, effects=kind, seed=seed, num_chains=CHAINS, num_burnin=BURN, progress=False
+    )
+    law, rows = posterior.law, posterior.training_rows()
+    return law.effect_of(rows, law.alike(None))
+
+
+def stochtree(table, z, y, seed, _kind):
+    """Return draws of the rows' effects, [draw, row]."""
+    from stochtree import BCFModel
+
+    X, model = numbers_of(table), BCFModel()
+    general = {"random_seed": seed, "num_chains": CHAINS}
+    model.sample(X, z, y, num_gfr=10, num_burnin=BURN, num_mcmc=KEPT, general_params=general)
+    return np.asarray(model.predict(X, z, terms="cate")).reshape(len(y), -1).T
+
+
+def bartz(table, z, y, seed, _kind):
+    """Return draws of the rows' effects, [draw, row]."""
+    from bartz.bcf import bcf
+
+    short = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 1, "thin": 1}
+    propensity = fit(table, y, treatment=z, seed=seed, progress=False, **short).effects().propensity
+    X = pd.DataFrame(numbers_of(table), dtype=float)
+    model = bcf(
+        X, pd.Series(y), pd.Series(z), pihat_train=pd.Series(propensity), x_test=X,
+        pihat_test=pd.Series(propensity), ndpost=KEPT, nskip=BURN, num_chains=CHAINS, seed=seed,
+    )  # fmt: skip
+    return np.asarray(model.tau_test)
+
+
+METHODS = {"bcf": ours, "ps-bart": ours, "plain": ours, "stochtree": stochtree, "bartz": bartz}
+
+
+def figures(draws, effect):
+    """Return error and coverage of the average, and RMSE and coverage of the rows."""
+    average = draws.mean(axis=1)
+    low, high = np.quantile(average, [0.025, 0.975])
+    ends = np.quantile(draws, [0.025, 0.975], axis=0)
+    truth = effect.mean()
+    return (
+        average.mean() - truth,
+        low < truth < high,
+        np.sqrt(np.mean((draws.mean(axis=0) - effect) ** 2)),
+        np.mean((ends[0] < effect) & (effect < ends[1])),
+    )
+
+
+def main():
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--tables", type=int, default=10)
+    parser.add_argument("--rows", type=int, nargs="+", default=[250])
+    parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    print("rows surface   effect   method     bias  rmse cover | rows: rmse cover | seconds")
+    for rows in options.rows:
+        for surface, nonlinear in SURFACES.items():
+            for kind, varying in EFFECTS.items():
+                for method in options.methods:
+                    found, start = [], time.perf_counter()
+                    for seed in range(options.tables):
+                        table, z, y, effect = simulate(rows, nonlinear, varying, seed)
+                        found.append(figures(METHODS[method](table, z, y, seed, method), effect))
+                    error, covers, of_rows, cover = np.array(found, float).T
+                    seconds = (time.perf_counter() - start) / options.tables
+                    print(
+                        f"{rows:4} {surface:9} {kind:8} {method:9} {error.mean():+5.2f} "
+                        f"{np.sqrt(np.mean(error**2)):5.2f} {covers.mean():5.2f} |     {of_rows.mean():5.2f} "
+                        f"{cover.mean():5.2f} | {seconds:5.1f}",
+                        flush=True,
+                    )
+
+
+if __name__ == "__main__":
+    main()
