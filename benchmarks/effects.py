@@ -36,7 +36,13 @@ def simulate(rows, nonlinear, varying, seed):
     treated = 0.8 * norm.cdf(3 * mean / mean.std() - 0.5 * x[:, 0]) + 0.05 + rng.uniform(size=rows) / 10
     z = (rng.uniform(size=rows) < treated).astype(float)
     y = mean + effect * z + rng.normal(size=rows)
-    table = {"x1": x[:, 0], "x2": x[:, 1], "x3": x[:, 2], "x4": yes, "x5": list(np.array(["a", "b", "c"])[level])}
+    table = {
+        "x1": x[:, 0],
+        "x2": x[:, 1],
+        "x3": x[:, 2],
+        "x4": yes,
+        "x5": list(np.array(["a", "b", "c"])[level]),
+    }
     return table, z, y, effect
 
 

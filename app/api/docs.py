@@ -154,6 +154,7 @@ BODIES: dict[str, Any] = {
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
     "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
     "compute_contrast": {"first": {"weight": 2500}, "second": {"weight": 3500}, "by": "origin"},
+    "compute_effects": {"of": "all", "by": "origin", "level": 0.9},
     "compute_aggregate": {"rows": [CAR | {"fleet": "north"}], "by": "fleet", "of": "sum", "level": 0.9},
     "compute_shap": {"rows": [CAR], "level": 0.9},
     "compute_distribution": {"rows": [CAR], "outcomes": [25.5], "at": [20, 30], "quantiles": [0.1, 0.5, 0.9]},

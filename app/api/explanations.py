@@ -15,6 +15,7 @@ from app.services.explanations.contrasts import ContrastBody, ContrastView
 from app.services.explanations.convergence import GrowthQuery, GrowthView
 from app.services.explanations.densities import DistributionBody, DistributionView
 from app.services.explanations.diagnostics import DiagnosticsQuery, DiagnosticsView, HeldOutView
+from app.services.explanations.effects import EffectsBody, EffectsView
 from app.services.explanations.groups import GroupsQuery, GroupsView
 from app.services.explanations.guard import Question, explain
 from app.services.explanations.importance import (
@@ -201,6 +202,17 @@ async def compute_aggregate(body: AggregateBody, answer: TheAnswer) -> Response:
 @_asked_of_rows("/contrast", ContrastView)
 async def compute_contrast(body: ContrastBody, answer: TheAnswer) -> Response:
     """Return how predictions differ between two settings of features, by row and on average."""
+    return await answer(body)
+
+
+@_asked_of_rows("/effects", EffectsView)
+async def compute_effects(body: EffectsBody, answer: TheAnswer) -> Response:
+    """Return what a treatment adds to the outcome, of a model fitted with `treatment`.
+
+    On average, in groups and for each row, with intervals; for whom it is larger; whether rows have
+    comparable rows in the other arm; how far apart the arms are; how strong a hidden cause would have to be;
+    and a sentence on what must hold for the figures to be effects.
+    """
     return await answer(body)
 
 

@@ -18,6 +18,7 @@ MODULES = {  # of each command, in the order of the help
     "predict": "fit_predict",
     "survival": "survival",
     "aggregate": "aggregate",
+    "effects": "aggregate",
     "models": "models",
     "outcomes": "outcomes",
     "datasets": "datasets",

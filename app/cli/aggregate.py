@@ -1,4 +1,4 @@
-"""The command that prints totals, means and quantiles of sets of rows, through the HTTP API."""
+"""Commands that print figures of sets of rows, through the HTTP API: totals, and effects of a treatment."""
 
 import csv
 import sys
@@ -31,10 +31,24 @@ Examples
   bartserve aggregate cars new.csv --by year --by origin --of quantile --q 0.5 --output medians.csv
 """
 
+OF_EFFECTS = ("mean", "lower", "upper", "population_lower", "population_upper", "positive", "rows")
+# A help text; tests run its examples.
+EFFECTS = """Print what a model's treatment does: on average, in groups, and for whom it is larger.
+
+The model was fitted with --treatment. ROWS is a file with its columns (CSV, Parquet), that of the treatment
+too; without it, the rows are those of the model's dataset.
+
+\b
+Examples
+  bartserve effects weights --by age
+  bartserve effects weights new.csv --of treated --output effects.csv
+"""
+
 
 def register(app: typer.Typer) -> None:
-    """Add the command to `bartserve`."""
+    """Add the commands to `bartserve`."""
     app.command(help=AGGREGATE)(aggregate)
+    app.command(help=EFFECTS)(effects)
 
 
 def aggregate(
@@ -136,3 +150,69 @@ def _write(answer: Mapping[str, Any], file: Any) -> None:
     writer = csv.writer(file)
     writer.writerow((*_names(answer), *FIGURES, *COUNTS))
     writer.writerows([*values, *figures, *counts] for values, figures, counts in _lines(answer))
+
+
+def effects(
+    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    rows: Annotated[Path | None, typer.Argument(metavar="ROWS", help="A file with the rows.")] = None,
+    by: Annotated[str | None, typer.Option(help="A feature by which averages are given too.")] = None,
+    of: Annotated[
+        Literal["all", "treated", "untreated"], typer.Option(help="Which of the rows count.")
+    ] = "all",
+    level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Print average effects; the help is EFFECTS."""
+    errors = make_console(stderr=True)
+    table = None if rows is None else table_of(rows)
+    with asking(url, data_dir, errors.print) as client:
+        answer = client.effects(model, table, of=of, by=by, level=level)
+    if as_json:
+        print_json(answer)
+        return
+    errors.print(answer["holds"])
+    errors.print(answer["hidden"])
+    for warning in answer["warnings"]:
+        errors.print(f"warning   {warning}")
+    if output is not None:
+        with writing(output), output.open("w", newline="") as file:
+            _write_effects(answer, file)
+        errors.print(f"written   {output}")
+    elif sys.stdout.isatty():
+        _show_effects(answer)
+    else:
+        _write_effects(answer, sys.stdout)
+
+
+def _averages(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Name the averages: of the rows, the arms, the groups and the leaves of the tree."""
+    arms = ("average", "treated", "untreated")
+    named: dict[str, Mapping[str, Any]] = {name: answer[name] for name in arms if answer[name] is not None}
+    leaves = {leaf["where"]: leaf["average"] for leaf in answer["tree"]["leaves"]}
+    return {**named, **answer["groups"], **(leaves if len(leaves) > 1 else {})}
+
+
+def _show_effects(answer: Mapping[str, Any]) -> None:
+    title = f"{answer['difference']}, {answer['level']:.0%} intervals, model {answer['model_id']}"
+    table = Table(title=title, title_justify="left")
+    for name in ("", "rows", "effect", "interval", "of the population", "above 0"):
+        table.add_column(name, justify="right")
+    for name, each in _averages(answer).items():
+        table.add_row(
+            name,
+            str(each["rows"]),
+            number_to_text(each["mean"]),
+            range_to_text(each["lower"], each["upper"]),
+            range_to_text(each["population_lower"], each["population_upper"]),
+            f"{each['positive']:.0%}",
+        )
+    out.print(table)
+
+
+def _write_effects(answer: Mapping[str, Any], file: Any) -> None:
+    writer = csv.writer(file)
+    writer.writerow(("group", *OF_EFFECTS))
+    writer.writerows([name, *(each[part] for part in OF_EFFECTS)] for name, each in _averages(answer).items())

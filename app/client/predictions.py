@@ -264,6 +264,15 @@ class Predictions(Calls):
         body = {"first": dict(first), "second": dict(second), **of_rows, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def effects(self, model: str | Model, rows: Any = None, **options: Any) -> Json:
+        """Return what a model's treatment does; `options` (of, by, level, draws) as in POST .../effects.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame, with the treatment's column;
+        None takes those of the model's dataset.
+        """
+        body = {**({} if rows is None else rows_json(rows)), **without_none(options)}
+        return self._json(Call("POST", address("models", model, "effects"), json=body, repeatable=True))
+
     def model_card(self, model: str | Model, form: Literal["html", "markdown"] = "html") -> str:
         """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
         return self._text(address("models", model, "card"), format=form)

@@ -14,6 +14,7 @@ from sampler.posterior.explanations.work import (
     aggregate_work,
     contrast_work,
     distribution_work,
+    effects_work,
     interactions_work,
     num_figures,
     shap_work,
@@ -27,6 +28,15 @@ from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.results.effects import AccumulatedEffects, FeatureRows, PartialDependence
 from sampler.posterior.results.prediction import Errors, are_finite, prediction_columns
 from sampler.posterior.results.shap_values import moving_most
+from sampler.posterior.results.treatment_effects import (
+    Balance,
+    EffectEstimate,
+    EffectFigure,
+    EffectTree,
+    Overlap,
+    Sensitivity,
+    TreatmentEffects,
+)
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import times_to_converge
@@ -43,6 +53,10 @@ __all__ = [
     "VERDICTS",
     "AccumulatedEffects",
     "AggregateRequest",
+    "Balance",
+    "EffectEstimate",
+    "EffectFigure",
+    "EffectTree",
     "Errors",
     "FeatureRows",
     "FigureOfSet",
@@ -55,8 +69,11 @@ __all__ = [
     "OfCredible",
     "OfIntervals",
     "OfPredictions",
+    "Overlap",
     "PartialDependence",
     "ReasonCode",
+    "Sensitivity",
+    "TreatmentEffects",
     "Verdict",
     "accumulation_work",
     "aggregate_work",
@@ -65,6 +82,7 @@ __all__ = [
     "check_times",
     "contrast_work",
     "distribution_work",
+    "effects_work",
     "interactions_work",
     "moving_most",
     "num_figures",

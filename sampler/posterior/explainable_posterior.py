@@ -162,7 +162,7 @@ class ExplainablePosterior:
             Bound on the work, in tenths of a nanosecond of a core; rows are left out, evenly, to respect it.
         of
             "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
-            outcome uncertain.
+            outcome uncertain; "effect" for that of the treatment of a fit that has one.
 
         Returns
         -------
@@ -182,9 +182,12 @@ class ExplainablePosterior:
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)
 
-        self._check_part(of)
+        if of != "effect":
+            self._check_part(of)
 
         def f(changed: Coded) -> Floats:
+            if of == "effect":
+                return law.effect_of(changed, chosen)
             if of == "noise":
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)

@@ -27,7 +27,7 @@ from sampler.data.schema import Choice, Column, choose
 from sampler.data.target import family_warnings, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import ROLE
-from sampler.data.treatment.reading import check_arms, check_treatment
+from sampler.data.treatment.reading import check_arms, check_propensity, check_treatment
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
 from sampler.errors import SettingsError
@@ -202,6 +202,7 @@ def plan(
         num_rows=rows.num_rows if num_rows is None else num_rows,
         unfit=rows.copies,
     )
+    check_propensity(propensity, choice.kinds)
     single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
     check_slopes(sloped, choice.kinds, single)
     check_cuts(cuts, choice.kinds)

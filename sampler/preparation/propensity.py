@@ -12,7 +12,6 @@ from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import cut_points
 from sampler.data.treatment.design import EffectDesign
 from sampler.data.treatment.reading import check_overlap
-from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.prior import outcome_sd
@@ -81,12 +80,8 @@ def treated_rows(
     ------
     DataError
         Where a feature tells the arms apart without fail.
-    SettingsError
-        For a propensity that is no feature of numbers.
 
     """
-    if propensity is not None:
-        _check_propensity(propensity, schema)
     check_overlap(name, treated, schema, list(design))
     own = EffectDesign(settings.effects, treated[reference].astype(np.uint8), given=propensity or "")
     if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
@@ -138,14 +133,3 @@ def with_propensity(
     fitted = replace(own, trees=pack(concatenate(draws)), offset=constants.offset, step=constants.step)
     propensity = EffectColumns(fitted, len(codes)).propensity(codes)
     return replace(fitted, cuts=cut_points(propensity))
-
-
-def _check_propensity(name: str, schema: Schema) -> None:
-    """Raise SettingsError for a propensity that is no feature of numbers beside others."""
-    kinds = {column.name: column.kind for column in schema.columns}
-    if kinds.get(name) != "number" or len(kinds) == 1:
-        raise SettingsError(
-            f"propensity: {name!r} must be one of several features, and have numbers",
-            field="propensity",
-            code="not_accepted",
-        )

@@ -54,6 +54,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "partial-dependence": {"features": ["size"]},
         "accumulated-effects": {"feature": "size"},
         "contrast": {"first": {"size": 1}, "second": {"size": 2}},
+        "effects": {"by": "size"},
         "aggregate": {"rows": [{"size": 1, "colour": "red"}]},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "survival": {"rows": [{"size": 1, "colour": "red"}]},

@@ -92,7 +92,9 @@ class DependenceBody(StrictBody, Question):
         "data that divide its rows evenly (a value of many rows counts once). At most 10,000 points in all.",
     )
     level: Levels = 0.9
-    of: ModelPart = Field(default="mean", description=OF)
+    of: Literal[ModelPart, "effect"] = Field(
+        default="mean", description=f"{OF} Of a model with a treatment also its effect."
+    )
     ice: bool = Field(
         default=False,
         description="Also return curves of up to 50 single rows, evenly spaced; one feature only.",

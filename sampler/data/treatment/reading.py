@@ -13,7 +13,7 @@ from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.setting_checks import draws_trees_alone
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -151,4 +151,14 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
             f"{field} {getattr(settings, field)} uses no propensity: leave one of the two out",
             field="propensity",
             code="contradiction",
+        )
+
+
+def check_propensity(name: str | None, kinds: Mapping[str, str]) -> None:
+    """Raise SettingsError for a propensity that is no feature of numbers beside others, of such kinds."""
+    if name is not None and (kinds.get(name) != "number" or len(kinds) == 1):
+        raise SettingsError(
+            f"propensity: {name!r} must be one of several features, and have numbers",
+            field="propensity",
+            code="not_accepted",
         )

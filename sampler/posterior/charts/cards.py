@@ -208,12 +208,17 @@ def contrast_card(contrast: Contrast) -> str:
 def effects_card(effects: TreatmentEffects) -> str:
     """Show average effects in HTML: what is subtracted from what, and what must hold."""
     rows = [
-        [name, number_to_text(each.rows), *numbers_to_text(list(each[:3])), f"{each.positive:.0%}"]
+        [
+            name,
+            number_to_text(each.rows),
+            *numbers_to_text([each.mean, each.lower, each.upper]),
+            f"{each.positive:.0%}",
+        ]
         for name, each in effects.named_estimates().items()
     ]
     ends = [f"{end} {effects.level:.0%}" for end in ("lower", "upper")]
     heads = ["", "rows", "effect", *ends, "above 0"]
-    return table_card(effects.difference, heads, rows, [effects.holds, *effects.warnings])
+    return table_card(effects.difference, heads, rows, [effects.holds, effects.hidden, *effects.warnings])
 
 
 def pairs_card(interactions: Interactions) -> str:

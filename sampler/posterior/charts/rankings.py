@@ -90,10 +90,35 @@ def contrast(style: ChartStyle, result: Contrast) -> Any:
 @chart
 def treatment_effects(style: ChartStyle, result: TreatmentEffects) -> Any:
     """Draw average effects of all rows, of the arms and of groups, with their intervals."""
-    figures = [(name, *each[:3]) for name, each in result.named_estimates().items()]
+    figures = [(name, each.mean, each.lower, each.upper) for name, each in result.named_estimates().items()]
     ax = _dots(figures, style)
     ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
     label_axes(ax, f"{result.difference}; {100 * result.level:g}% intervals")
+    return ax
+
+
+@chart
+def row_effects(style: ChartStyle, result: TreatmentEffects) -> Any:
+    """Draw the rows' effects from the smallest to the largest, with their intervals."""
+    order = np.argsort(result.mean, kind="stable")
+    ax, at = style.axes(3.4), np.arange(1, len(order) + 1)
+    ax.fill_between(at, result.lower[order], result.upper[order], color=style.colours.accent, alpha=0.2, lw=0)
+    ax.plot(at, result.mean[order], color=style.colours.accent, lw=1.4)
+    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    label_axes(ax, "rows, the smallest effect first", "effect")
+    return ax
+
+
+@chart
+def effects_along(
+    style: ChartStyle, name: str, values: NDArray[np.float64], curve: tuple[NDArray[np.float64], ...]
+) -> Any:
+    """Draw average effects of rows with like values of a feature, with a band: mean, lower and upper ends."""
+    ax, (mean, lower, upper) = style.axes(3.4), curve
+    ax.fill_between(values, lower, upper, color=style.colours.accent, alpha=0.2, lw=0)
+    ax.plot(values, mean, color=style.colours.accent, lw=1.4)
+    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
+    label_axes(ax, short(name), "effect")
     return ax
 
 

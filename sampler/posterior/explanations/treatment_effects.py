@@ -11,9 +11,26 @@ from sampler.data.treatment.design import ROLE
 from sampler.errors import DataError, SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import Averages, groups_by
-from sampler.posterior.results.treatment_effects import EffectEstimate, EffectSpread, TreatmentEffects
+from sampler.posterior.explanations.effect_checks import (
+    EDGE,
+    FEW,
+    balance_of,
+    sensitivity_of,
+    unsupported_rows,
+)
+from sampler.posterior.explanations.effect_tree import divide
+from sampler.posterior.results.treatment_effects import (
+    EffectEstimate,
+    EffectFigure,
+    EffectLeaf,
+    EffectTree,
+    Overlap,
+    TreatmentEffects,
+)
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
@@ -73,22 +90,24 @@ def treatment_effects(
 
     """
     header = law.draws.header
-    rows = _counted(coded, request.of)
-    warnings, labels = coded.warnings, coded.labels
+    names = [column.name for column in header.schema.columns]
+    if request.by is not None and request.by not in names:
+        raise unknown_feature("by", request.by, names)
+    rows, labels, warnings = _counted(coded, request.of), coded.labels, list(coded.warnings)
     if len(rows) < coded.num_rows:
         labels = None if labels is None else labels[rows]
         coded = coded.part(rows)
-    treated = coded.by_role.get(ROLE)
+    known = coded.by_role.get(ROLE)
+    treated = np.zeros(coded.num_rows, bool) if known is None else known == 1
+    unsupported = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
-    if treated is not None and request.of == "all":
-        parts |= {"treated": treated == 1, "untreated": treated == 0}
-    names = [column.name for column in header.schema.columns]
-    groups: dict[str, NDArray[np.bool_]] = {}
-    if request.by is not None:
-        if request.by not in names:
-            raise unknown_feature("by", request.by, names)
-        groups = groups_by(header, coded.codes, names.index(request.by))
-    averages = Averages(parts | {f"group {name}": own for name, own in groups.items()}, every=True)
+    if known is not None:
+        law.effect_of(coded.part(slice(0, 1)), chosen[:1])  # raises for a model without a treatment
+        unsupported = unsupported_rows(law, coded, treated, chosen)
+        parts["supported"] = ~unsupported
+        if request.of == "all":
+            parts |= {"treated": treated, "untreated": ~treated}
+    groups = {} if request.by is None else groups_by(header, coded.codes, names.index(request.by))
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:
@@ -96,31 +115,110 @@ def treatment_effects(
         positive[some] = np.mean(effect > 0, axis=0)
         return effect
 
+    averages = Averages(parts | {f"group {name}": own for name, own in groups.items()}, every=True)
     mean, lower, upper = averages.fill(values, coded.num_rows, request.level)
     spread = averages.spread()
-    estimates = {
+    found = {
         name: _estimate(averages, name, request.level) for name, own in averages.parts.items() if own.any()
     }
-    assert law.effects is not None, "effects were computed"
-    fitted = law.effects.design.cuts is not None
+    of_groups = {name: f"group {name}" for name in groups if f"group {name}" in found}
+    propensity = _propensity(law, coded)
+    overlap = None if known is None else _overlap(treated, unsupported, propensity, found.get("supported"))
+    if overlap is not None and unsupported.mean() > FEW:
+        warnings.append(
+            f"{unsupported.mean():.0%} of these rows have no comparable rows in the other arm (unsupported): "
+            "their effects rest on the model's extrapolation"
+        )
+    average = found[ALL]
     return TreatmentEffects(
         difference=_in_words(law, header.roles[ROLE]),
         holds=what_must_hold(header.schema.target.name, str(header.settings.get("assignment", "observed"))),
         of=request.of,
-        average=estimates[ALL],
-        treated=estimates.get("treated"),
-        untreated=estimates.get("untreated"),
-        groups={name: estimates[f"group {name}"] for name in groups if f"group {name}" in estimates},
-        spread=EffectSpread(float(spread.mean()), *map(float, equal_tailed(spread, request.level))),
+        average=average,
+        treated=found.get("treated"),
+        untreated=found.get("untreated"),
+        groups={name: found[part] for name, part in of_groups.items()},
+        larger=_larger(averages, of_groups),
+        spread=_figure(spread, request.level),
+        tree=_tree(law, coded, values, mean, spread, request.level),
+        overlap=overlap,
+        balance=balance_of(header, coded, treated, propensity),
+        sensitivity=sensitivity_of(average, _outcome_sd(law)),
         mean=mean,
         lower=lower,
         upper=upper,
         positive=positive,
-        is_treated=np.zeros(coded.num_rows, bool) if treated is None else treated == 1,
-        propensity=law.effects.columns.propensity(coded.codes) if fitted else None,
+        is_treated=treated,
+        unsupported=unsupported,
+        propensity=propensity,
         level=request.level,
-        warnings=list(warnings),
+        warnings=warnings,
         labels=labels,
+    )
+
+
+def _propensity(law: Law, coded: Coded) -> Floats | None:
+    """Return the fitted probability of being treated, float64 [row]; None where none was fitted."""
+    if law.effects is None or law.effects.design.cuts is None:
+        return None
+    return law.effects.columns.propensity(coded.codes)
+
+
+def _outcome_sd(law: Law) -> float | None:
+    """Return the sd of the outcome of the fit; None of a transformed one, and of classes."""
+    return law.effects.design.sd if law.effects is not None and law.adds_effect else None
+
+
+def _overlap(
+    treated: NDArray[np.bool_],
+    unsupported: NDArray[np.bool_],
+    propensity: Floats | None,
+    supported: EffectEstimate | None,
+) -> Overlap:
+    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in (treated, ~treated)]
+    outside = None if propensity is None else float(np.mean(abs(propensity - 0.5) > 0.5 - EDGE))
+    return Overlap(shares[0], shares[1], outside, supported)
+
+
+def _larger(averages: Averages, parts: dict[str, str]) -> dict[str, dict[str, float]]:
+    """Return the probability that the average of a part is above that of another, by name."""
+    draws = {name: averages.draws(part) for name, part in parts.items()}
+    return {
+        name: {other: float(np.mean(own > against)) for other, against in draws.items() if other != name}
+        for name, own in draws.items()
+    }
+
+
+def _figure(draws: Floats, level: float) -> EffectFigure:
+    return EffectFigure(float(draws.mean()), *map(float, equal_tailed(draws, level)))
+
+
+def _tree(
+    law: Law,
+    coded: Coded,
+    values: Callable[[slice], Floats],
+    mean: Floats,
+    spread: Floats,
+    level: float,
+) -> EffectTree:
+    """Divide the rows by their mean effect, and average over the parts."""
+    leaves = divide(law.draws.header, coded.codes, mean)
+    parts = {ALL: np.ones(coded.num_rows, bool)}
+    for number, leaf in enumerate(leaves):
+        parts[str(number)] = np.zeros(coded.num_rows, bool)
+        parts[str(number)][leaf.rows] = True
+    averages = Averages(parts, every=True)
+    averages.fill(values, coded.num_rows, level)
+    of_leaves = [averages.draws(str(number)) for number in range(len(leaves))]
+    between = np.zeros_like(spread)
+    for leaf, own in zip(leaves, of_leaves, strict=True):
+        between += len(leaf.rows) / coded.num_rows * (own - averages.draws(ALL)) ** 2
+    varies = np.maximum(spread**2, np.finfo(float).tiny)
+    explained = np.where(spread > 0, np.minimum(between / varies, 1.0), 0.0)
+    return EffectTree(
+        [EffectLeaf(leaf.in_words, _estimate(averages, str(k), level)) for k, leaf in enumerate(leaves)],
+        _figure(explained, level),
+        float(np.mean(of_leaves[-1] > of_leaves[0])) if len(leaves) > 1 else 0.5,
     )
 
 

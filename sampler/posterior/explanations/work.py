@@ -54,6 +54,11 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
     return 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
+def effects_work(law: Law, draws: int, rows: int) -> float:
+    """Estimate the work of effects: each row in both arms, and its effect for averages and for the tree."""
+    return 2 * contrast_work(law, draws, rows)
+
+
 def aggregate_work(law: Law, draws: int, request: AggregateRequest, rows: int, *, weighted: bool) -> float:
     """Estimate the work of figures of sets of rows, as many as there are rows if any are named."""
     each = of_row(law, draws) + (2 * of_figures(law, draws) if request.by else 0)

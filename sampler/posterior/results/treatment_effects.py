@@ -1,11 +1,11 @@
-"""Effects of a treatment: on average, in groups and for each row."""
+"""Effects of a treatment: on average, in groups and for each row, for whom, and how far to trust them."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
-from sampler.data.scalars import cells_to_text
+from sampler.data.scalars import cells_to_text, number_to_text
 from sampler.posterior.core.intervals import Interval
 from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-class EffectEstimate(NamedTuple):
+@dataclass(frozen=True)
+class EffectEstimate:
     """Average effect over some rows.
 
     Attributes
@@ -44,12 +45,117 @@ class EffectEstimate(NamedTuple):
     rows: int
 
 
-class EffectSpread(NamedTuple):
-    """Standard deviation of the effect from row to row, with its interval, in units of the outcome."""
+@dataclass(frozen=True)
+class EffectFigure:
+    """A figure of the posterior with its interval."""
 
     mean: float
     lower: float
     upper: float
+
+
+@dataclass(frozen=True)
+class EffectLeaf:
+    """Rows of a leaf of the tree that says for whom effects are larger, and their average effect.
+
+    Attributes
+    ----------
+    where
+        Conditions that its rows meet, in words.
+    average
+        Average effect over them.
+
+    """
+
+    where: str
+    average: EffectEstimate
+
+
+@dataclass(frozen=True)
+class EffectTree:
+    """For whom effects are larger: a small tree fitted to the rows' posterior mean effects.
+
+    The posterior chose the tree: its averages need no correction for many comparisons, but another fit may
+    divide the rows in another way.
+
+    Attributes
+    ----------
+    leaves
+        Leaves, the smallest effect first; one where no division explains anything.
+    explained
+        Share of the effects' variance from row to row that it explains, over draws.
+    larger
+        Posterior probability that the average of the last leaf is above that of the first.
+
+    """
+
+    leaves: list[EffectLeaf]
+    explained: EffectFigure
+    larger: float
+
+
+@dataclass(frozen=True)
+class Overlap:
+    """Whether rows have comparable rows in the other arm, by the posterior sd rule of Hill and Su (2013).
+
+    Attributes
+    ----------
+    treated, untreated
+        Share of the rows of either arm without any; None where the arm has no rows.
+    outside
+        Share of all rows whose fitted propensity is below .05 or above .95; None without one.
+    supported
+        Average over the other rows, another question than the average over all; None without such rows.
+
+    """
+
+    treated: float | None
+    untreated: float | None
+    outside: float | None
+    supported: EffectEstimate | None
+
+
+@dataclass(frozen=True)
+class Balance:
+    """Distance of a feature between the two arms.
+
+    Attributes
+    ----------
+    feature
+        Its name.
+    before, after
+        Difference of its mean rank between the arms, in standard deviations (of a category the largest of its
+        levels), before and after weighting each row by the inverse of the probability of its arm; `after` is
+        None without a propensity.
+
+    """
+
+    feature: str
+    before: float
+    after: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """Strength that a hidden common cause would have to have.
+
+    It is one by which rows that were treated would have had higher outcomes, treated or not, by `shift`:
+    then every effect is smaller by as much.
+
+    Attributes
+    ----------
+    shift
+        The shift at which the average's interval reaches 0, in units of the outcome; 0 where it holds 0.
+    in_sds
+        The shift in standard deviations of the outcome; None where that is not known.
+    curve
+        Shifts with the average and its interval, from no hidden cause to beyond that shift.
+
+    """
+
+    shift: float
+    in_sds: float | None
+    curve: list[tuple[float, float, float, float]]
 
 
 @dataclass(frozen=True, repr=False)
@@ -70,14 +176,26 @@ class TreatmentEffects(RowAnswer):
         Averages over those of them in either arm; None where there are none.
     groups
         Averages over the rows of each group that has any.
+    larger
+        Posterior probability that the average of one group is above that of another, by their names.
     spread
-        By how much effects differ from row to row.
+        Standard deviation of the effect from row to row, in units of the outcome.
+    tree
+        For whom effects are larger.
+    overlap
+        Whether rows have comparable rows in the other arm; None where treatments aren't known.
+    balance
+        How far apart the features are in the two arms, the farthest first; empty without rows of both.
+    sensitivity
+        How strong a hidden common cause would have to be.
     mean, lower, upper
         Effect on each row, float64 [row], credible.
     positive
         Posterior probability that a row's effect is above 0, float64 [row].
     is_treated
         Whether a row was treated, bool [row].
+    unsupported
+        Whether a row has no comparable rows in the other arm, bool [row].
     propensity
         Fitted probability of being treated, float64 [row]; None where none was fitted.
     level
@@ -98,12 +216,18 @@ class TreatmentEffects(RowAnswer):
     treated: EffectEstimate | None
     untreated: EffectEstimate | None
     groups: dict[str, EffectEstimate]
-    spread: EffectSpread
+    larger: dict[str, dict[str, float]]
+    spread: EffectFigure
+    tree: EffectTree
+    overlap: Overlap | None
+    balance: list[Balance]
+    sensitivity: Sensitivity
     mean: Floats
     lower: Floats
     upper: Floats
     positive: Floats
     is_treated: NDArray[np.bool_]
+    unsupported: NDArray[np.bool_]
     propensity: Floats | None
     level: float
     warnings: list[str]
@@ -114,22 +238,38 @@ class TreatmentEffects(RowAnswer):
         named = {"average": self.average, "treated": self.treated, "untreated": self.untreated}
         return {name: each for name, each in named.items() if each is not None} | self.groups
 
+    @property
+    def hidden(self) -> str:
+        """A sentence on how strong a hidden common cause would have to be."""
+        shift, sds = self.sensitivity.shift, self.sensitivity.in_sds
+        if shift == 0:
+            return "The average's interval holds 0, whatever causes are hidden."
+        in_sds = "" if sds is None else f" ({number_to_text(sds, 2)} of its standard deviations)"
+        return (
+            f"A hidden common cause that shifts the outcome of treated rows by {number_to_text(shift, 3)}"
+            f"{in_sds} would explain the effect away: the average's interval reaches 0 there."
+        )
+
     def __str__(self) -> str:
         averages = self.named_estimates()
         width = max(map(len, averages)) + 2
         lines = [self.difference, f"{'':{width}}{'rows':>8}{'mean':>12}{'lower':>12}{'upper':>12}"]
         lines += [
-            f"{name:{width}}{each.rows:8}{cells_to_text(list(each[:3]), 12)}"
+            f"{name:{width}}{each.rows:8}{cells_to_text([each.mean, each.lower, each.upper], 12)}"
             for name, each in averages.items()
         ]
-        return "\n".join([*lines, self.holds, *self.warnings])
+        return "\n".join([*lines, self.holds, self.hidden, *self.warnings])
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name [row]: ``effect``, ``lower_90``, ``upper_90``, ``positive`` and so on."""
         named = {"effect": self.mean} | ends_of([Interval(self.level, self.lower, self.upper)])
-        named |= {"positive": self.positive, "treated": self.is_treated}
+        named |= {"positive": self.positive, "treated": self.is_treated, "unsupported": self.unsupported}
         return named | ({} if self.propensity is None else {"propensity": self.propensity})
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""
         return plot("rankings:treatment_effects", ax, self)
+
+    def plot_rows(self, ax: Any = None) -> Any:
+        """Draw the rows' effects in order, with their intervals, with matplotlib; return the axes."""
+        return plot("rankings:row_effects", ax, self)

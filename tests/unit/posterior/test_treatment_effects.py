@@ -75,6 +75,51 @@ def test_some_rows_count():
     assert np.mean(every.propensity[own]) > np.mean(every.propensity[~own])
 
 
+def test_for_whom():
+    """The tree divides rows by the site, whose effects differ; probabilities of larger effects agree."""
+    answer = fitted().effects(by="site")
+    assert [leaf.where for leaf in (answer.tree.leaves[0], answer.tree.leaves[-1])] != ["all rows"] * 2
+    assert "site is" in answer.tree.leaves[-1].where
+    assert answer.tree.larger > 0.95
+    assert answer.tree.explained.mean > 0.4
+    assert answer.larger["north"]["south"] == pytest.approx(1 - answer.larger["south"]["north"])
+    assert answer.larger["north"]["south"] > 0.95
+    assert sum(leaf.average.rows for leaf in answer.tree.leaves) == NUM_ROWS
+
+
+def test_how_far_to_trust():
+    """Weighting balances what treatment followed; a shift by the nearer end brings the interval to 0."""
+    answer = fitted().effects()
+    first = answer.balance[0]
+    assert first.feature == "a"
+    assert abs(first.after) < 0.5 * abs(first.before)
+    assert answer.sensitivity.shift == answer.average.lower
+    assert answer.sensitivity.in_sds == pytest.approx(answer.average.lower / rows()[1].std(ddof=1))
+    shifts, means, lower, _ = np.array(answer.sensitivity.curve).T
+    np.testing.assert_allclose(means + shifts, answer.average.mean)
+    assert np.interp(answer.sensitivity.shift, shifts, lower) == pytest.approx(0, abs=1e-9)
+    assert answer.overlap.supported.rows == NUM_ROWS - answer.unsupported.sum()
+
+
+def test_rows_without_comparable_ones():
+    """Rows all treated where others are not seen at all are unsupported more often than the others."""
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-1, 1, 300)
+    treated = np.where(x > 0.6, rng.uniform(size=300) < 0.97, rng.uniform(size=300) < 0.5).astype(float)
+    y = np.where(x > 0.6, 6 * x, x) + treated + 0.1 * rng.normal(size=300)
+    posterior = fit({"x": x}, y, treatment=treated, effects="plain", **SHORT | {"num_draws": 100})
+    answer = posterior.effects()
+    far = answer.unsupported[x > 0.6].mean()
+    assert far >= answer.unsupported[x <= 0.6].mean()
+
+
+def test_effect_along_a_feature():
+    """Partial dependence of the effect has a point for each level, larger where effects are."""
+    curve = fitted().partial_dependence("site", of="effect")
+    by_level = dict(zip(curve.grid[0], curve.mean, strict=True))
+    assert by_level["north"] > by_level["south"] + 0.8
+
+
 def test_file_and_more_draws(tmp_path):
     """A saved model answers the same of sent rows, and continues to the same draws."""
     posterior, (table, y) = fitted(), rows()

@@ -36,6 +36,7 @@ OTHERWISE = {
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/ui/models/{model_id}/outcomes"): ASK,
     ("POST", "/models/{model_id}/contrast"): ASK,
+    ("POST", "/models/{model_id}/effects"): ASK,
     ("POST", "/models/{model_id}/aggregate"): ASK,
     ("POST", "/models/{model_id}/outcomes"): ASK,
     ("GET", "/models/{model_id}/outcomes"): LOOK | ASK,

@@ -249,6 +249,7 @@ COMPUTES = {
     "/models/{model_id}/survival",
     "/models/{model_id}/accumulated-effects",
     "/models/{model_id}/contrast",
+    "/models/{model_id}/effects",
     "/models/{model_id}/aggregate",
     "/models/{model_id}/distribution",
     "/models/{model_id}/extend/estimate",

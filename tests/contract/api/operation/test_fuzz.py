@@ -55,6 +55,7 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         {"first": {"size": 1}, "second": {"size": 2}},
         ("first", "second", "by", "level", "draws", "rows", "columns"),
     ),
+    "effects": ({"by": "size"}, ("of", "by", "level", "draws", "rows", "columns")),
     "aggregate": (
         {"rows": [{"size": 1, "colour": "red"}], "by": "colour"},
         ("rows", "columns", "by", "of", "q", "level", "interval", "weights", "observed", "compare", "draws"),

@@ -1,0 +1,136 @@
+"""Effects of a treatment: on average, in groups and for each row, for whom, and how far to trust them."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from app.services.explanations.guard import ExplainedModel, Question, WorkOf, affordable, check_finite
+from app.services.predictions.rows import Columns
+from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
+from app.services.views import DrawsPerChain, filled
+from app.store import datasets as dataset_store
+from app.store.engine import session_scope
+from app.store.errors import DatasetGoneError
+from sampler.host.posteriors import (
+    Balance,
+    EffectEstimate,
+    EffectFigure,
+    EffectTree,
+    Overlap,
+    Sensitivity,
+    TreatmentEffects,
+    effects_work,
+    spaced,
+)
+
+OfRows = list[float]
+
+
+@dataclass(frozen=True, kw_only=True)
+class EffectsView:
+    """Effects of a treatment, with what must hold for them to be effects."""
+
+    model_id: str
+    draws: DrawsPerChain
+    level: float
+    difference: Annotated[str, Field(description="In words, what is subtracted from what.")]
+    holds: Annotated[str, Field(description="What must be true for the figures to be effects.")]
+    hidden: Annotated[str, Field(description="How strong a hidden common cause would have to be, in words.")]
+    of: Literal["all", "treated", "untreated"]
+    average: Annotated[EffectEstimate, Field(description="Over the rows that count.")]
+    treated: Annotated[EffectEstimate | None, Field(description="Over those of them that were treated.")]
+    untreated: Annotated[EffectEstimate | None, Field(description="Over those that were not.")]
+    groups: Annotated[
+        dict[str, EffectEstimate], Field(description="Over the rows of each level or quarter of `by`.")
+    ]
+    larger: Annotated[
+        dict[str, dict[str, float]],
+        Field(description="Probability that the average of a group is above that of another, by names."),
+    ]
+    spread: Annotated[EffectFigure, Field(description="Standard deviation of the effect from row to row.")]
+    tree: Annotated[EffectTree, Field(description="For whom effects are larger.")]
+    overlap: Annotated[
+        Overlap | None, Field(description="Whether rows have comparable rows in the other arm.")
+    ]
+    balance: Annotated[
+        list[Balance], Field(description="How far apart features are in the arms, the farthest first.")
+    ]
+    sensitivity: Sensitivity
+    mean: Annotated[OfRows, Field(description="Effect on each row.")]
+    lower: OfRows
+    upper: OfRows
+    positive: Annotated[OfRows, Field(description="Probability that a row's effect is above 0.")]
+    is_treated: list[bool]
+    unsupported: Annotated[
+        list[bool], Field(description="Whether a row has no comparable rows in the other arm.")
+    ]
+    propensity: Annotated[
+        OfRows | None, Field(description="Fitted probability of being treated; null where none was fitted.")
+    ]
+    warnings: list[str]
+
+
+class EffectsBody(StrictBody, Question):
+    """A request for effects of a model's treatment."""
+
+    of: Literal["all", "treated", "untreated"] = Field(default="all", description="Which of the rows count.")
+    by: str | None = Field(
+        default=None, description="A feature by whose levels, or quarters, averages are given too."
+    )
+    level: Share = Field(default=0.9, description="The probability an interval holds.")
+    draws: FirstDraws = None
+    rows: RowsInBody | None = Field(
+        default=None,
+        description="Rows with the treatment's column; defaults to those of the model's dataset, or as many "
+        "of them, evenly spaced, as one request may take.",
+    )
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+
+    def answer(self, model: ExplainedModel) -> EffectsView:
+        """Return the effects, with what must hold for them."""
+        answer = self.result(model)
+        draws = model.draws(self.draws)
+        return filled(EffectsView, answer, model_id=model.head.id, draws=draws)
+
+    def result(self, model: ExplainedModel) -> TreatmentEffects:
+        """Return the effects as the sampler has them; raises its errors, and TooLargeError."""
+        posterior, draws = model.posterior, model.draws(self.draws)
+        work = partial(effects_work, posterior.law, draws * posterior.num_chains)
+        rows, few = model.rows, ""
+        if rows is None and posterior.law.effects is not None:
+            rows, few = _rows_of_dataset(model, work)
+        else:
+            model.check_work(work, "Effects")
+        answer = posterior.effects(rows, of=self.of, by=self.by, level=self.level, num_draws=self.draws)
+        check_finite(answer.mean, answer.lower, answer.upper)
+        if few:
+            answer.warnings.append(few)
+        return answer
+
+
+def _rows_of_dataset(model: ExplainedModel, work: WorkOf) -> tuple[Columns | None, str]:
+    """Read rows of the model's dataset, as many as may be asked about, and say so where these are not all.
+
+    None where the dataset is gone: the model keeps some rows.
+    """
+    header, dataset = model.posterior.header, model.head.dataset_id
+    names = [*(column.name for column in header.schema.inputs), *header.beside.values()]
+    if dataset is None:
+        return None, ""
+    try:
+        with session_scope(model.predictor.engine, read_only=True) as session:
+            table = dataset_store.read(session, dataset, names)
+    except (KeyError, DatasetGoneError):
+        return None, ""
+    treatment = header.roles["treatment"]
+    table = table.filter(table.column(treatment).is_valid())
+    most = affordable(work, table.num_rows)
+    few = ""
+    if most < table.num_rows:
+        few = f"Averages are over {most:,} of {table.num_rows:,} rows, evenly spaced."
+        table = table.take(spaced(table.num_rows, most))
+    return {name: table.column(name) for name in names}, few

@@ -1,0 +1,79 @@
+"""Fits with a treatment over HTTP: estimates, effects, predictions by arm, files, pages and refusals."""
+
+import numpy as np
+import pytest
+
+from sampler import load
+from tests.support.api_calls import post_csv, problem
+from tests.support.databases import only
+from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+
+def weights(rows: int = 160) -> str:
+    """Make outcomes that treatment raises by 2, of rows that are treated more often where a is large."""
+    rng = np.random.default_rng(2)
+    a, b = rng.normal(size=(2, rows))
+    z = (rng.uniform(size=rows) < 1 / (1 + np.exp(-a))).astype(int)
+    site = np.where(rng.uniform(size=rows) < 0.5, "n", "s")
+    y = a + 2 * z + 0.2 * rng.normal(size=rows)
+    return "a,b,site,z,y\n" + "".join(
+        f"{r:.3f},{s:.3f},{t},{u},{v:.3f}\n" for r, s, t, u, v in zip(a, b, site, z, y, strict=True)
+    )
+
+
+@only("sqlite")
+def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
+    """A fit with a treatment: its effects by group, those of the file, predictions, pages and more draws."""
+    model = fitted(client, settings, text=weights(), treatment="z")
+    path = f"/models/{model['id']}"
+    assert (model["settings"]["treatment"], model["settings"]["features"]) == ("z", ["a", "b", "site"])
+    effects = client.post(f"{path}/effects", json={"by": "site"}).json()
+    assert effects["average"]["rows"] == 160 == len(effects["mean"]) == len(effects["propensity"])
+    assert 1 < effects["average"]["lower"] < 2.5
+    assert set(effects["groups"]) == {"n", "s"} == set(effects["larger"])
+    assert effects["balance"][0]["feature"] == "a"
+    assert abs(effects["balance"][0]["after"]) < abs(effects["balance"][0]["before"])
+    assert effects["overlap"]["supported"]["rows"] > 100
+    assert effects["sensitivity"]["curve"][0][1] == effects["average"]["mean"]
+    assert "no data can show that" in effects["holds"]
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    posterior = load(tmp_path / "model.bart")
+    columns = {"a": [0.5, -1.0], "b": [0.0, 1.0], "site": ["n", "s"], "z": [1, 0]}
+    answer = client.post(f"{path}/effects", json={"columns": columns, "of": "treated", "draws": 7}).json()
+    own = posterior.effects(columns, of="treated", num_draws=7)
+    assert (answer["mean"], answer["is_treated"]) == (own.mean.tolist(), [True])
+    arms = [
+        client.post(f"{path}/predict", json={"columns": columns | {"z": [arm] * 2}}).json()["mean"]
+        for arm in (1, 0)
+    ]
+    every = client.post(f"{path}/effects", json={"columns": columns}).json()
+    assert every["mean"] == pytest.approx([one - other for one, other in zip(*arms, strict=True)])
+    curve = client.post(f"{path}/partial-dependence", json={"features": ["a"], "of": "effect"}).json()
+    assert min(curve["mean"]) > 0.5
+    for tab in ("", "/chains", "/effects", "/features", "/predict", "/what-if"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    for part in ("diagnostics", "variable-importance", "draws", "card"):
+        assert client.get(f"{path}/{part}").status_code == 200, part
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["state"] == "succeeded"
+
+
+@only("sqlite")
+def test_what_is_refused(client, settings):
+    """Treatments that can't be compared are refused before the fit; other models have no effects."""
+    dataset = post_csv(client, weights()).json()["id"]
+    fit = {"dataset_id": dataset, "target": "y", **SMALL}
+    for more, field in (
+        ({"treatment": "site"}, "site"),
+        ({"treatment": "z", "family": "poisson"}, "family"),
+        ({"treatment": "z", "propensity": "site"}, "propensity"),
+        ({"effects": "plain"}, "effects"),
+        ({"treatment": "z", "effects": "plain", "propensity": "b"}, "propensity"),
+    ):
+        refused = problem(client.post("/models", json=fit | more), 422)
+        assert field in str(refused["errors"]), refused
+    assert client.post("/models/estimate", json=fit | {"treatment": "z"}).status_code == 200
+    model = fitted(client, settings)
+    refused = problem(client.post(f"/models/{model['id']}/effects", json={}), 422)
+    assert "no treatment" in str(refused)
