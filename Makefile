@@ -104,7 +104,7 @@ pictures: $(DEV_READY) ## redraw the pictures of docs/tutorial.md, with their ow
 
 secrets: ## create the passwords of docker-compose.yml, once
 	@mkdir -p -m 0700 secrets
-	@for name in postgres_password redis_password; do \
+	@for name in postgres_password redis_password cookie_secret; do \
 	    test -s secrets/$$name || (umask 022; head -c 24 /dev/urandom | od -An -tx1 | tr -d ' \n' > secrets/$$name); \
 	done
 	@echo "secrets/ has the passwords of the stack; keep it safe and out of version control"

@@ -29,6 +29,7 @@ from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
 from app.services.access.quotas import SharedRoom
+from app.services.access.tokens import tokens_of
 from app.services.doorbell import Bell
 from app.services.fits.event_stream import Feed
 from app.services.health import Readiness, limits
@@ -119,6 +120,8 @@ def create_app(settings: Settings) -> FastAPI:
                 limits=limits(engine, settings),
                 per_second=settings.quota_requests_per_second,
                 public_url=settings.public_url,
+                tokens=tokens_of(settings),
+                token_header=settings.oidc_header,
             ),
         ],
     )

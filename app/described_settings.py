@@ -9,6 +9,7 @@ from urllib.parse import urlsplit, urlunsplit
 from pydantic.fields import FieldInfo
 
 from app.settings import PREFIX, Settings
+from app.sign_in_settings import SignInSettings
 
 SECRETS = frozenset({"database_password", "redis_password"})
 MASK = "********"
@@ -26,7 +27,8 @@ class Described:
 
 
 def describe_settings() -> list[Described]:
-    """Return every setting, in the order of the class."""
+    """Return every setting, in the order of the class, those of the sign-in last."""
+    ordered = sorted(Settings.model_fields.items(), key=lambda field: field[0] in SignInSettings.model_fields)
     return [
         Described(
             variable=f"{PREFIX}{name.upper()}",
@@ -35,7 +37,7 @@ def describe_settings() -> list[Described]:
             meaning=field.description or "",
             name=name,
         )
-        for name, field in Settings.model_fields.items()
+        for name, field in ordered
     ]
 
 

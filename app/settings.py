@@ -11,7 +11,9 @@ from typing import Any, Literal, Self, TypeVar
 from urllib.parse import quote, urlsplit, urlunsplit
 
 from pydantic import Field, ValidationError, field_validator, model_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic_settings import SettingsConfigDict
+
+from app.sign_in_settings import SignInSettings, is_loopback
 
 UrlType = TypeVar("UrlType", str, str | None)
 MIB = 1024 * 1024
@@ -23,6 +25,17 @@ QUOTAS = {
     "quota_streams": 50,
     "quota_requests_per_second": 100,
 }
+__all__ = [
+    "BELL_QUEUE",
+    "BELL_TASK",
+    "PREFIX",
+    "QUOTAS",
+    "SettingError",
+    "Settings",
+    "is_loopback",
+    "read_settings",
+    "unknown_variables",
+]
 PREFIX = "BARTSERVE_"
 # Also read by clients (URL and key), the compiler, the supervisor and the tests.
 OTHER_VARIABLES = frozenset(
@@ -86,15 +99,7 @@ def _default_data_dir() -> Path:
     return Path(home) / "bartserve"
 
 
-def is_loopback(host: str) -> bool:
-    """Return whether a listening address is reachable only from this machine."""
-    try:
-        return ipaddress.ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
-
-
-class Settings(BaseSettings):
+class Settings(SignInSettings):
     """Settings of all parts. Arguments override the environment, the environment overrides the defaults."""
 
     model_config = SettingsConfigDict(env_prefix="BARTSERVE_", extra="ignore", frozen=True)

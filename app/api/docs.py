@@ -250,8 +250,8 @@ def document(app: FastAPI) -> None:
                 "key": {
                     "type": "http",
                     "scheme": "bearer",
-                    "description": "Required unless the service listens on loopback. Operations list the "
-                    "scopes that they accept. "
+                    "description": "A key, or a token of the sign-in that the service trusts; neither where "
+                    "the service listens on loopback. Operations list the scopes that they accept. "
                     + "; ".join(f"`{s}`: {meaning}" for s, meaning in SCOPES.items()),
                 }
             }

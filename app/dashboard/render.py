@@ -69,6 +69,7 @@ def render(scope: Mapping[str, Any], template: str, *, status: int = 200, **know
     every: dict[str, Any] = {
         "here": scope["path"],
         "who": scope.get("bartserve.key"),
+        "signed_in": scope.get("bartserve.signed_in", False),  # by the team's own proxy, which signs out too
         "asks_keys": scope.get("bartserve.asks_keys", False),
         "csrf": csrf,
         "csrf_field": lambda: Markup('<input type="hidden" name="csrf" value="{}">').format(csrf),

@@ -74,7 +74,7 @@ class Needs:
         if not key.may(self.any_of):
             raise ScopeMissingError(
                 f"This requires a key with the scope {' or '.join(sorted(self.any_of))}; "
-                f"yours has {', '.join(sorted(key.scopes))}."
+                f"yours has {', '.join(sorted(key.scopes)) or 'none'}."
             )
 
 

@@ -20,10 +20,11 @@ from app.client import Client
 from app.settings import Settings
 from tests.support.processes.compose_stack import PASSWORD, ROOT, Host, services
 from tests.support.processes.servers import Postgres
+from tests.support.routes import every_route
 from tests.support.waiting import eventually
 
 OURS = ("migrate", "api", "worker")
-LONG_RUNNING = ("postgres", "redis", "api", "worker", "proxy")
+LONG_RUNNING = ("postgres", "redis", "api", "worker", "proxy", "sign-in")
 PROXY = ROOT / "deploy" / "nginx.conf"
 # Spellings of a path that no client outside may read, and what the proxy says to them.
 METRICS = ("/metrics", "/metrics/", "//metrics", "/METRICS", "/%6Detrics", "/x/../metrics", "/./metrics")
@@ -65,10 +66,25 @@ def test_postgres_is_not_healthy_while_its_database_is_created(stack):
     assert "--host 127.0.0.1 " in command
 
 
-def test_only_the_proxy_is_published_and_only_on_loopback(stack):
-    """Only the proxy publishes a port, on loopback."""
-    assert [name for name, service in stack.items() if service.get("ports")] == ["proxy"]
-    assert all(port.startswith("127.0.0.1:") for port in stack["proxy"]["ports"])
+def test_only_the_proxies_are_published_and_only_on_loopback(stack):
+    """Only the proxy publishes a port, and if wanted the one for browsers before it, both on loopback."""
+    published = {name: service["ports"] for name, service in stack.items() if service.get("ports")}
+    assert set(published) == {"proxy", "sign-in"}
+    assert all(port.startswith("127.0.0.1:") for ports in published.values() for port in ports)
+
+
+def test_the_sign_in_hands_on_tokens_and_gives_programs_no_page(stack):
+    """The profile's proxy hands on the header that the API reads, and is off by default."""
+    service = stack["sign-in"]
+    said = service["environment"]
+    assert service["profiles"] == ["sign-in"]
+    assert stack["api"]["environment"]["BARTSERVE_OIDC_HEADER"] == "X-Forwarded-Access-Token"
+    assert said["OAUTH2_PROXY_PASS_ACCESS_TOKEN"] == "true"
+    assert said["OAUTH2_PROXY_UPSTREAMS"] == "http://proxy:8080"
+    for_programs = re.compile(said["OAUTH2_PROXY_API_ROUTES"])
+    for _, path in every_route():
+        is_page = path == "/" or path.startswith(("/ui", "/docs", "/metrics"))
+        assert bool(for_programs.match(path)) is not is_page, path
 
 
 def test_every_service_is_fenced_in(stack):
@@ -119,9 +135,9 @@ def test_images_are_pinned_to_a_version(stack):
     """Every image is pinned to its patch version."""
     images = [service["image"] for service in stack.values() if "build" not in service]
     images += re.findall(r"^ARG PYTHON=(.*)$", (ROOT / "Dockerfile").read_text(), re.MULTILINE)
-    assert len(images) == 4
+    assert len(images) == 5
     for image in images:
-        assert re.search(r":\d+\.\d+(\.\d+)?-", image), image
+        assert re.search(r":v?\d+\.\d+(\.\d+)?-", image), image
 
 
 def test_the_image_is_of_two_stages_and_pinned(stack):

@@ -1,11 +1,12 @@
 """Authentication.
 
 On loopback any local client is trusted except pages of other sites (Host and Origin are checked); elsewhere
-an API key is required.
+an API key is required, or a token of the team's own sign-in.
 """
 
 import hmac
 import math
+import secrets
 import time
 from collections.abc import Callable
 from functools import partial
@@ -16,12 +17,13 @@ from anyio.to_thread import current_default_thread_limiter
 from limits import RateLimitItemPerSecond
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import FixedWindowRateLimiter
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import cookie_parser
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.services.access import sessions
 from app.services.access.keys import LOCAL_KEY, Key
+from app.services.access.tokens import Tokens, is_token
 from app.services.errors import (
     BusyError,
     ForbiddenError,
@@ -40,6 +42,8 @@ ASKED = 4  # keys looked up at once
 MAX_WAITING = 40  # requests waiting for a thread
 RETRY_SECONDS = 2
 WINDOW = 10  # seconds over which requests are counted
+SIGNED_IN = "bartserve.signed_in"  # in the ASGI scope: whether a proxy has signed the browser in
+NEW_COOKIE = "bartserve.new_cookie"  # in the ASGI scope: a cookie to set
 CSRF = "bartserve.csrf"  # in the ASGI scope: the CSRF token of a browser session
 COOKIE = "bartserve_session"
 PUBLIC = "bartserve.public_url"  # in the ASGI scope: the public URL, if set
@@ -71,6 +75,10 @@ class Access:
         Requests per second and owner, averaged over `WINDOW` seconds; None: unlimited.
     public_url
         The URL at which browsers reach the service through a proxy.
+    tokens
+        Checks tokens of the team's own sign-in, if there is one.
+    token_header
+        The header in which a proxy hands on a signed-in browser's token.
     """
 
     def __init__(
@@ -83,6 +91,8 @@ class Access:
         limits: OwnerLimits,
         per_second: int | None,
         public_url: str | None = None,
+        tokens: Tokens | None = None,
+        token_header: str | None = None,
     ) -> None:
         self.app = app
         self.loopback = is_loopback(host)
@@ -92,6 +102,10 @@ class Access:
         self.public_url = public_url
         self.rate = None if per_second is None else Rate(per_second)
         self.asking = SharedPlaces(ASKED, ASKED - 1)
+        self.tokens = tokens
+        self.token_header = token_header
+        # Places of their own: tokens may wait for the provider, and keys don't wait for tokens.
+        self.checking = SharedPlaces(ASKED, ASKED - 1)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -99,7 +113,7 @@ class Access:
             await send({"type": "websocket.close"})  # the service has no WebSockets
             return
         scope["bartserve.asks_keys"] = not self.loopback
-        scope[PUBLIC] = self.public_url
+        scope[PUBLIC], scope[SIGNED_IN] = self.public_url, False
         if scope["type"] != "http" or scope["path"].startswith(OPEN):
             await self.app(scope, receive, send)
             return
@@ -121,11 +135,11 @@ class Access:
             await render_unreachable(scope, error)(scope, receive, send)
             return
         with acting(Actor(key.id, key.owner, request_id_of(scope), self.limits, in_force)):
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _with_cookie(scope, send) if NEW_COOKIE in scope else send)
 
-    async def _asked(self, ask: Callable[[], Key | None], scope: Scope) -> Key | None:
+    async def _asked(self, ask: Callable[[], Key | None], scope: Scope, places: SharedPlaces) -> Key | None:
         """Look a key up in a thread, of which one address never takes all."""
-        async with self.asking.place(_address(scope)):
+        async with places.place(_address(scope)):
             return await to_thread.run_sync(ask)
 
     async def _counted(self, scope: Scope, error: ServiceError) -> ServiceError:
@@ -141,12 +155,16 @@ class Access:
     async def _key_of(self, headers: Headers, scope: Scope) -> tuple[Key, Callable[[], bool]]:
         """Return the key of a request, and a function that checks its validity again later."""
         kind, _, presented = headers.get("authorization", "").partition(" ")
-        key, ask = None, partial(self.authenticate, presented.strip())
+        presented = presented.strip()
+        key, ask = None, partial(self.authenticate, presented)
+        handed = headers.get(self.token_header, "") if self.token_header and not kind else ""
+        if self.tokens is not None and (handed or (kind.lower() == "bearer" and is_token(presented))):
+            return await self._key_of_token(self.tokens, handed, presented, headers, scope)
         if kind.lower() == "bearer":
-            key = await self._asked(ask, scope)
+            key = await self._asked(ask, scope, self.asking)
         elif not kind and (token := token_of(headers, scope)):
             ask = partial(self.recall, token)
-            key = await self._asked(ask, scope)
+            key = await self._asked(ask, scope, self.asking)
             if key is not None:
                 scope[CSRF] = sessions.csrf(token)
                 check_own(headers, scope)
@@ -156,6 +174,52 @@ class Access:
                 "(the operator of the service creates one with  bartserve keys create)."
             )
         return key, lambda: ask() is not None
+
+    async def _key_of_token(
+        self, tokens: Tokens, handed: str, presented: str, headers: Headers, scope: Scope
+    ) -> tuple[Key, Callable[[], bool]]:
+        """Return the key of a token that the client presents, or that a proxy has handed on for a browser.
+
+        A browser sends what proves a form to be ours by a cookie, whose value gives access to nothing. It is
+        not only for a handed token that a page of another site may be the sender: some proxies set
+        Authorization.
+        """
+        ask = partial(tokens.authenticate, handed.removeprefix("Bearer ").strip() or presented)
+        key = await self._asked(ask, scope, self.checking)
+        assert key is not None
+        if handed:
+            scope[SIGNED_IN] = True
+            cookie = token_of(headers, scope)
+            if not cookie:
+                cookie = scope[NEW_COOKIE] = secrets.token_urlsafe(32)
+            scope[CSRF] = sessions.csrf(cookie)
+            check_own(headers, scope)
+        else:
+            check_sender(headers, scope)
+        return key, partial(_is_in_force, ask)
+
+
+def _is_in_force(ask: Callable[[], Key]) -> bool:
+    try:
+        ask()
+    except UnauthorizedError:
+        return False
+    except ServiceError:  # the provider doesn't respond: what was admitted goes on
+        return True
+    return True
+
+
+def _with_cookie(scope: Scope, send: Send) -> Send:
+    """Add the new cookie of a browser to its response."""
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            secure = "; Secure" if (scope[PUBLIC] or "").startswith("https:") else ""
+            cookie = f"{cookie_of(scope)}={scope[NEW_COOKIE]}; Path=/; HttpOnly; SameSite=Strict{secure}"
+            MutableHeaders(scope=message).append("set-cookie", cookie)
+        await send(message)
+
+    return sending
 
 
 def _address(scope: Scope) -> str:
