@@ -4,16 +4,18 @@ The parts depend only on the rows, and nothing is stored before the end, so a ki
 gives the same bytes.
 """
 
+import json
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from app.services.predictions.row_reading import RowReading
-from app.store import draws, models, predictions
+from app.store import datasets, draws, models, predictions
 from app.store.engine import session_scope
 from app.store.errors import LeaseLostError, StoreError
 from app.store.queue import units
@@ -56,6 +58,10 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
         request = stored.request
         posterior = _posterior(context, claim.model_id, request["draws"])
+    if predictions.AGGREGATE in request:
+        _run_totals(context, claim, watch, posterior, stored)
+        return
+    with session_scope(context.engine, read_only=True) as session:
         dataset = session.get_one(Dataset, stored.dataset_id)
         known = {column["name"] for column in dataset.columns}
         levels = _levels(posterior, request)
@@ -76,6 +82,46 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
         # The fencing check comes first: a worker without the lease stores nothing.
         units.finish_part(session, claim, coded.num_rows, statistics)
         predictions.write_block(session, claim.prediction_id, claim.ordinal, coded.num_rows, data)
+
+
+def _run_totals(
+    context: Context, claim: Claim, watch: Watch, posterior: Posterior, stored: BatchPrediction
+) -> None:
+    """Compute figures of sets of all rows of the dataset."""
+    request, as_text = stored.request, stored.request[predictions.AS_TEXT]
+    asked = request[predictions.AGGREGATE]
+    beside = [name for name in (asked["weights"], asked["observed"]) if name is not None]
+    names = [*dict.fromkeys([*request[predictions.COLUMNS], *beside])]
+    with session_scope(context.engine, read_only=True) as session:
+        dataset = session.get_one(Dataset, stored.dataset_id)
+        blocks = range(0, dataset.num_rows, datasets.BLOCK_ROWS)
+        parts = [
+            datasets.read_block(session, dataset.id, names, seq, as_text) for seq, _ in enumerate(blocks)
+        ]
+    _beat(watch, 0, dataset.num_rows)
+    rows = RowReading.of_dataset(posterior, dataset).from_text(pa.concat_tables(parts), as_text)
+    data = predictions.encode(_figures_of_sets(posterior, rows, request))
+    watch.check()
+    with session_scope(context.engine) as session:
+        units.finish_part(session, claim, dataset.num_rows, {})
+        predictions.write_block(session, stored.id, claim.ordinal, dataset.num_rows, data)
+
+
+def _figures_of_sets(posterior: Posterior, rows: pa.Table, request: Json) -> pa.Table:
+    asked = dict(request[predictions.AGGREGATE])
+    named = {name: column for name in ("weights", "observed") if (column := asked.pop(name)) is not None}
+    X = {name: rows.column(name) for name in request[predictions.COLUMNS]}
+    beside = {name: rows.column(column) for name, column in named.items()}
+    answer = posterior.aggregate(X, **asked, **beside, num_draws=request["draws"])
+    ends = [] if answer.claim else [answer.lower, answer.upper]
+    if not all(np.isfinite(each).all() for each in (answer.mean, *ends)):
+        raise SamplerError("The figures exceed the largest float: rescale the target.")
+    columns = {
+        name: _array(values) if isinstance(values, np.ndarray) else pa.array(values, pa.string())
+        for name, values in answer.columns().items()
+    }
+    facts = {name: value for name, value in answer.to_json().items() if name != "sets"}
+    return pa.table(columns).replace_schema_metadata({"bartserve": json.dumps(facts)})
 
 
 def _levels(posterior: Posterior, request: Json) -> list[CalibratedLevel]:

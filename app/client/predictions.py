@@ -96,7 +96,10 @@ class Predictions(Calls):
             )
 
     def predict_dataset(self, model: str | Model, dataset: str | Dataset, **options: Any) -> PredictionJob:
-        """Start to predict every row of a stored dataset; `options` as in POST /models/{id}/predictions."""
+        """Start to predict every row of a stored dataset; `options` as in POST /models/{id}/predictions.
+
+        With ``aggregate={"by": "region"}`` figures of sets of its rows instead (`aggregate`).
+        """
         body = {"dataset_id": id_of(dataset), **without_none(options)}
         return PredictionJob.of(self._json(Call("POST", address("models", model, "predictions"), json=body)))
 

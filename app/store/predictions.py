@@ -22,6 +22,8 @@ get, list_page, rows_done = PREDICTIONS.get, PREDICTIONS.list_page, PREDICTIONS.
 cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
 
 AS_TEXT = "as_text"  # in a prediction's request: columns of the dataset of which the text of its file is read
+AGGREGATE = "aggregate"  # in a prediction's request: figures of sets of rows, in place of predictions of each
+COLUMNS = "columns"  # of the dataset that these figures take
 UNITS = "units"  # in a prediction's request: rows of each, and how many are of one block
 _OPTIONS = pa.ipc.IpcWriteOptions(compression="zstd")
 

@@ -22,6 +22,7 @@ from sampler.posterior.explanations.work import (
 )
 from sampler.posterior.explanations.work import MOST as MOST_WORK
 from sampler.posterior.protocol import GameKind, Loss
+from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.results.card_document import ModelCard
 from sampler.posterior.results.columns import by_class, percent, without_infinity
 from sampler.posterior.results.comparison import ModelComparison
@@ -52,6 +53,7 @@ __all__ = [
     "SHAP_CELLS",
     "VERDICTS",
     "AccumulatedEffects",
+    "Aggregate",
     "AggregateRequest",
     "Balance",
     "EffectEstimate",

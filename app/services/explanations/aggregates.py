@@ -10,12 +10,12 @@ from app.services.predictions.file_rows import read_rows
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import RowReading
 from app.services.predictions.rows import Columns, columns_of
+from app.services.predictions.totals import FiguresOfSets
 from app.services.readers.options import Options
-from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
+from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody
 from app.services.views import ClassesOfF, DrawsPerChain, of_document
-from sampler.host.posteriors import AggregateRequest, FigureOfSet, aggregate_work
+from sampler.host.posteriors import aggregate_work
 
-Value = float | str | bool
 OfSet = float | list[float]
 
 
@@ -49,39 +49,18 @@ class AggregateView:
     warnings: list[str]
 
 
-class AggregateBody(StrictBody, Question):
+class AggregateBody(FiguresOfSets, Question):
     """A request for totals, means or quantiles of sets of rows."""
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
     )
-    by: str | list[str] | None = Field(
-        default=None,
-        description="Up to four columns whose equal values make a set; they need not be the model's. "
-        "Null makes one set of all rows.",
-    )
-    of: FigureOfSet = Field(
-        default="sum", description="The figure; of classes, the number of rows (sum) or their share (mean)."
-    )
-    q: Share | None = Field(default=None, description="Which quantile of a set's outcomes.")
-    level: Share = Field(default=0.9, description="The probability an interval holds.")
-    interval: Literal["predictive", "credible", "calibrated"] = Field(
-        default="predictive",
-        description="Of the total that will be observed (predictive), or of the expected one (credible). "
-        "calibrated, of a model calibrated for other groups (new_rows): of all rows of a value of that "
-        "column, with a stated coverage.",
-    )
     weights: list[float] | None = Field(
         default=None, description="Positive factors by which the rows' outcomes count, such as areas."
     )
     observed: list[float | None] | None = Field(
         default=None, description="Outcomes of the rows, null where not known: known ones count as they are."
-    )
-    compare: dict[str, list[Value]] | None = Field(
-        default=None,
-        description="A column and two of its values: the figure of rows with the first less that of rows "
-        "with the second, in each set.",
     )
     draws: FirstDraws = None
 
@@ -92,16 +71,13 @@ class AggregateBody(StrictBody, Question):
     def answer(self, model: ExplainedModel) -> AggregateView:
         """Return the figures of the sets of rows."""
         posterior, draws = model.posterior, model.draws(self.draws)
-        asked: dict[str, Any] = {
-            name: getattr(self, name) for name in ("by", "of", "q", "level", "interval", "compare")
-        }
-        request, weighted = AggregateRequest.check(**asked), self.weights is not None
+        request, weighted = self.checked(), self.weights is not None
         all_draws = draws * posterior.num_chains
         model.check_work(
             lambda rows: aggregate_work(posterior.law, all_draws, request, rows, weighted=weighted), "Totals"
         )
-        answer = posterior.aggregate(
-            model.rows, **asked, weights=self.weights, observed=self.observed, num_draws=self.draws
+        answer = self.of_rows(
+            posterior, model.rows, weights=self.weights, observed=self.observed, num_draws=self.draws
         )
         check_finite(answer.mean, *([] if answer.claim else [answer.lower, answer.upper]))
         document = answer.to_json() | {"classes": model.classes}

@@ -27,6 +27,7 @@ from app.services.predictions.csv_tables import (
     to_csv,
 )
 from app.services.predictions.posteriors import DamagedError
+from app.services.predictions.totals import COUNTS
 from app.store import models
 from app.store import predictions as store
 from app.store.column_codec import Spelling
@@ -126,6 +127,9 @@ class Result:
     def as_json(self) -> Iterator[bytes]:
         """Return the result in the form of `POST /models/{id}/predict`, one column after the other."""
         request = self.prediction.request
+        if store.AGGREGATE in request:
+            yield to_json(_of_sets(self._read(0)) | self.facts)
+            return
         yield to_json(self.facts)[:-1]
         for name in ("mean", "sd"):
             yield f',"{name}":'.encode()
@@ -184,6 +188,8 @@ class Result:
 
         Kept columns are as in the file: their text with `as_text`, else where numbers would lose digits.
         """
+        if store.AGGREGATE in self.prediction.request:
+            return self._read(seq)
         figures = _flat(self._read(seq), self.facts)
         figures = figures if self._places is None else rounded(figures, self._places)
         if not (keep := self.prediction.request.get("keep")):
@@ -227,6 +233,28 @@ def _kept(column: pa.ChunkedArray, type_: pa.DataType | None, *, as_text: bool) 
     return column
 
 
+def _of_sets(table: pa.Table) -> dict[str, Any]:
+    """Return stored figures of sets of rows in the form of `POST /models/{id}/aggregate`."""
+    facts: dict[str, Any] = json.loads(table.schema.metadata[b"bartserve"])
+    end, classes = percent(facts["level"]), facts["classes"]
+    figures = {"mean": "mean", "lower": f"lower_{end}", "upper": f"upper_{end}"}
+    own = {*COUNTS}
+    for column in figures.values():
+        own |= {column} if classes is None else {f"{column}_{label}" for label in classes}
+    by = [name for name in table.column_names if name not in own]
+
+    def figure(row: dict[str, Any], column: str) -> Any:
+        return row[column] if classes is None else [row[f"{column}_{label}"] for label in classes]
+
+    sets = [
+        {"set": {name: row[name] for name in by}}
+        | {name: figure(row, column) for name, column in figures.items()}
+        | {name: row[name] for name in COUNTS}
+        for row in table.to_pylist()
+    ]
+    return facts | {"sets": sets}
+
+
 def _has_sets(request: dict[str, Any]) -> bool:
     return request["interval"] == "calibrated" and request["classes"] is not None
 
@@ -257,6 +285,9 @@ def _texts(flags: pa.ChunkedArray) -> pa.Array:
 def _facts(prediction: BatchPrediction) -> dict[str, Any]:
     request = prediction.request
     claims = [CalibratedLevel.from_json(each).claim for each in request.get("calibrated", [])]
+    if store.AGGREGATE in request:
+        own = {"prediction_id": prediction.id, "model_id": prediction.model_id, "draws": request["draws"]}
+        return own | {"classes": request["classes"]}
     return {
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,

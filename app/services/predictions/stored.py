@@ -11,13 +11,15 @@ from sqlalchemy.orm import Session
 from app.services import cursors, datasets
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
-from app.services.errors import ConflictError, NotFoundError
-from app.services.predictions import kept_columns
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
+from app.services.predictions import kept_columns, totals
 from app.services.predictions.options import CalibrationName, PredictionOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
 from app.services.predictions.row_reading import RowReading
+from app.services.predictions.totals import FiguresOfDataset
 from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
 from app.services.views import ErrorView, State, filled, if_any
+from app.store import datasets as dataset_store
 from app.store import predictions as store
 from app.store.column_codec import BLOCK_ROWS
 from app.store.engine import session_scope
@@ -56,6 +58,12 @@ class BatchBody(StrictBody):
         default=[],
         description="Columns of the dataset that tables of the result repeat before the figures, such as "
         'ids; ["*"] for all. The model need not know them.',
+    )
+    aggregate: FiguresOfDataset | None = Field(
+        default=None,
+        description="Totals, means or quantiles of sets of the rows, of their joint law, in place of "
+        "predictions of each; of other fields draws alone goes with it. The result is that of "
+        "POST /models/{model_id}/aggregate, or a table of the sets.",
     )
 
 
@@ -97,6 +105,9 @@ class BatchView:
         dict[str, dict[str, int]] | None,
         Field(description="Number of rows by column and flag, once succeeded."),
     ]
+    aggregate: Annotated[
+        dict[str, Any] | None, Field(description="The figures of sets of rows that were asked for.")
+    ]
     error: ErrorView | None
     created_at: datetime
     started_at: datetime | None
@@ -130,6 +141,8 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     InvalidRequestError, UnusableDataError
         A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
+    if request.aggregate is not None:
+        return _plan_of_sets(predictor, owner, model, request, request.aggregate)
     stored_model, posterior, draws = predictor.lookup(owner, model)
     levels = levels_of(request.level)
     posterior = predictor.pinned(posterior, stored_model.id, request.interval, request.calibration)
@@ -142,8 +155,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     beside = {*posterior.beside.values(), *posterior.header.subgroup_kinds}
     known = {*schema.kinds, *schema.ignored, *beside}
     nothing = posterior.reference.part(slice(0))
-    if request.interval == "calibrated":
-        predictor.check_programmes(posterior, levels, nothing)
+    predictor.check_programmes(posterior, levels if request.interval == "calibrated" else [], nothing)
     with translating_sampler_errors():
         warnings = posterior.match([name for name in names if name in known or name not in keep])
         checked = posterior.predict(
@@ -192,6 +204,40 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     return BatchPlan(stored_model.id, request.dataset_id, resolved, work_of_row(posterior, figures))
 
 
+def _plan_of_sets(
+    predictor: Predictor, owner: str, model: str, request: BatchBody, asked: totals.FiguresOfDataset
+) -> BatchPlan:
+    others = request.model_fields_set - {"dataset_id", "draws", "aggregate"}
+    if misplaced := sorted(name for name in others if getattr(request, name) not in (None, False, [], 0.9)):
+        message = "this is of predictions of rows: leave it out, or give it in aggregate"
+        raise InvalidRequestError(errors=[Fault(name, None, message) for name in misplaced])
+    stored_model, posterior, draws = predictor.lookup(owner, model)
+    draws = draws if request.draws is None else request.draws
+    with session_scope(predictor.engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, request.dataset_id)
+        first = dataset_store.head(session, dataset.id, 1)
+    totals.check(
+        posterior, dataset, RowReading.of_dataset(posterior, dataset).as_trained(first), asked, draws
+    )
+    as_text = RowReading.of_dataset(posterior, dataset).as_text(dataset)
+    classes = posterior.classes
+    resolved: dict[str, Any] = {
+        "levels": [asked.level],
+        "interval": asked.interval,
+        "quantiles": [],
+        "draws": draws,
+        "mcse": False,
+        "rhat": False,
+        "verdict": predictor.verdict(stored_model, posterior, draws),
+        "classes": None if classes is None else list(classes),
+        "warnings": [],
+        store.AS_TEXT: as_text,
+        store.AGGREGATE: asked.model_dump(),
+        store.COLUMNS: totals.columns_of(asked, posterior),
+    }
+    return BatchPlan(stored_model.id, request.dataset_id, resolved, 1)
+
+
 def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
     """Queue the planned prediction and return it.
 
@@ -212,7 +258,9 @@ def accept(session: Session, owner: str, plan: BatchPlan) -> BatchView:
             model_id=plan.model_id,
             dataset=dataset,
             request=plan.request,
-            unit_rows=unit_rows(plan.work, dataset.num_rows),
+            unit_rows=dataset.num_rows
+            if store.AGGREGATE in plan.request  # what rows have in common isn't the sum of parts
+            else unit_rows(plan.work, dataset.num_rows),
         )
     except (DatasetGoneError, ModelGoneError):
         raise NotFoundError("The model or the dataset was deleted meanwhile.") from None
@@ -313,6 +361,7 @@ def _with_progress(prediction: BatchPrediction, done: int) -> BatchView:
         **{name: request[name] for name in RESOLVED},
         warnings=warnings_of(prediction),
         keep=request.get("keep", []),
+        aggregate=request.get("aggregate"),
         progress=RowsView(fraction=fraction, rows_done=done, rows=prediction.num_rows),
         error=if_any(ErrorView, prediction.error),
     )
