@@ -196,6 +196,17 @@ def test_the_page_about_classes_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_ordered_classes_runs():
+    """The page's table has the probabilities, ends and scores that it says."""
+    session = run_page(DOCS / "ordinal.md")
+    prediction = session["prediction"]
+    assert prediction.classes == ("Low", "Medium", "High")
+    np.testing.assert_allclose(prediction.mean, [[0.34, 0.28, 0.39], [0.10, 0.19, 0.71]], atol=0.01)
+    np.testing.assert_allclose(prediction.lower[:, 0], [0.25, 0.05], atol=0.01)
+    assert session["scores"]["rps"] == pytest.approx(0.213, abs=0.001)
+
+
+@pytest.mark.slow
 def test_the_page_about_counts_runs():
     """The page's tables have the means, intervals and probabilities that it says."""
     session = run_page(DOCS / "counts.md")
