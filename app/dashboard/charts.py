@@ -5,7 +5,7 @@ the chart.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Annotated
+from typing import Annotated, Literal
 
 import numpy as np
 from fastapi import APIRouter, Path, Query
@@ -165,6 +165,32 @@ async def dependence(
         )  # fmt: skip
         rows = [feature_rows(*asked.model, name) for name in of.features]
         return Picture(effects.dependence, (effect, asked.target, rows))
+
+    return await asked.answer(find)
+
+
+@router.get("/treatment.svg")
+@needs(PREDICT)
+async def treatment(
+    asked: TheAsked,
+    by: Annotated[str, Query(max_length=1000)] = "",
+    part: Literal["groups", "rows", "along"] = "groups",
+) -> Response:
+    """Return a chart of a treatment's effects: averages, those of rows in order, or along a feature."""
+
+    def find(asked: Asked) -> Picture:
+        if part == "along":
+            of = asked.known.effect_along(*asked.model, asked.version, by)
+            effect = PartialDependence(
+                of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None
+            )
+            return Picture(effects.dependence, (effect, "effect", [feature_rows(*asked.model, by)]))
+        view = asked.known.treatment(*asked.model, asked.version, by or None)
+        if part == "rows":
+            return Picture(
+                rankings.row_effects, [np.array(each) for each in (view.mean, view.lower, view.upper)]
+            )
+        return Picture(rankings.treatment_effects, (view.averages(), view.difference))
 
     return await asked.answer(find)
 

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from app.services.errors import Fault, InvalidRequestError, ServiceError, TooLargeError, UnusableDataError
 from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
+from app.services.explanations.effects import EffectsBody, EffectsView
 from app.services.explanations.guard import explain, finished
 from app.services.explanations.partial_dependence import DependenceBody, DependenceView
 from app.services.explanations.shap_values import ShapView, SwarmOfRows
@@ -55,6 +56,25 @@ class Effects:
             return explain(predictor, owner, model_id, AccumulationBody(feature=feature, draws=draws))
 
         key = ("accumulated", owner, model_id, version, feature)
+        return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
+
+    def treatment(
+        self, predictor: Predictor, owner: str, model_id: str, version: str, by: str | None
+    ) -> EffectsView:
+        """Compute the effects of a model's treatment, by a feature or without; raises as the service."""
+        key = ("treatment", owner, model_id, version, by or "")
+        return self._once(key, lambda: explain(predictor, owner, model_id, EffectsBody(by=by)))
+
+    def effect_along(
+        self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str
+    ) -> DependenceView:
+        """Compute the effect of the model's treatment along a feature; raises as the service."""
+
+        def of(draws: int | None) -> DependenceView:
+            question = DependenceBody(features=[feature], draws=draws, of="effect")
+            return explain(predictor, owner, model_id, question)
+
+        key = ("effect-along", owner, model_id, version, feature)
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:

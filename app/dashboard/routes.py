@@ -22,6 +22,7 @@ from app.dashboard.pages import (
     service,
     sign_in,
     studies,
+    treatment,
     what_if,
 )
 from app.dashboard.studio import Studio
@@ -34,6 +35,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     model_tabs.router,
     predict_row.router,
     what_if.router,
+    treatment.router,
     studies.router,
     outcomes.router,
     refits.router,

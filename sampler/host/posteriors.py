@@ -37,6 +37,7 @@ from sampler.posterior.results.treatment_effects import (
     Overlap,
     Sensitivity,
     TreatmentEffects,
+    averages_of,
 )
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
@@ -80,6 +81,7 @@ __all__ = [
     "accumulation_work",
     "aggregate_work",
     "are_finite",
+    "averages_of",
     "by_class",
     "check_times",
     "contrast_work",

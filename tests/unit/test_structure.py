@@ -51,6 +51,7 @@ DICTS = {
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
     "app.services.predictions.row_form.RowForm.row_of": "a row",
     "app.services.explanations.diagnostics.topologies": "as stored",
+    "app.services.explanations.effects.EffectsView.averages": "averages by name",
 }
 
 # Source files that may name a thing: each layer that spells it again makes the next such thing dearer.

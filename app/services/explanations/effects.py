@@ -21,6 +21,7 @@ from sampler.host.posteriors import (
     Overlap,
     Sensitivity,
     TreatmentEffects,
+    averages_of,
     effects_work,
     spaced,
 )
@@ -70,6 +71,10 @@ class EffectsView:
         OfRows | None, Field(description="Fitted probability of being treated; null where none was fitted.")
     ]
     warnings: list[str]
+
+    def averages(self) -> dict[str, EffectEstimate]:
+        """Name the averages that there are."""
+        return averages_of(self.average, self.treated, self.untreated, self.groups)
 
 
 class EffectsBody(StrictBody, Question):

@@ -94,11 +94,26 @@ def model_card(
             _chains(posterior),
             _importance(posterior, importance),
             _effects(posterior, importance),
+            *_treatment(posterior),
             _data(posterior),
             _limits(posterior, scores),
             _settings(posterior),
         ],
     )
+
+
+def _treatment(posterior: Posterior) -> list[Section]:
+    """Return a section about the effect of the model's treatment, if it has one."""
+    if posterior.header.effects is None:
+        return []
+    effects = posterior.effects(level=LEVEL)
+    rows = [
+        (name, str(each.rows), number_to_text(each.mean, 3), range_to_text(each.lower, each.upper, 3))
+        for name, each in effects.named_estimates().items()
+    ]
+    sentences = [f"{effects.difference}.", effects.holds, effects.hidden, *effects.warnings]
+    heads = ("Averaged over", "Rows", "Effect", f"{LEVEL:.0%} interval")
+    return [Section("What does the treatment do?", sentences, [CardTable(heads, rows)])]
 
 
 def _model(posterior: Posterior, facts: Mapping[str, str]) -> Section:

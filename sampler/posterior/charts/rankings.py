@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
 
     from sampler.posterior.results.contrasts import Contrast
     from sampler.posterior.results.interactions import Interactions
-    from sampler.posterior.results.treatment_effects import TreatmentEffects
+    from sampler.posterior.results.treatment_effects import EffectEstimate
+
+    Floats = NDArray[np.float64]
 
 Ranked = Iterable[tuple[str, float, float, float]]  # a name, a figure and its ends, the largest first
 
@@ -88,37 +90,23 @@ def contrast(style: ChartStyle, result: Contrast) -> Any:
 
 
 @chart
-def treatment_effects(style: ChartStyle, result: TreatmentEffects) -> Any:
-    """Draw average effects of all rows, of the arms and of groups, with their intervals."""
-    figures = [(name, each.mean, each.lower, each.upper) for name, each in result.named_estimates().items()]
-    ax = _dots(figures, style)
+def treatment_effects(style: ChartStyle, averages: Mapping[str, EffectEstimate], label: str) -> Any:
+    """Draw average effects of all rows, of the arms and of groups, by name, with their intervals."""
+    ax = _dots([(name, each.mean, each.lower, each.upper) for name, each in averages.items()], style)
     ax.axvline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
-    label_axes(ax, f"{result.difference}; {100 * result.level:g}% intervals")
+    label_axes(ax, label)
     return ax
 
 
 @chart
-def row_effects(style: ChartStyle, result: TreatmentEffects) -> Any:
-    """Draw the rows' effects from the smallest to the largest, with their intervals."""
-    order = np.argsort(result.mean, kind="stable")
+def row_effects(style: ChartStyle, mean: Floats, lower: Floats, upper: Floats) -> Any:
+    """Draw the effects of rows [row] from the smallest to the largest, with their intervals."""
+    order = np.argsort(mean, kind="stable")
     ax, at = style.axes(3.4), np.arange(1, len(order) + 1)
-    ax.fill_between(at, result.lower[order], result.upper[order], color=style.colours.accent, alpha=0.2, lw=0)
-    ax.plot(at, result.mean[order], color=style.colours.accent, lw=1.4)
+    ax.fill_between(at, lower[order], upper[order], color=style.colours.accent, alpha=0.2, lw=0)
+    ax.plot(at, mean[order], color=style.colours.accent, lw=1.4)
     ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
     label_axes(ax, "rows, the smallest effect first", "effect")
-    return ax
-
-
-@chart
-def effects_along(
-    style: ChartStyle, name: str, values: NDArray[np.float64], curve: tuple[NDArray[np.float64], ...]
-) -> Any:
-    """Draw average effects of rows with like values of a feature, with a band: mean, lower and upper ends."""
-    ax, (mean, lower, upper) = style.axes(3.4), curve
-    ax.fill_between(values, lower, upper, color=style.colours.accent, alpha=0.2, lw=0)
-    ax.plot(values, mean, color=style.colours.accent, lw=1.4)
-    ax.axhline(0, color=style.colours.soft, lw=0.9, ls=DOTTED)
-    label_axes(ax, short(name), "effect")
     return ax
 
 

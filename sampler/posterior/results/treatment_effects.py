@@ -11,6 +11,8 @@ from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import numpy as np
     from numpy.typing import NDArray
 
@@ -158,6 +160,17 @@ class Sensitivity:
     curve: list[tuple[float, float, float, float]]
 
 
+def averages_of(
+    average: EffectEstimate,
+    treated: EffectEstimate | None,
+    untreated: EffectEstimate | None,
+    groups: Mapping[str, EffectEstimate],
+) -> dict[str, EffectEstimate]:
+    """Name the averages that there are: of all rows that count, of the arms and of the groups."""
+    named = {"average": average, "treated": treated, "untreated": untreated}
+    return {**{name: each for name, each in named.items() if each is not None}, **groups}
+
+
 @dataclass(frozen=True, repr=False)
 class TreatmentEffects(RowAnswer):
     """Effects of a treatment: how much it adds to the outcome.
@@ -235,8 +248,7 @@ class TreatmentEffects(RowAnswer):
 
     def named_estimates(self) -> dict[str, EffectEstimate]:
         """Return the averages with names: of all rows that count, of the arms and of the groups."""
-        named = {"average": self.average, "treated": self.treated, "untreated": self.untreated}
-        return {name: each for name, each in named.items() if each is not None} | self.groups
+        return averages_of(self.average, self.treated, self.untreated, self.groups)
 
     @property
     def hidden(self) -> str:
@@ -268,8 +280,9 @@ class TreatmentEffects(RowAnswer):
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the averages, those of the arms and of groups, with matplotlib; return the axes."""
-        return plot("rankings:treatment_effects", ax, self)
+        label = f"{self.difference}; {100 * self.level:g}% intervals"
+        return plot("rankings:treatment_effects", ax, self.named_estimates(), label)
 
     def plot_rows(self, ax: Any = None) -> Any:
         """Draw the rows' effects in order, with their intervals, with matplotlib; return the axes."""
-        return plot("rankings:row_effects", ax, self)
+        return plot("rankings:row_effects", ax, self.mean, self.lower, self.upper)

@@ -55,6 +55,8 @@ OTHERWISE = {
             "accumulated.svg",
             "reasons.svg",
             "what-if",
+            "treatment",
+            "treatment.svg",
             "survival.svg",
         )
     },

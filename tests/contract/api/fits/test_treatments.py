@@ -1,5 +1,7 @@
 """Fits with a treatment over HTTP: estimates, effects, predictions by arm, files, pages and refusals."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -52,8 +54,17 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert min(curve["mean"]) > 0.5
     for tab in ("", "/chains", "/effects", "/features", "/predict", "/what-if"):
         assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    page = client.get(f"/ui{path}/treatment", params={"by": "site"})
+    assert page.status_code == 200, page.text
+    assert "no data can show that" in page.text
+    charts = set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text))
+    assert len(charts) == 3
+    for address in charts:
+        drawn = client.get(address.replace("&amp;", "&"))
+        assert (drawn.status_code, drawn.headers["content-type"]) == (200, "image/svg+xml"), drawn.text
     for part in ("diagnostics", "variable-importance", "draws", "card"):
         assert client.get(f"{path}/{part}").status_code == 200, part
+    assert "What does the treatment do?" in client.get(f"{path}/card").text
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
     assert client.get(path).json()["state"] == "succeeded"

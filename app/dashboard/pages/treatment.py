@@ -1,0 +1,70 @@
+"""Page "Treatment": what the treatment of a model does, for whom, and how far to trust it."""
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Query, Request
+from starlette.responses import Response
+
+from app.dashboard import render, snippets
+from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.studio import TheEffects, prepare_to_draw
+from app.services.access.keys import PREDICT
+from app.services.errors import ServiceError
+from app.services.explanations.effects import EffectsView
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.scopes import GuardedRoute, needs
+
+router = APIRouter(
+    prefix="/ui/models",
+    include_in_schema=False,
+    route_class=GuardedRoute,
+    dependencies=[Depends(prepare_to_draw)],
+)
+
+
+@router.get("/{model_id}/treatment")
+@needs(PREDICT)
+async def treatment(
+    request: Request,
+    predictor: ThePredictor,
+    gate: TheGate,
+    known: TheEffects,
+    owner: Owner,
+    model_id: str,
+    frame: Annotated[Frame, framed_as("treatment")],
+    by: Annotated[str, Query(max_length=1000)] = "",
+) -> Response:
+    """Show the effects of a model's treatment: on average, by a feature, and for each row."""
+    model_id, version = frame["model"].id, frame["drawn"]
+    names = list(frame["model"].settings.get("features") or ())
+    chosen = by or (names[0] if names else "")
+    shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": names, "chosen": chosen}
+
+    def find() -> EffectsView:
+        return known.treatment(predictor, owner, model_id, version, chosen or None)
+
+    if frame["model"].state == "succeeded":
+        try:
+            found = await gate.run(find)
+        except ServiceError as error:
+            if error.status not in (413, 422):
+                raise
+            shown["error"] = error
+        else:
+            shown |= {"effects": found, "averages": found.averages()}
+    named = {"by": chosen} if chosen else {}
+    return render.render(
+        request.scope,
+        "model_treatment.html",
+        status=200 if shown["error"] is None else shown["error"].status,
+        **frame,
+        **shown,
+        height=round(100 * (0.9 + 0.27 * max(len(shown["averages"]), 1))),
+        snippets=snippets.ask(
+            request,
+            f"/models/{model_id}/effects",
+            snippets.call("effects", model_id, **named),
+            method="POST",
+            body=named,
+        ),
+    )
