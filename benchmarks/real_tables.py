@@ -37,6 +37,7 @@ SETTINGS = {
     "more-chains": {"num_chains": 8},
     "more-draws": {"num_draws": 1000, "num_burnin": 1000},
     "k-fixed": {"prior": {"k": 2.0}},
+    "nu-1": {"prior": {"nu": 1.0}},
     "before": {
         "prior": {"k": 2.0},
         "noise": "constant",
