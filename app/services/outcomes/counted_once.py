@@ -41,10 +41,10 @@ def counted_once(
     """
     before, later = week_of(utc_now()), (model.settings.get("new_rows") or {}).get("later")
     if (column := column_of(model.settings)) is None:
-        if later is None:
+        span = (model.holdout or {}).get("weeks_once", SPANS[-1])
+        if later is None or not span:  # 0: rows of a day, and neighbouring days, aren't alike
             return None
-        span = int((model.holdout or {}).get("weeks_once") or SPANS[-1])
-        return CountedOnce.by_spans(weeks, span, before)
+        return CountedOnce.by_spans(weeks, int(span), before)
     counts: dict[int, list[tuple[int, ...]]] = {}
     waiting, seen = 0, set[bytes]()
     for unit, week, *marks in store.counts_by_unit(session, model.id, era):

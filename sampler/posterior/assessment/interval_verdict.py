@@ -168,27 +168,35 @@ def chance_range(level: float, rows: int) -> tuple[float, float]:
 def independent_rows(values: Floats, unit: NDArray[np.intp] | None) -> float:
     """Count the independent rows whose mean would vary as that of `values` [row] does, by groups `unit`.
 
-    It is n / (1 + (sum n_k^2 / n - 1) icc), where the intra-class correlation icc is that of an analysis of
-    variance, and at least 0; n without groups.
+    It is n / (1 + (sum n_k^2 / n - 1) icc), where icc is their `likeness`, and at least 0; n without groups.
     """
     count = len(values)
     if unit is None or count < 2:
         return float(count)
     unit = np.unique(unit, return_inverse=True)[1]
     sizes = np.bincount(unit)
-    groups, squares = len(sizes), float(np.sum(sizes.astype(np.float64) ** 2))
-    if groups == count:
+    squares = float(np.sum(sizes.astype(np.float64) ** 2))
+    if len(sizes) == count:
         return float(count)
-    icc = 1.0
-    if groups > 1:
-        centred = values - values.mean()
-        means = np.bincount(unit, centred) / sizes
-        between = float(np.sum(sizes * means**2)) / (groups - 1)
-        within = float(np.sum((centred - means[unit]) ** 2)) / (count - groups)
-        typical = (count - squares / count) / (groups - 1)
-        spread = between + (typical - 1) * within
-        icc = float((between - within) / spread) if spread > 0 else 0.0
-    return float(count / (1 + (squares / count - 1) * min(max(icc, 0.0), 1.0)))
+    return float(count / (1 + (squares / count - 1) * min(max(likeness(values, unit), 0.0), 1.0)))
+
+
+def likeness(values: Floats, unit: NDArray[np.intp]) -> float:
+    """Return the intra-class correlation of values [row] in groups, numbered from 0, by analysis of variance.
+
+    1 for a single group, and 0 where each has one row.
+    """
+    count, sizes = len(values), np.bincount(unit)
+    groups, squares = len(sizes), float(np.sum(sizes.astype(np.float64) ** 2))
+    if groups in (1, count):
+        return float(groups == 1)
+    centred = values - values.mean()
+    means = np.bincount(unit, centred) / sizes
+    between = float(np.sum(sizes * means**2)) / (groups - 1)
+    within = float(np.sum((centred - means[unit]) ** 2)) / (count - groups)
+    typical = (count - squares / count) / (groups - 1)
+    spread = between + (typical - 1) * within
+    return float((between - within) / spread) if spread > 0 else 0.0
 
 
 def _share_of(level: float, inside: NDArray[np.bool_], unit: NDArray[np.intp] | None) -> dict[str, Any]:

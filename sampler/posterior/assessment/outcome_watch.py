@@ -27,6 +27,7 @@ from typing import TYPE_CHECKING, Literal
 import numpy as np
 from scipy.special import betaincinv, ndtri
 
+from sampler.posterior.assessment.interval_verdict import likeness
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
 from sampler.storage.conformal_table import gaps_inside, rows_needed
 
@@ -44,6 +45,7 @@ FEWEST_SPANS = 8
 POINTS = 24  # points of the average over shares
 SPANS = (1, 2, 4, 8)  # weeks that may count once
 ALIKE = 0.3  # correlation of neighbouring spans, at most
+ALIKE_IN_A_DAY, ALIKE_DAYS = 0.05, 0.1  # correlations at most where rows count one by one
 MARKS = ("rows", "inside_50", "inside_90", "above")  # counts of what counts once
 WatchVerdict = Literal["holds", "too_few", "no_longer_hold"]
 VERDICTS: tuple[WatchVerdict, ...] = ("holds", "too_few", "no_longer_hold")
@@ -183,6 +185,8 @@ class CountedOnce:
 def span_of_weeks(days: Floats, pit: Floats) -> int:
     """Choose how many weeks count once, by rows in the order of time that a fit has not seen.
 
+    Rows count one by one where those of a day are hardly alike, and neighbouring days neither.
+
     Parameters
     ----------
     days
@@ -193,21 +197,30 @@ def span_of_weeks(days: Floats, pit: Floats) -> int:
     Returns
     -------
     int
-        The shortest of `SPANS` for which means of the normal scores of neighbouring spans correlate by at
-        most `ALIKE`, one over their number added; the longest where none is.
+        0 for rows: normal scores of rows of a day have an intra-class correlation of at most
+        `ALIKE_IN_A_DAY`, and means of neighbouring ones of 30 days or more correlate by at most
+        `ALIKE_DAYS`, one over their number added. Else the shortest of `SPANS` for which those of
+        neighbouring spans correlate by at most `ALIKE`; the longest where none is.
 
     """
     z = ndtri(np.clip(pit, 1e-12, 1 - 1e-12))
+    _, day = np.unique(np.floor(days), return_inverse=True)
+    if _neighbours(z, day, FEWEST_ROWS) <= ALIKE_DAYS and likeness(z, day) <= ALIKE_IN_A_DAY:
+        return 0
     for span in SPANS:
         _, part = np.unique(np.floor((days - 4) / 7 / span), return_inverse=True)  # as `week_of`
-        means = np.bincount(part, z) / np.bincount(part)
-        if len(means) < FEWEST_SPANS:
-            break
-        apart = means - means.mean()
-        alike = float(apart[1:] @ apart[:-1] / max(apart @ apart, 1e-300))
-        if alike + 1 / len(means) <= ALIKE:
+        if _neighbours(z, part, FEWEST_SPANS) <= ALIKE:
             return span
     return SPANS[-1]
+
+
+def _neighbours(z: Floats, part: NDArray[np.intp], fewest: int) -> float:
+    """Correlate means of neighbouring parts, one over their number added; 1 for fewer than that."""
+    means = np.bincount(part, z) / np.bincount(part)
+    if len(means) < fewest:
+        return 1.0
+    apart = means - means.mean()
+    return float(apart[1:] @ apart[:-1] / max(apart @ apart, 1e-300)) + 1 / len(means)
 
 
 @dataclass(frozen=True)

@@ -358,14 +358,42 @@ def test_spans_of_weeks_count_when_they_have_ended():
     assert "too few" in watch(weeks, 2900, None, once).text
 
 
-@pytest.mark.parametrize(("correlation", "span"), [(0.0, {1}), (0.9, {1, 2, 4}), (0.995, {4, 8})])
+@pytest.mark.parametrize(("correlation", "span"), [(0.0, {0}), (0.4, {1}), (0.9, {1, 2, 4}), (0.995, {4, 8})])
 def test_the_span_grows_with_the_correlation_of_days(correlation, span):
-    """Weeks of independent days count once each; of slow series several weeks do."""
+    """Independent days count by rows, others by weeks; of slow series several weeks count once."""
     rng = np.random.default_rng(0)
     z = np.zeros(1500)
     for day in range(1, len(z)):
         z[day] = correlation * z[day - 1] + np.sqrt(1 - correlation**2) * rng.normal()
     assert span_of_weeks(np.arange(20_000.0, 21_500.0), pit_of(z)) in span
+
+
+def by_day(rng, days, rows, correlation, alike):
+    """Days and normal scores: those of a day correlate by `alike`, and what they share from day to day."""
+    shared = rng.normal(size=days)
+    for day in range(1, days):
+        shared[day] = correlation * shared[day - 1] + np.sqrt(1 - correlation**2) * shared[day]
+    z = np.sqrt(alike) * np.repeat(shared, rows) + np.sqrt(1 - alike) * rng.normal(size=days * rows)
+    return np.repeat(np.arange(20_000.0, 20_000.0 + days), rows), z
+
+
+@pytest.mark.parametrize(
+    ("rows", "correlation", "alike", "shares"),
+    [(1, 0.0, 1.0, (0.7, 1)), (1, 0.3, 1.0, (0, 0.1)), (10, 0.0, 0.02, (0.7, 1)), (10, 0.9, 0.1, (0, 0.1))],
+)
+def test_rows_count_where_neither_a_day_nor_its_neighbours_resemble(rows, correlation, alike, shares):
+    """Rows of 200 held-out days count one by one where they may; in the year after, none alarms."""
+    rng, by_rows = np.random.default_rng(1), 0
+    for _ in range(20):
+        days, z = by_day(rng, 200, rows, correlation, alike)
+        if span_of_weeks(days, pit_of(z)):
+            continue
+        by_rows += 1
+        days, z = by_day(rng, 365, rows, correlation, alike)
+        weeks = ((days - 4) // 7).astype(int)
+        outcomes = {int(week): sums_of(pit_of(z[weeks == week])) for week in np.unique(weeks)}
+        assert watch(outcomes, int(weeks[0])).verdict == "holds"
+    assert shares[0] <= by_rows / 20 <= shares[1]
 
 
 def test_too_few_weeks_take_the_longest_span():

@@ -12,6 +12,7 @@ import pytest
 
 from app.services.outcomes import reports
 from sampler import Posterior, holdout_rows
+from sampler.posterior.assessment import outcome_watch
 from tests.support.api_calls import bearer, make_key, places, post_csv, problem, table
 from tests.support.models.fitted_models import fitted, run_units
 
@@ -460,8 +461,18 @@ def test_outcomes_without_their_group_do_not_count(client, settings):
     assert summary_of(client)["rows"] == 90
 
 
-def test_weeks_count_once_where_new_rows_are_later(client, settings):
+def test_rows_count_where_later_days_do_not_resemble(client, settings):
+    """Held-out rows of days unlike each other let outcomes count one by one, at once."""
+    model = subjects(client, settings, later="day")
+    assert model["holdout"]["weeks_once"] == 0
+    answer = report(client, rows_of(40)).json()
+    assert answer["verdict"] != "too_few"
+    assert "counts once" not in answer["text"]
+
+
+def test_weeks_count_once_where_new_rows_are_later(client, settings, monkeypatch):
     """Weeks that don't resemble each other count once each, when they have ended; eight are needed."""
+    monkeypatch.setattr(outcome_watch, "ALIKE_DAYS", -1.0)  # as if days resembled each other
     model = subjects(client, settings, later="day")
     assert model["holdout"]["weeks_once"] == 1
     for week in range(9, -1, -1):
