@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from sampler.data.encode import Coded
+from sampler.engines import load_code
 from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
 
 if TYPE_CHECKING:
@@ -72,6 +73,34 @@ class TreatedPosterior:
         chosen = law.alike(num_draws)
         coded = self.training_rows() if X is None else law.draws.coded(X)
         return treatment_effects(law, coded, request, chosen)
+
+    def placebo(self, seed: int = 0, level: float = 0.9) -> TreatmentEffects:
+        """Compute effects of a placebo: the same fit to treatments drawn by chance, which did nothing.
+
+        Each row is as probable to have it as it was to be treated. An interval of the average without 0 is a
+        sign that the model takes something else for an effect.
+
+        Parameters
+        ----------
+        seed
+            Seed of the treatments.
+        level
+            Probability of the intervals.
+
+        Returns
+        -------
+        TreatmentEffects
+            Effects of the placebo.
+
+        Raises
+        ------
+        SettingsError
+            For a model without a treatment, or one that was loaded: its file has no rows.
+
+        """
+        fitted: Any = load_code("sampler.studies.placebo:placebo_fit")(self, seed)
+        effects: TreatmentEffects = fitted.effects(level=level)
+        return effects
 
     def training_rows(self) -> Coded:
         """Return the rows of the fit where they are at hand, or else the reference rows."""

@@ -4,10 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy import stats
 
+from sampler.bart.chain import Chain
+from sampler.bart.kernels.state import VALUE
 from sampler.training import EffectPrior
-from tests.support.chain_driver import check_resuming, draws_of, fits, of_toy
-from tests.support.reports.p_values import chi_square, holds, mean_is
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import check_resuming, draws_of, f_of, fits, of_toy, training
+from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.models.covering_models import Model
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
 from tests.support.toy_problems import golden
 
 TREATED = np.array([1, 0, 1, 0, 1])
@@ -79,3 +85,94 @@ def test_exact(name, moves):
 def test_resumes():
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
     check_resuming(problem(Y_B, (0.9, 1.0), 20, drawn=True))
+
+
+def test_two_classes():
+    """Effects on a probability have the tree and the mean risk difference that enumeration gives."""
+    treated, labels = np.array([1.0, 0.0, 0.0]), np.array([1, 0, 1])
+    data = training(
+        np.array([[0, 1, 2]]), labels, family="probit", num_trees=1, num_draws=SHORT, num_burnin=500,
+        thin=THIN, seed=3, prior={"offset": 0.2, "leaf_sd": 0.8**0.5, "alpha": 0.95, "beta": 1.0},
+    )  # fmt: skip
+    prior = EffectPrior(1, (), 1.0, 0.5**0.5, num_trees=1, alpha=0.25, beta=3.0, drawn=False)
+    data = replace(data, effect=prior, by_role={"treatment": treated})
+    draws = draws_of(data)
+    counts = np.bincount(draws.forests["effect"].leaf_counts[:, 0], minlength=4)[1:4]
+    holds(chi_square(counts, np.array([0.742228, 0.249714, 0.008058])).p)
+    half = 0.5 * effects_of(draws, data)
+    mean = fits(draws, data.codes, data.constants)
+    risk = stats.norm.cdf(mean + half) - stats.norm.cdf(mean - half)
+    holds(mean_is(risk.mean(axis=1)[:, None], np.array([0.0460])))
+
+
+def half_effect(chain):
+    """Return half the effect at the rows of a chain's state, by its trees."""
+    forest, rows = chain._forests[1], len(chain.training.y)
+    total = sum(
+        leaf[slots[:rows].astype(int), VALUE] for leaf, slots in zip(forest.leaf, forest.slots, strict=True)
+    )
+    return chain.training.constants.step * total
+
+
+def functions_of(f, half, sd, sigma2, leaves):
+    """Return the functions compared, at the training rows."""
+    return {
+        "effect at a row": 2 * half[0],
+        "effect at a row squared": (2 * half[0]) ** 2,
+        "product of effects at two rows": 4 * half[0] * half[5],
+        "mean effect squared": (2 * half.mean()) ** 2,
+        "log sd of effects": np.log(sd),
+        "log sd of effects squared": np.log(sd) ** 2,
+        "log sd x leaves": np.log(sd) * np.mean(leaves),
+        "leaves of the effect": np.mean(leaves),
+        "log sigma2": np.log(sigma2),
+        "f at a row squared": f[0] ** 2,
+        "effect x f": half[0] * f[0],
+    }
+
+
+def joint(rounds, draws, *, weighted):
+    """Return the p-values of Geweke's test by function; the effect's trees may not split on a column."""
+    model = Model("effects", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
+    prior = EffectPrior(3, (2,), 1.0, 0.6, num_trees=3, alpha=model.alpha, beta=model.beta)
+    rng = np.random.default_rng(7)
+    treated = rng.integers(0, 2, model.num_rows)
+    signs = 2 * treated - 1
+    codes = model.codes[:, : model.num_rows].copy()
+    codes[2] = 0
+
+    def prior_draw():
+        forest, sigma2 = model.draw(rng)
+        sd, half, leaves = abs(rng.normal()), np.zeros(model.num_rows), []
+        for _ in range(3):
+            tree = draw_tree(codes, model.alpha, model.beta, rng)
+            half += rng.normal(0, sd / (2 * np.sqrt(3)), tree.num_leaves)[tree.leaf]
+            leaves.append(tree.num_leaves)
+        f = forest.f[: model.num_rows] + signs * half
+        return functions_of(f, half, sd, sigma2, leaves)
+
+    def observe(chain):
+        f, sigma2 = f_of(chain), chain.sigma**2
+        sd = chain._likelihood.scalars[chain._likelihood.scalar_names.index("effect_sd")]
+        values = functions_of(f, half_effect(chain), sd, sigma2, chain._forests[1].num_leaves)
+        return values, model.outcome(f, sigma2, rng)
+
+    y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
+    data = model.training(y, **ENDLESS, seed=3)
+    data = replace(data, effect=prior, by_role={"treatment": treated.astype(float)})
+    chain = Chain.start(data, 0)
+    return keeps_joint_law(chain, [prior_draw() for _ in range(draws)], observe, rounds, left_out=6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint(weighted):
+    """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
+    all_above(joint(12_000, 4_000, weighted=weighted), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("weighted", [False, True])
+def test_joint_long(weighted):
+    """Geweke's test of effects with many more draws."""
+    all_above(joint(96_000, 40_000, weighted=weighted), ALARM)

@@ -5,7 +5,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from sampler import DataError, SettingsError, fit, load
+from sampler import DataError, Posterior, SettingsError, fit, load
 from sampler.sklearn import BARTRegressor
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 2, "progress": False}
@@ -25,6 +25,11 @@ def rows():
 def features(table):
     """Return the columns besides the treatment."""
     return {name: values for name, values in table.items() if name != "treatment"}
+
+
+def load_of(posterior):
+    """Return the posterior as its file has it."""
+    return Posterior.from_bytes(posterior.to_bytes())
 
 
 @cache
@@ -118,6 +123,33 @@ def test_effect_along_a_feature():
     curve = fitted().partial_dependence("site", of="effect")
     by_level = dict(zip(curve.grid[0], curve.mean, strict=True))
     assert by_level["north"] > by_level["south"] + 0.8
+
+
+def test_placebo():
+    """Treatments drawn by chance have an average effect around 0; a loaded model has no rows for it."""
+    posterior = fitted()
+    answer = posterior.placebo()
+    assert abs(answer.average.mean) < 0.7
+    assert answer.average.mean < posterior.effects().average.lower
+    np.testing.assert_array_equal(posterior.placebo().mean, answer.mean)
+    with pytest.raises(SettingsError, match="no training rows"):
+        load_of(posterior).placebo()
+
+
+@pytest.mark.parametrize("effects", ["bcf", "plain"])
+def test_two_classes(effects):
+    """Effects on two classes are differences of the probability of the second, averaged over rows."""
+    table, y = rows()
+    labels = ["high" if each > np.median(y) else "a low one" for each in y]
+    posterior = fit(
+        features(table), labels, treatment=table["treatment"], effects=effects, family="probit", **SHORT
+    )
+    answer = posterior.effects(table)
+    arms = [posterior.predict(table | {"treatment": np.full(NUM_ROWS, arm)}).mean for arm in (1.0, 0.0)]
+    np.testing.assert_allclose(answer.mean, arms[0] - arms[1], atol=1e-9)
+    assert 0.2 < answer.average.mean < 1
+    assert "probability of high where treatment = 1" in answer.difference
+    assert answer.sensitivity.in_sds is None
 
 
 def test_file_and_more_draws(tmp_path):
