@@ -16,6 +16,7 @@ from tests.support.models.precisions import draw_precisions, log_precisions, mak
 from tests.support.reports.p_values import ALARM, all_above, rank_of, uniform_by_name
 
 DRAWS, THIN, BURNIN, REPLICATIONS = 63, 12, 300, 96
+SLOWER = 4  # times as long where the noise is a mixture, whose components are drawn given the rows' labels
 SLOPE_SCALE = 0.2  # of tau's half-Cauchy prior
 GRID = 2.0**-9  # wide enough for its tail
 WIDE = {"weighted": True, "missing": 0.1}
@@ -101,14 +102,17 @@ def ranks_of(model, noise, rng, seed):
     """Return the ranks of the truth among the draws of one replication, by name."""
     truth, y, line = simulated(model, noise, rng)
     settings = {"linear": True} if line is not None else {"noise": noise}
-    data = model.training(y, num_draws=DRAWS, thin=THIN, num_burnin=BURNIN, seed=seed, **settings)
+    slower = SLOWER if noise == "mixture" else 1
+    data = model.training(
+        y, num_draws=DRAWS, thin=slower * THIN, num_burnin=slower * BURNIN, seed=seed, **settings
+    )
     if line is not None:
         data = replace(data, linear=line, constants=replace(data.constants, step=GRID))
     chain = Chain.start(data, 0)
-    chain.run(BURNIN)
+    chain.run(slower * BURNIN)
     states = []
     for _ in range(DRAWS):
-        chain.run(THIN)
+        chain.run(slower * THIN)
         states.append(state_of(chain, noise))
     return {name: rank_of(truth[name], np.array([each[name] for each in states]), rng) for name in truth}
 
