@@ -216,6 +216,32 @@ def new_groups(ratio: float, *, described: bool = True) -> Callable[[int], Share
     return run
 
 
+def new_totals(seed: int) -> Shares:
+    """Total the 10 rows of each of 25 new groups: by intercepts, calibrated, and with rows as independent."""
+    rng = np.random.default_rng([seed, 13])
+    group = np.repeat(np.arange(65), 10)
+    X = pd.DataFrame(rng.uniform(size=(650, 2)), columns=["x1", "x2"]).assign(group=group.astype(str))
+    y = (2 * X["x1"] - X["x2"]).to_numpy() + 0.7 * rng.normal(size=65)[group] + rng.normal(size=650)
+    old, new = X[group < 40], X[group >= 40].reset_index(drop=True)
+    settings = SETTINGS | {"seed": seed, "progress": False}
+    joint = fit(old, y[:400], groups="group", **settings)
+    declared = {"new_rows": {"groups": "group"}, "calibrate": "folds", "features": ["x1", "x2"]}
+    apart = fit(old, y[:400], **settings | declared)
+    place = np.unique(new["group"], return_inverse=True)[1]  # two digits each: by value as by text
+    total = np.bincount(place, y[400:])
+    rows = apart.predict(new[["x1", "x2"]])
+    middle, reach = np.bincount(place, rows.mean), 1.645 * np.sqrt(np.bincount(place, rows.sd**2))
+    plain = float(np.mean(np.abs(total - middle) <= reach))
+    found = {
+        "intercepts": joint.aggregate(new, "group", level=LEVEL),
+        "calibrated": apart.aggregate(new, "group", level=LEVEL, interval="calibrated"),
+    }
+    return {
+        name: (float(np.mean((each.lower <= total) & (total <= each.upper))), plain)
+        for name, each in found.items()
+    }
+
+
 def later(process: str) -> Callable[[int], Shares]:
     """Simulate the next 100 steps of a series of 1,000."""
 
@@ -287,6 +313,7 @@ GATES = {
     "11": Gate("x3 missing at random", lacking(at_random=True), (0.87, 0.93), {"x3 missing": 0.72}),
     "11b": Gate("x3 missing by its value", lacking(at_random=False), (0.87, 0.93), {"x3 missing": 0.72}),
     "12": Gate("new subjects, two subgroups", new_subjects, (0.89, 0.97), {"old": 0.83}),
+    "13": Gate("totals of new groups", new_totals, (0.86, 0.96), {"intercepts": 0.65, "calibrated": 0.65}),
 }
 
 

@@ -118,26 +118,30 @@ GATES = {
 }
 
 
+def measured(name: str, runs: int) -> bool:
+    """Print the line of a gate; tell whether it holds."""
+    gate = GATES[name]
+    ours, other = np.mean([gate.run(np.random.default_rng([k, 14])) for k in range(runs)], axis=0)
+    sign, bound = gate.beyond
+    tests = other < bound if sign == "<" else other > bound
+    holds = bool(gate.allowed[0] <= ours <= gate.allowed[1] and tests)
+    allowed = f"{gate.allowed[0]:g} to {gate.allowed[1]:g}"
+    print(
+        f"{name:<4} {gate.about:<36} {ours:>8.3f}  {allowed:<14} {other:>6.3f} {sign} {bound:g} "
+        f"{'holds' if holds else 'FAILS'}",
+        flush=True,
+    )
+    return holds
+
+
 def main() -> None:
     """Measure all gates, and end with status 1 where one fails."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=200)
-    runs, good = parser.parse_args().runs, True
+    runs = parser.parse_args().runs
     print(f"{'gate':<4} {'process':<36} {'measured':>8}  {'allowed':<14} {'other':>6} must be")
-    for name, gate in GATES.items():
-        ours, other = np.mean([gate.run(np.random.default_rng([k, 14])) for k in range(runs)], axis=0)
-        sign, bound = gate.beyond
-        holds = gate.allowed[0] <= ours <= gate.allowed[1] and (
-            other < bound if sign == "<" else other > bound
-        )
-        good &= bool(holds)
-        allowed = f"{gate.allowed[0]:g} to {gate.allowed[1]:g}"
-        print(
-            f"{name:<4} {gate.about:<36} {ours:>8.3f}  {allowed:<14} {other:>6.3f} {sign} {bound:g} "
-            f"{'holds' if holds else 'FAILS'}",
-            flush=True,
-        )
-    if not good:
+    held = [measured(name, runs) for name in GATES]
+    if not all(held):
         raise SystemExit(1)
 
 
