@@ -24,6 +24,7 @@ from app.api import (
     predict,
     predictions,
     studies,
+    webhooks,
 )
 from app.dashboard import render
 from app.dashboard import routes as dashboard
@@ -59,6 +60,7 @@ ROUTERS = (
     outcomes.router,
     studies.router,
     explanations.router,
+    webhooks.router,
     audit.router,
     health.router,
     docs.router,

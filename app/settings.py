@@ -272,6 +272,11 @@ class Settings(SignInSettings):
     log_level: Literal["debug", "info", "warning", "error"] | None = Field(
         default=None, description="The minimum log level; default: info for JSON, warning for text."
     )
+    webhook_networks: str = Field(
+        default="",
+        description="Private addresses or networks to which webhooks may be sent, separated by commas, such "
+        "as 10.1.2.0/24, and there by http:// too; default: none, public addresses by https:// alone.",
+    )
     key_prefix: str = Field(default="bartserve:", description="Prefix of every key in Redis.")
 
     @field_validator("database_url")
@@ -306,7 +311,7 @@ class Settings(SignInSettings):
         usual = {"http": ":80", "https": ":443"}[form[1]]  # omitted by browsers
         return f"{form[1]}://{form[2]}{'' if form[3] in {None, usual} else form[3]}"
 
-    @field_validator("trusted_proxies")
+    @field_validator("trusted_proxies", "webhook_networks")
     @classmethod
     def _networks(cls, listed: str) -> str:
         """Normalise addresses and networks."""

@@ -1,8 +1,8 @@
 """The dispatcher: a thread of every worker's main process that sends doorbells for work in the database.
 
 It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
-starts the refits of schedules, and also sends heartbeats for its worker, removes deleted rows, and ensures
-that a stopping worker ends.
+starts the refits of schedules and the sender of webhooks, and also sends heartbeats for its worker, removes
+deleted rows, and ensures that a stopping worker ends.
 """
 
 import contextlib
@@ -15,6 +15,8 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
 
 from celery import Celery
 from kombu.connection import Connection  # noqa: TC002  annotations are read at run time
@@ -26,6 +28,7 @@ from app.store.outcomes import schedules
 from app.store.queue import claims, lifecycle, workers
 from app.store.queue.counters import BELLS
 from app.store.tables import Worker
+from app.store.webhooks import outbox
 from worker.context import Context
 from worker.places import MORE_PROCESSES
 
@@ -34,8 +37,6 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
 MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
 REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
-HABIT_SECONDS = 20.0  # between looks for schedules of refits that are due
-REFIT = (sys.executable, "-P", "-m", "app.due_refits")  # a process, since plans read whole datasets
 DEAF_SECONDS = 15.0  # that doorbells may go unanswered while there is work and no process has any in hand
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to the expiry of its lease
 BROKER_SECONDS = 2.5  # longest time an unresponsive broker may block the dispatcher
@@ -46,6 +47,32 @@ _database = threading.Lock()
 os.register_at_fork(
     before=_database.acquire, after_in_parent=_database.release, after_in_child=_database.release
 )
+
+
+@dataclass
+class Habit:
+    """Work beside units that is done by a process of its own whenever some is due.
+
+    Parameters
+    ----------
+    module
+        What the process runs: plans of refits read whole datasets, and receivers of webhooks may be slow.
+    store
+        Tells by `any_due` whether there is some.
+    seconds
+        Time between two looks.
+    """
+
+    module: str
+    store: Any
+    seconds: float
+    looked_at: float = 0.0
+    process: "subprocess.Popen[bytes] | None" = field(default=None, repr=False)
+
+    def at_rest(self, now: float) -> bool:
+        """Tell whether it is time for a look, and no process at work."""
+        at_work = self.process is not None and self.process.poll() is None
+        return not at_work and now - self.looked_at >= self.seconds
 
 
 class Dispatcher:
@@ -74,8 +101,8 @@ class Dispatcher:
         self._processes = context.settings.worker_slots + MORE_PROCESSES
         self._drain_at: float | None = None
         self._drained = self._stopped = False
-        self._beat_at = self._removed_at = self._habits_at = 0.0
-        self._refitting: subprocess.Popen[bytes] | None = None
+        self._beat_at = self._removed_at = 0.0
+        self._habits = [Habit("app.due_refits", schedules, 20.0), Habit("app.due_webhooks", outbox, 2.0)]
         self._claimable = 0
         self._busy = False
         self._deaf_since: float | None = None
@@ -157,17 +184,18 @@ class Dispatcher:
                     return
 
     def _keep_habits(self) -> None:
-        """Start a process that fits again what schedules have made due, unless one is at work."""
+        """Start a process for each kind of work that is due, unless one is at it."""
         now = time.monotonic()
-        at_work = self._refitting is not None and self._refitting.poll() is None
-        if at_work or now - self._habits_at < HABIT_SECONDS:
-            return
-        self._habits_at = now
-        with _database, session_scope(self._context.engine, read_only=True) as session:
-            due = schedules.any_due(session)
-        if due:
-            environment = os.environ | {"BARTSERVE_DATA_DIR": str(self._context.settings.data_dir)}
-            self._refitting = subprocess.Popen(REFIT, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
+        for habit in self._habits:
+            if not habit.at_rest(now):
+                continue
+            habit.looked_at = now
+            with _database, session_scope(self._context.engine, read_only=True) as session:
+                due = habit.store.any_due(session)
+            if due:
+                environment = os.environ | {"BARTSERVE_DATA_DIR": str(self._context.settings.data_dir)}
+                command = (sys.executable, "-P", "-m", habit.module)
+                habit.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
 
     def _ring(self) -> None:
         """Send one doorbell per claimable unit, at most one per idle process, including queued doorbells."""

@@ -129,6 +129,8 @@ PARAMETERS: dict[str, Any] = {
     "dataset_id": "ds_0123456789abcdef0123",
     "prediction_id": "prd_0123456789abcdef0123",
     "study_id": "std_0123456789abcdef0123",
+    "webhook_id": "wh_0123456789abcdef0123",
+    "delivery_id": "msg_0123456789abcdef0123",
     "limit": 50,
     "rows": 20,
     "points": 250,
@@ -150,6 +152,7 @@ BODIES: dict[str, Any] = {
     "recalibrate_by_outcomes": {"since": None},
     "set_outcomes_policy": {"recalibrate": "weekly"},
     "refit_with_outcomes": {"name": "cars"},
+    "create_webhook": {"url": "https://hooks.example/bart", "events": ["fit.ended", "outcomes.alarm"]},
     "create_study": {"kind": "selection", "permutations": 100, "level": 0.05, "seed": 0},
     "compute_partial_dependence": {"features": ["weight"], "level": 0.9},
     "compute_accumulated_effects": {"feature": "weight", "level": 0.9},
@@ -179,6 +182,7 @@ MAKERS = {
     "/models": ("202", "model_id"),
     "/models/{model_id}/predictions": ("202", "prediction_id"),
     "/models/{model_id}/studies": ("202", "study_id"),
+    "/webhooks": ("201", "webhook_id"),
 }
 
 

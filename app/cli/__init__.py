@@ -22,6 +22,7 @@ MODULES = {  # of each command, in the order of the help
     "models": "models",
     "outcomes": "outcomes",
     "datasets": "datasets",
+    "webhooks": "access.webhooks",
     "up": "service",
     "api": "service",
     "worker": "service",
@@ -29,7 +30,7 @@ MODULES = {  # of each command, in the order of the help
     "warm": "service",
     "demo": "service",
     "config": "service",
-    "keys": "keys",
+    "keys": "access.keys",
     "check": "check",
 }
 

@@ -12,11 +12,12 @@ from app.client.outcomes import Outcomes
 from app.client.predictions import Predictions
 from app.client.studies import Studies
 from app.client.transport import TIMEOUT, Transport
+from app.client.webhooks import Webhooks
 
 DEFAULT_URL = "http://127.0.0.1:8000"
 
 
-class Client(Datasets, Models, Predictions, Outcomes, Studies):
+class Client(Datasets, Models, Predictions, Outcomes, Studies, Webhooks):
     """Client of a service; usable in a `with` block and from several threads.
 
     Parameters

@@ -10,7 +10,6 @@ from app.dashboard.effects import Effects
 from app.dashboard.pages import (
     datasets,
     home,
-    keys,
     live,
     model_tabs,
     models,
@@ -20,11 +19,11 @@ from app.dashboard.pages import (
     predict_row,
     refits,
     service,
-    sign_in,
     studies,
     treatment,
     what_if,
 )
+from app.dashboard.pages.access import keys, sign_in, webhooks
 from app.dashboard.studio import Studio
 
 ROUTERS: tuple[APIRouter, ...] = (
@@ -43,6 +42,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     charts.router,
     service.router,
     live.router,
+    webhooks.router,
     keys.router,
     sign_in.router,
 )

@@ -6,19 +6,19 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
 from app.store.statements import After
-from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model, Study
+from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model, Study, Webhook, WebhookDelivery
 
 MAX_LIMIT = 200
 
 
 T = TypeVar("T")
-Row = TypeVar("Row", Dataset, Model, BatchPrediction, Study, AuditEntry)
+Row = TypeVar("Row", Dataset, Model, BatchPrediction, Study, AuditEntry, Webhook, WebhookDelivery)
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,6 @@ def is_id(text: str) -> bool:
     return len(text) <= 64 and text.isascii() and text.replace("_", "").isalnum()
 
 
-def _cursor(item: Dataset | Model | BatchPrediction | Study | AuditEntry) -> str:
+def _cursor(item: Any) -> str:
     text = json.dumps([item.created_at.isoformat(), item.id])
     return base64.urlsafe_b64encode(text.encode()).decode()

@@ -6,10 +6,11 @@ from sqlalchemy import and_, func, or_, select
 from sqlalchemy.orm import Session
 
 from app.store.tables import Json, Model, ModelEvent
+from app.store.webhooks import outbox
 
 
 def append(session: Session, model_id: str, kind: str, detail: Json | None = None) -> None:
-    """Log an event in the transaction that causes it, after any locks on units.
+    """Log an event in the transaction that causes it, after any locks on units; webhooks are told of it.
 
     The model's row stays locked until the commit, so events become visible in the order of their numbers: a
     reader that has seen number 5 will never find a new number 4.
@@ -19,6 +20,7 @@ def append(session: Session, model_id: str, kind: str, detail: Json | None = Non
         ModelEvent(model_id=model_id, sequence=last(session, model_id) + 1, kind=kind, detail=detail or {})
     )
     session.flush()
+    outbox.note_logged(session, model_id, kind, detail or {})
 
 
 def last(session: Session, model_id: str) -> int:

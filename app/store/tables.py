@@ -343,6 +343,41 @@ class RefitSchedule(Base):
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
+class Webhook(Base):
+    """An address that is told of an owner's events, with the secrets that sign what is sent there."""
+
+    __tablename__ = "webhooks"
+    __table_args__ = (Index(None, "owner", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str] = mapped_column(Text)
+    url: Mapped[str] = mapped_column(Text)
+    model: Mapped[str | None] = mapped_column(Text)  # of this model alone, by its id or name
+    events: Mapped[list[str]]  # kinds (`app.store.webhooks.outbox.EVENTS`)
+    secret: Mapped[str]
+    old_secret: Mapped[str | None]
+    old_until: Mapped[datetime | None]  # until when the old one signs too
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
+class WebhookDelivery(Base):
+    """A delivery: what a webhook is told, stored in the transaction of the event, and what came of it."""
+
+    __tablename__ = "webhook_deliveries"
+    __table_args__ = (Index(None, "webhook_id", "created_at", "id"), Index(None, "state", "due_at"))
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    webhook_id: Mapped[str] = mapped_column(ForeignKey("webhooks.id", ondelete="CASCADE"))
+    kind: Mapped[str]
+    body: Mapped[str] = mapped_column(Text)  # as it is sent, each time the same
+    state: Mapped[str] = mapped_column(default=QUEUED)  # then succeeded or failed, which is a dead letter
+    attempts: Mapped[int] = mapped_column(default=0)
+    due_at: Mapped[datetime | None] = mapped_column(default=utc_now)
+    told: Mapped[str | None] = mapped_column(Text)  # what came of the last attempt, in a sentence
+    last_at: Mapped[datetime | None]
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
+
+
 class Worker(Base):
     """A worker's main process while it lives; its dispatcher writes heartbeats here."""
 

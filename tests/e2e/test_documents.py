@@ -1,11 +1,15 @@
 """Examples in the documents run unchanged: every Python and curl block, on a real service."""
 
+import base64
 import doctest
 import importlib
 import json
 import re
 import shlex
 import subprocess
+import threading
+import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -16,8 +20,11 @@ from typer.testing import CliRunner
 from app.cli import app
 from app.client import Client
 from app.services.access import keys
+from app.services.webhook_sending import signed
 from app.store import schema
+from app.store.webhooks import outbox as webhooks
 from sampler import fit
+from tests.support.processes import plain_http
 from tests.support.processes.embedded_service import Up
 
 ROOT = Path(__file__).parents[2]
@@ -233,6 +240,30 @@ def test_the_page_about_outcomes_runs(place, service):
 
 
 @pytest.mark.slow
+def test_the_receiver_of_the_page_about_webhooks_accepts_what_is_signed():
+    """The receiver takes a delivery with either of two secrets once, and refuses what is forged or old."""
+    session = run_page(DOCS / "webhooks.md")
+    server, now = session["server"], int(time.time())
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
+    thread.start()
+    url = f"http://127.0.0.1:{server.server_address[1]}/bart"
+    other = "whsec_" + base64.b64encode(b"o" * 32).decode()
+    taken = webhooks.Taken("msg_1", "wh_1", "ann", url, '{"type": "test"}', 1, [other, session["SECRET"]])
+    forged = replace(taken, secrets=[other])
+
+    def status(delivery, at):
+        return plain_http.post(url, content=delivery.body, headers=signed(delivery, at)).status_code
+
+    assert [status(taken, now), status(taken, now)] == [204, 204]
+    assert [status(forged, now), status(taken, now - 400)] == [401, 401]
+    assert session["seen"] == {"msg_1": {"type": "test"}}
+    server.shutdown()
+    server.server_close()
+    thread.join()
+    page = (DOCS / "webhooks.md").read_text()
+    assert all(f"| `{kind}` |" in page for kind in webhooks.EVENTS)
+
+
 def test_the_page_about_censored_outcomes_runs():
     """The page's table has the curves, medians and scores that it says; rows with limits are fitted."""
     whole, limits = blocks(DOCS / "survival.md", "python")

@@ -11,6 +11,7 @@ from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
 ABSENT |= {"key_id": "x", "study_id": "std_1", "other_id": "mdl_2"}
+ABSENT |= {"webhook_id": "wh_1", "delivery_id": "msg_1"}
 
 
 def every_route() -> list[tuple[str, str]]:
@@ -63,6 +64,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "refit": {"holdout": 0.0},
         "schedule": {"every": "7d", "promote": "always"},
         "amend": {"columns": {}},
+        "webhooks": {"url": "https://hooks.example"},
         "models": {"dataset_id": dataset_id, "target": "y"},
         "estimate": {"dataset_id": dataset_id, "target": "y"},
     }

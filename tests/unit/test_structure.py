@@ -47,6 +47,7 @@ DICTS = {
     "app.services.fits.fit_request.CandidateSettings.given": "settings",
     "app.services.fits.requests.FitRequest.roles": "columns by role",
     "app.services.fits.stop_rules.resolve": "settings",
+    "app.services.webhook_sending.signed": "headers by name",
     "app.services.predictions.answers.PredictionAnswer.facts": "metadata of a table",
     "app.services.predictions.answers.PredictionAnswer.to_json": "a document",
     "app.services.predictions.row_form.RowForm.row_of": "a row",

@@ -25,6 +25,7 @@ from app.store.tables import (
     Study,
     Unit,
 )
+from app.store.webhooks import outbox
 
 T = TypeVar("T", bound=Job)
 UNSEEN = "unseen"  # in a prediction's request, once succeeded: first levels by column that training had not
@@ -41,6 +42,8 @@ class Jobs(Generic[T]):
         Table of the jobs.
     column
         Column of `units` with the id of a job.
+    ended
+        The event of webhooks when a job ends.
     outcome
         Values that a job gets when it succeeds, from its request and the statistics of its units.
 
@@ -48,6 +51,7 @@ class Jobs(Generic[T]):
 
     table: type[T]
     column: InstrumentedAttribute[str | None]
+    ended: str
     outcome: Callable[[Json, Iterable[Json | None]], Json]
 
     def id_of(self, unit: Any) -> str | None:
@@ -136,12 +140,14 @@ class Jobs(Generic[T]):
             for name, value in self.outcome(job.request, statistics).items():
                 setattr(job, name, value)
         session.flush()
+        outbox.note_job(session, self.ended, job)
 
     def fail(self, session: Session, job_id: str, error: Json) -> None:
         """End the job as failed and cancel its queued units."""
         self._cancel_queued(session, job_id)
         open_ = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
-        rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now()))
+        if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now())):
+            outbox.note_job(session, self.ended, session.get_one(self.table, job_id, populate_existing=True))
 
     def _cancel_queued(self, session: Session, job_id: str) -> None:
         queued = update(Unit).where(self.column == job_id, Unit.state == QUEUED)
@@ -163,8 +169,10 @@ def _flags(request: Json, statistics: Iterable[Json | None]) -> Json:
     return {"flags": total} | ({"request": request | {UNSEEN: first}} if first else {})
 
 
-PREDICTIONS = Jobs(BatchPrediction, Unit.prediction_id, _flags)
-STUDIES = Jobs(Study, Unit.study_id, lambda *_: {})  # the units' statistics are read where they are
+PREDICTIONS = Jobs(BatchPrediction, Unit.prediction_id, "prediction.ended", _flags)
+STUDIES = Jobs(
+    Study, Unit.study_id, "study.ended", lambda *_: {}
+)  # the units' statistics are read where they are
 JOBS: tuple[Jobs[Any], ...] = (PREDICTIONS, STUDIES)
 
 

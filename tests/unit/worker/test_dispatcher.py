@@ -1,6 +1,7 @@
 """The dispatcher's watch for doorbells that no process answers."""
 
 import contextlib
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -80,11 +81,16 @@ def test_refits_that_are_due_are_started_once(watched, monkeypatch):
     dispatcher_at_work._context.settings.data_dir = "."
     monkeypatch.setattr(dispatcher, "session_scope", lambda *_a, **_k: contextlib.nullcontext())
     monkeypatch.setattr(dispatcher.schedules, "any_due", lambda _session: clock.now < 100)
+    monkeypatch.setattr(dispatcher.outbox, "any_due", lambda _session: False)
     monkeypatch.setattr(dispatcher.subprocess, "Popen", Process)
     for clock.now in (1.0, 21.0, 30.0, 50.0):
         dispatcher_at_work._keep_habits()
-    assert started_processes == [dispatcher.REFIT]
+    assert [command[-1] for command in started_processes] == ["app.due_refits"]
     Process.code = 0
     for clock.now in (80.0, 120.0, 150.0):
         dispatcher_at_work._keep_habits()
-    assert started_processes == [dispatcher.REFIT] * 2
+    assert [command[-1] for command in started_processes] == ["app.due_refits"] * 2
+    monkeypatch.setattr(dispatcher.outbox, "any_due", lambda _session: True)
+    for clock.now in (151.0, 152.0, 160.0):
+        dispatcher_at_work._keep_habits()
+    assert started_processes[2:] == [(sys.executable, "-P", "-m", "app.due_webhooks")] * 2

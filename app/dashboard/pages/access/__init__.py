@@ -1,0 +1,1 @@
+"""Pages of signing in, of keys and of webhooks."""

@@ -1,0 +1,196 @@
+"""Deliveries of webhooks: signed by the Standard Webhooks convention, and sent outside our own network only.
+
+A host name is resolved once, and the connection is made to an address that was checked; there are no
+redirects and no proxies.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ipaddress
+import logging
+import socket
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import httpx
+from sqlalchemy import Engine
+from sqlalchemy.orm import Session
+
+from app.store.engine import session_scope
+from app.store.webhooks import outbox as store
+from app.store.webhooks.outbox import Taken
+
+DEADLINE = 10.0  # seconds for a delivery: the name, the connection, the head of the response
+PLACES, OF_OWNER = 8, 4  # deliveries at once, and of one owner
+LINGER = 2.0  # seconds for which the sender waits for more
+PAUSE = 0.2
+NAT64 = ipaddress.ip_network("64:ff9b::/96")
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+_Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+T = TypeVar("T")
+log = logging.getLogger(__name__)
+
+
+class RefusedAddressError(Exception):
+    """Nothing is sent to this address; the message is a sentence."""
+
+
+def signed(taken: Taken, at: int) -> dict[str, str]:
+    """Return the headers of a delivery: its id, the time of this attempt, a signature by each secret.
+
+    By Standard Webhooks 1.0: HMAC-SHA256 of `id.timestamp.body`, base64, after `v1,`.
+    """
+    text = f"{taken.id}.{at}.{taken.body}".encode()
+    keys = [base64.b64decode(secret.removeprefix("whsec_")) for secret in taken.secrets]
+    marks = [base64.b64encode(hmac.new(key, text, hashlib.sha256).digest()).decode() for key in keys]
+    return {
+        "webhook-id": taken.id,
+        "webhook-timestamp": str(at),
+        "webhook-signature": " ".join(f"v1,{mark}" for mark in marks),
+        "content-type": "application/json",
+        "user-agent": "bartserve",
+    }
+
+
+def is_allowed(text: str, networks: Collection[_Network]) -> bool:
+    """Tell whether something may be sent to an address: a public one, or one of the allowed networks."""
+    address = ipaddress.ip_address(text.partition("%")[0])
+    inner = _inner(address)
+    if any(inner in network for network in networks):
+        return True
+    return all(one.is_global and not one.is_multicast for one in {address, inner})
+
+
+def _inner(address: _Address) -> _Address:
+    """Return the IPv4 address that an IPv6 address leads to, if it is one of those."""
+    if isinstance(address, ipaddress.IPv6Address):
+        mapped = address.ipv4_mapped or address.sixtofour
+        if mapped is None and address in NAT64:
+            mapped = ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
+        return mapped or address
+    return address
+
+
+async def resolve(host: str, port: int, networks: Collection[_Network]) -> str:
+    """Resolve a host to an address that may be told.
+
+    Raises
+    ------
+    RefusedAddressError
+        It has no address, or one that may not.
+    """
+    try:
+        found = await asyncio.get_running_loop().getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError):
+        raise RefusedAddressError("The host has no address.") from None
+    addresses = [str(entry[4][0]) for entry in found]
+    if not addresses or not all(is_allowed(address, networks) for address in addresses):
+        raise RefusedAddressError(
+            "The host has an address of a private network: BARTSERVE_WEBHOOK_NETWORKS allows some."
+        )
+    return addresses[0]
+
+
+async def send(taken: Taken, networks: Collection[_Network]) -> tuple[str | None, bool]:
+    """Make one attempt; return None or the fault as a sentence, and whether it is for good."""
+    try:
+        async with asyncio.timeout(DEADLINE):
+            return await _post(taken, networks)
+    except TimeoutError:
+        return f"It didn't answer within {DEADLINE:.0f} s.", False
+    except RefusedAddressError as error:
+        return str(error), False
+    except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
+        return f"The connection failed ({type(error).__name__}).", False
+
+
+async def _post(taken: Taken, networks: Collection[_Network]) -> tuple[str | None, bool]:
+    parts = urlsplit(taken.url)
+    host, port = parts.hostname or "", parts.port or (443 if parts.scheme == "https" else 80)
+    address = await resolve(host, port, networks)
+    inside = is_listed(address, networks)
+    if parts.scheme != "https" and not inside:
+        raise RefusedAddressError("Outside the allowed networks it must be https://.")
+    place = f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+    url = urlunsplit((parts.scheme, place, parts.path or "/", parts.query, ""))
+    headers = signed(taken, int(time.time())) | {"host": parts.netloc}
+    client = httpx.AsyncClient(
+        trust_env=False, follow_redirects=False, verify=parts.scheme == "https", timeout=DEADLINE
+    )
+    async with client:
+        request = client.build_request("POST", url, content=taken.body.encode(), headers=headers)
+        request.extensions["sni_hostname"] = host
+        response = await client.send(request, stream=True)
+        await response.aclose()  # its body is nothing to us
+    if response.is_success:
+        return None, False
+    return f"It answered {response.status_code}.", response.status_code == httpx.codes.GONE
+
+
+def is_listed(text: str, networks: Collection[_Network]) -> bool:
+    """Tell whether an address is of one of the networks."""
+    return any(_inner(ipaddress.ip_address(text.partition("%")[0])) in network for network in networks)
+
+
+async def run(engine: Engine, networks: Sequence[_Network], seconds: float) -> int:
+    """Send what is due, for as many seconds at most; return the number of attempts.
+
+    One owner's slow receivers take half of the places, and end the process no later.
+    """
+    running: dict[asyncio.Task[None], str] = {}
+    attempts, until = 0, time.monotonic() + seconds
+    idle_until = time.monotonic() + LINGER
+    await asyncio.to_thread(_in_transaction, engine, store.forget_old)
+    while time.monotonic() < until:
+        while len(running) < PLACES:
+            full = [owner for owner, count in Counter(running.values()).items() if count >= OF_OWNER]
+            taken = await asyncio.to_thread(_take, engine, full)
+            if taken is None:
+                break
+            running[asyncio.create_task(_deliver(engine, taken, networks))] = taken.owner
+            attempts += 1
+        if running:
+            done, _ = await asyncio.wait(running, timeout=PAUSE, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                del running[task]
+                with suppress(Exception):  # it has been logged; the delivery is due again after its lease
+                    task.result()
+            idle_until = time.monotonic() + LINGER
+        elif time.monotonic() >= idle_until:
+            break
+        else:
+            await asyncio.sleep(PAUSE)
+    if running:
+        await asyncio.wait(running, timeout=DEADLINE)
+    return attempts
+
+
+async def _deliver(engine: Engine, taken: Taken, networks: Collection[_Network]) -> None:
+    try:
+        fault, for_good = await send(taken, networks)
+        made = partial(store.made, taken=taken, fault=fault, for_good=for_good)
+        await asyncio.to_thread(_in_transaction, engine, made)
+    except Exception:
+        log.exception("delivery %s of webhook %s", taken.id, taken.webhook_id)
+        raise
+
+
+def _take(engine: Engine, without: Collection[str]) -> Taken | None:
+    with session_scope(
+        engine, read_only=True
+    ) as session:  # most looks find nothing, and hold no other writer up
+        if not store.any_due(session):
+            return None
+    return _in_transaction(engine, partial(store.take, without=without))
+
+
+def _in_transaction(engine: Engine, act: Callable[[Session], T]) -> T:
+    with session_scope(engine) as session:
+        return act(session)
