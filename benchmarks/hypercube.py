@@ -6,7 +6,7 @@
     python benchmarks/hypercube.py --peer      # a PG update of a tree and pymc-bart's, Friedman n = 1,000
 
 Data (Lakshminarayanan, Roy and Teh 2015): 10 rows at each vertex of {-1, 1}^D with sd .1, a value N(0, 9) for
-each vertex and noise of sd .01. One tree, alpha .95, beta by D, cuts="uniform"; 2,000 iterations from a
+each vertex and noise of sd .01. One tree, alpha .95, beta by D, k 2, cuts="uniform"; 2,000 iterations from a
 stump, the first 1,000 discarded. ESS is coda's (spectral density at zero of an autoregression) of the
 training log-likelihood. A tree frozen at the truth has an ESS of 500 to 800, so the final log-likelihood,
 leaves and test MSE are printed too: medians, and 10% and 90% quantiles over the data seeds. The paper's calls
@@ -67,7 +67,7 @@ def hypercube(dimension, seed):
 
 def chain_of(X, y, dimension, seed, chain=0, num_burnin=0, **settings):
     """Start a chain of one tree."""
-    prior = {"cuts": "uniform", "alpha": 0.95, "beta": BETA[dimension]}
+    prior = {"cuts": "uniform", "alpha": 0.95, "beta": BETA[dimension], "k": 2.0}
     problem = prepare(
         X,
         y,

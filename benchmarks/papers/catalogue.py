@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from benchmarks.papers import cgm10_friedman, cgm10_many_columns, cgm10_times, pg_bart
+from benchmarks.papers import (
+    cgm10_friedman,
+    cgm10_many_columns,
+    cgm10_others,
+    cgm10_times,
+    dcc_tree,
+    pg_bart,
+    slides,
+)
 from benchmarks.papers.study import DOCUMENTS, Study
 
 _ALL = (
-    *cgm10_times.STUDIES,
     *cgm10_friedman.STUDIES,
     *cgm10_many_columns.STUDIES,
+    *cgm10_times.STUDIES,
+    *cgm10_others.STUDIES,
     *pg_bart.STUDIES,
+    *dcc_tree.STUDIES,
+    *slides.STUDIES,
 )
 STUDIES: dict[str, Study] = {
     study.name: study for document in DOCUMENTS for study in _ALL if study.document == document

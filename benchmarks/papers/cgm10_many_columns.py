@@ -109,12 +109,18 @@ def _no_signal(figures: Figures) -> Answer:
     values = [_far(fitted, part) for fitted in few.values() for part in ("old", "new")]
     share = np.mean([covered(fitted, part) for fitted in few.values() for part in ("old", "new")])
     ours = f"{share:.1%} of the intervals hold 0; the farthest is {max(values):.2f} from it"
-    return judged(ours, max(values) < 0.5)
+    return judged(ours, max(values) < 0.5, f"of one data set; by p and rows {_each(values)}")
+
+
+def _each(values: list[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
 
 
 def _prior_takes_over(figures: Figures) -> Answer:
     many = figures["1000"]
-    return judged(f"the farthest is {_far(many, 'old'):.2f} from 0", _far(many, "old") > 0.5)
+    far = _far(many, "old")
+    why = "" if far > 0.5 else f"at p = 100 it is {_far(figures['100'], 'old'):.2f}; one data set of each"
+    return judged(f"the farthest is {far:.2f} from 0", far > 0.5, why)
 
 
 def _still_covers(figures: Figures) -> Answer:

@@ -182,7 +182,9 @@ def _peer(name: str, rows: int) -> float:
     model = {
         "random forest": RandomForestRegressor(500, max_features=10, min_samples_leaf=5, random_state=1),
         "gradient boosting": GradientBoostingRegressor(n_estimators=100, max_depth=3, random_state=1),
-        "neural network": MLPRegressor((6,), solver="lbfgs", alpha=1.0, max_iter=100, random_state=1),
+        "neural network": MLPRegressor(
+            hidden_layer_sizes=(6,), solver="lbfgs", alpha=1.0, max_iter=100, random_state=1
+        ),
     }[name]
     return _timed(lambda: model.fit(X, y).predict(X))
 
