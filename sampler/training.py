@@ -107,6 +107,8 @@ class EffectPrior:
         Number of its trees, and the prior of their splits.
     drawn
         Whether the standard deviation is drawn.
+    mean_sd
+        Prior standard deviation of a constant part of the effect beside its trees; 0 for none.
 
     """
 
@@ -118,11 +120,12 @@ class EffectPrior:
     alpha: float = 0.25
     beta: float = 3.0
     drawn: bool = True
+    mean_sd: float = 0.0
 
     @classmethod
     def of(cls, features: int, barred: tuple[int, ...], sd: float) -> EffectPrior:
-        """Let the effect's standard deviation have the outcome's, `sd`, as its prior median."""
-        return cls(features, barred, sd / HALF_NORMAL_MEDIAN, 0.5 * sd)
+        """Let the effect's standard deviation have half of the outcome's, `sd`, as its prior median."""
+        return cls(features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd)
 
 
 @dataclass(frozen=True)

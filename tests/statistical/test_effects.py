@@ -84,7 +84,8 @@ def test_exact(name, moves):
 
 def test_resumes():
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
-    check_resuming(problem(Y_B, (0.9, 1.0), 20, drawn=True))
+    data = problem(Y_B, (0.9, 1.0), 20, drawn=True)
+    check_resuming(replace(data, effect=replace(data.effect, mean_sd=0.5)))
 
 
 def test_two_classes():
@@ -111,7 +112,8 @@ def half_effect(chain):
     total = sum(
         leaf[slots[:rows].astype(int), VALUE] for leaf, slots in zip(forest.leaf, forest.slots, strict=True)
     )
-    return chain.training.constants.step * total
+    names = chain._likelihood.scalar_names
+    return chain.training.constants.step * total + chain._likelihood.scalars[names.index("half_mean_effect")]
 
 
 def functions_of(f, half, sd, sigma2, leaves):
@@ -120,6 +122,7 @@ def functions_of(f, half, sd, sigma2, leaves):
         "effect at a row": 2 * half[0],
         "effect at a row squared": (2 * half[0]) ** 2,
         "product of effects at two rows": 4 * half[0] * half[5],
+        "mean effect": 2 * half.mean(),
         "mean effect squared": (2 * half.mean()) ** 2,
         "log sd of effects": np.log(sd),
         "log sd of effects squared": np.log(sd) ** 2,
@@ -134,7 +137,8 @@ def functions_of(f, half, sd, sigma2, leaves):
 def joint(rounds, draws, *, weighted):
     """Return the p-values of Geweke's test by function; the effect's trees may not split on a column."""
     model = Model("effects", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
-    prior = EffectPrior(3, (2,), 1.0, 0.6, num_trees=3, alpha=model.alpha, beta=model.beta)
+    trees = {"num_trees": 3, "alpha": model.alpha, "beta": model.beta}
+    prior = EffectPrior(3, (2,), 1.0, 0.6, **trees, mean_sd=0.8)
     rng = np.random.default_rng(7)
     treated = rng.integers(0, 2, model.num_rows)
     signs = 2 * treated - 1
@@ -143,7 +147,7 @@ def joint(rounds, draws, *, weighted):
 
     def prior_draw():
         forest, sigma2 = model.draw(rng)
-        sd, half, leaves = abs(rng.normal()), np.zeros(model.num_rows), []
+        sd, half, leaves = abs(rng.normal()), np.full(model.num_rows, rng.normal(0, 0.4)), []
         for _ in range(3):
             tree = draw_tree(codes, model.alpha, model.beta, rng)
             half += rng.normal(0, sd / (2 * np.sqrt(3)), tree.num_leaves)[tree.leaf]

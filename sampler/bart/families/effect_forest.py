@@ -1,8 +1,8 @@
 """The effect of a treatment as a forest beside the mean's (docs/maths.md#treatments).
 
 y = m(x, p) + B h(x) + e with B = 1 for treated rows and -1 for the others: the effect is 2 h(x), and p the
-probability of being treated (Hahn, Murray and Carvalho 2020, with this coding). For the trees of h the rows
-are ordinary ones whose residuals have the sign of B.
+probability of being treated (Hahn, Murray and Carvalho 2020, with this coding). h is a constant and trees,
+for which the rows are ordinary ones whose residuals have the sign of B.
 """
 
 from __future__ import annotations
@@ -13,8 +13,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
+from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
 from sampler.bart.state import ForestPlan, make_data
+from sampler.data.treatment.design import HALF_MEAN
+from sampler.kernels.random import normal
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,6 +30,7 @@ if TYPE_CHECKING:
 
 NAME = "effect"
 SCALAR = "effect_sd"  # prior standard deviation of the effect of a row, in units of y
+SCALARS = (SCALAR, HALF_MEAN)
 
 
 def plan(prior: EffectPrior, mean: ForestPlan) -> ForestPlan:
@@ -43,7 +48,7 @@ def plan(prior: EffectPrior, mean: ForestPlan) -> ForestPlan:
 
 
 class EffectForest:
-    """The forest of half the effect of one chain; the effect's standard deviation is a scalar.
+    """The forest of half the effect of one chain; its standard deviation and half its mean are scalars.
 
     Attributes
     ----------
@@ -59,9 +64,36 @@ class EffectForest:
         self._prior, self._model, self._step = prior, model, outcome.step
         self._scalar = outcome.scalars[place : place + 1]
         self._scalar[0] = prior.start
+        self._mean = outcome.scalars[place + 1 : place + 2]
         treated = training.by_role["treatment"]
         self._signs = np.where(treated == 1, 1, -1).astype(np.int32)
         self._effect = np.zeros_like(self._signs)
+
+    def take_out(self, residual: NDArray[np.int32]) -> None:
+        """Take the constant part of the effect out of a residual that has it."""
+        residual[: len(self._signs)] -= self._signs * np.int32(np.rint(self._mean[0] / self._step))
+
+    def draw(self, forest: Forest, work: Work) -> None:
+        """Draw the constant part of the effect, then the standard deviation of the rest."""
+        self._draw_mean(work)
+        self._draw_scale(forest, work)
+
+    def _draw_mean(self, work: Work) -> None:
+        """Draw half the constant part, in whole grid steps, given all else."""
+        if self._prior.mean_sd == 0:
+            return
+        model, rows = self._model, len(self._signs)
+        old = int(np.rint(self._mean[0] / self._step))
+        weights = model.weights * model.noise[UNIT] if len(model.weights) else np.ones(rows)
+        power = model.noise[LIKELIHOOD] / model.noise[SIGMA2]
+        precision = power * weights.sum() + (2.0 * self._step / self._prior.mean_sd) ** 2
+        total = power * float(
+            np.sum(weights * (self._signs * model.residual[:rows].astype(np.float64) + old))
+        )
+        new = int(np.rint(total / precision + float(normal(work.random)) / math.sqrt(precision)))
+        model.residual[:rows] -= self._signs * np.int32(new - old)
+        measure_bound(model.residual, model.bound)
+        self._mean[0] = new * self._step
 
     def turn(self) -> None:
         """Multiply the residuals by the rows' signs."""
@@ -72,7 +104,7 @@ class EffectForest:
         sd = self._scalar[0] / self._step
         self._model.variance[0] = sd * sd / (4.0 * self._prior.num_trees)
 
-    def draw_scale(self, forest: Forest, work: Work) -> None:
+    def _draw_scale(self, forest: Forest, work: Work) -> None:
         """Draw the effect's standard deviation, unless it is known."""
         if not self._prior.drawn:
             return

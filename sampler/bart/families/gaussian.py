@@ -144,6 +144,8 @@ class Gaussian(Likelihood):
         """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
         if self._slopes:
             self._slopes.apply(self.models[0].residual)
+        if self._effect:
+            self._effect.take_out(self.models[0].residual)
         if self._intercepts:
             self._intercepts.apply(self.models[0].residual)
         measure_bound(self.models[0].residual, self.models[0].bound)
@@ -176,7 +178,7 @@ class Gaussian(Likelihood):
                 self.turn(plan)
         draw_sigma2(self.outcome, self._noise, squares, work.random)
         if self._effect:
-            self._effect.draw_scale(forests[1], work)
+            self._effect.draw(forests[1], work)
         if self._row_noise:
             self._row_noise.end()
         if self._row_noise and self.plans[-1].leaves == "log-linear":
@@ -222,7 +224,7 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
-    of_effect = () if training.effect is None else (effect_forest.SCALAR,)
+    of_effect = () if training.effect is None else effect_forest.SCALARS
     return ("sigma", *slopes, *degrees, *spread, *of_effect, *of_groups)
 
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 KINDS = ("bcf", "ps-bart", "plain")
 ROLE = "treatment"
+HALF_MEAN = "half_mean_effect"  # scalar of a draw: half the constant part of the effect, in units of y
 
 
 @dataclass(frozen=True)

@@ -105,7 +105,8 @@ class Law:
         columns = len(header.grid.cuts)
         self.effects = None
         if header.effects is not None:
-            self.effects = EffectDraws(header.effects, chains, columns)
+            step = float(header.constants["step"])
+            self.effects = EffectDraws(header.effects, chains, columns, step)
             columns += header.effects.more_columns
             self.own_work += EFFECT
         self.ensemble = self._make_ensemble(chains, columns)

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sampler.data.binning import Grid
-from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.design import HALF_MEAN, ROLE
 from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.storage.draw_codec import unpack
@@ -75,13 +75,17 @@ class EffectDraws:
 
     """
 
-    def __init__(self, design: EffectDesign, chains: Sequence[Draws], num_features: int) -> None:
+    def __init__(self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float) -> None:
         self.design = design
         self.columns = EffectColumns(design, num_features)
         self._forest: Ensemble | None = None
         if design.kind == "bcf":
             if not all(FOREST in each.forests for each in chains):
                 raise PackedError("the draws have no forest of the effect")
+            if not all(HALF_MEAN in each.scalars for each in chains):
+                raise PackedError("the draws have no constant part of the effect")
+            halves = np.concatenate([each.scalars[HALF_MEAN] for each in chains])
+            self._half = np.rint(halves / step).astype(np.int64)
             self._forest = Ensemble([each.forests[FOREST] for each in chains], num_features)
 
     @property
@@ -101,13 +105,17 @@ class EffectDraws:
         """Sum the trees of the chosen draws for the arms that rows are in, in grid steps, [draw, row]."""
         sums = ensemble.sums(self.with_columns(coded).codes, chosen).astype(np.int64)
         if self._forest is not None:
-            sums += np.where(_treated(coded) == 1, 1, -1) * self._forest.sums(coded.codes, chosen)
+            sums += np.where(_treated(coded) == 1, 1, -1) * self._half_effect(coded, chosen)
         return sums
+
+    def _half_effect(self, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        assert self._forest is not None, "the effect has a forest"
+        return self._forest.sums(coded.codes, chosen) + self._half[chosen, None]
 
     def effect_of(self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Compute the sums of the trees in one arm less those in the other, in grid steps, [draw, row]."""
         if self._forest is not None:
-            return 2 * self._forest.sums(coded.codes, chosen).astype(np.int64)
+            return 2 * self._half_effect(coded, chosen)
         treated, others = (self.sums_of(ensemble, coded.with_role(ROLE, arm), chosen) for arm in (1.0, 0.0))
         return treated - others
 
