@@ -65,6 +65,7 @@ def fit(
     effects: str = "bcf",
     assignment: str = "observed",
     search: Mapping[str, float] | None = None,
+    monotone: Mapping[str, str] | None = None,
     recipe: str = "none",
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
@@ -202,6 +203,10 @@ def fit(
         The settings and the prior of a publication, where they are not given: "cgm10", the default of
         Chipman, George and McCulloch (2010); "pg-bart", that with particle Gibbs (Lakshminarayanan, Roy and
         Teh 2015). Numbers and two classes; chains are as long and as many as by default.
+    monotone
+        Features (numbers, dates or booleans) with which f rises or falls in every draw, others held:
+        ``{"age": "increasing", "distance": "decreasing"}`` (method "bart"; numbers, two classes and ordered
+        ones).
     features
         Names of the columns to learn from; None takes all that are usable.
     columns

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from sampler.definitions.search import SEARCH
@@ -11,12 +12,11 @@ from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sampler.methods import Method
 
 
 NOT_NORMAL = [name for name, noise in NOISES.items() if not noise.is_normal]
+DIRECTIONS = {"increasing": 1, "decreasing": -1}  # of monotone features
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
     "noise": "classes have no noise of their own",
     "linear": "only numbers and classes (categorical) have a linear part",
@@ -106,6 +106,59 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
             field=field,
             code="not_applicable",
         )
+
+
+def resolve_monotone(values: dict[str, Any], arguments: Mapping[str, Any], method: Method) -> dict[str, str]:
+    """Check the directions of monotone features, and set the moves and the line that go with them.
+
+    Raises
+    ------
+    SettingsError
+        For another direction than increasing and decreasing, and for trees whose leaves are not normal.
+
+    """
+    given = values["monotone"] or {}
+    if not isinstance(given, Mapping) or any(word not in DIRECTIONS for word in given.values()):
+        raise SettingsError(
+            'monotone must be a dict of "increasing" or "decreasing" by feature',
+            field="monotone",
+            code="not_accepted",
+        )
+    if not given:
+        return {}
+    if not method.engine.forests or "log-linear-trees" in FAMILIES[values["family"]].kernels:
+        raise SettingsError(
+            "monotone features go with sums of trees of numbers, two classes and ordered ones: set "
+            "method=bart and family=gaussian, probit or ordinal, or leave them out",
+            field="monotone",
+            code="not_applicable",
+        )
+    if values["moves"] == "default":
+        values["moves"] = "growprune"
+    if arguments.get("linear") in (None, "auto"):
+        values["linear"] = False
+    return {str(name): str(word) for name, word in given.items()}
+
+
+def check_beside_monotone(values: Mapping[str, Any]) -> None:
+    """Raise SettingsError for moves, starts and lines that don't keep leaves in order."""
+    if not values["monotone"]:
+        return
+    others = [name for name in values["moves"] if name not in ("grow", "prune")]
+    unfit = {
+        "linear": values["linear"] is not False,
+        "start": values["start"] == "smc",
+        "moves": bool(others),
+    }
+    for field, is_unfit in unfit.items():
+        if is_unfit:
+            value = {"linear": "true", "start": "smc", "moves": others[0] if others else ""}[field]
+            raise SettingsError(
+                f"{field} with {value} doesn't keep leaves of monotone features in order: leave out {field}, "
+                "or monotone",
+                field=field,
+                code="contradiction",
+            )
 
 
 def resolve_search(

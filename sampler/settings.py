@@ -21,9 +21,11 @@ from sampler.moves import MOVE_TEXTS, RULE_DRAW, resolve_moves
 from sampler.noise import CONSTANT, NOISES
 from sampler.setting_checks import (
     check_absent,
+    check_beside_monotone,
     check_beside_trees,
     check_moves_of_family,
     draws_trees_alone,
+    resolve_monotone,
     resolve_search,
 )
 
@@ -336,6 +338,13 @@ class Settings:
             choices=tuple((name, recipe.text) for name, recipe in RECIPES.items()),
         ),
     )
+    monotone: dict[str, str] = _setting(  # noqa: RUF009
+        "kinds",
+        "model",
+        "Features with which the mean rises (increasing) or falls (decreasing) in every draw, others held.",
+        sparing=True,
+        requested=False,
+    )
     # Draws per chain between the burn-in and the kept ones (`Posterior.discard`); no setting of a request.
     discarded: int = field(default=0, kw_only=True)
 
@@ -374,7 +383,7 @@ class Settings:
         values |= {
             name: kind.num_trees_of(str(values["family"])) if name == "num_trees" else getattr(kind, name)
             for name, value in values.items()
-            if value is None and defaults[name] is None and name not in ("num_burnin", "search")
+            if value is None and defaults[name] is None and name not in ("num_burnin", "search", "monotone")
         }
         for name, value in VALUES_OF_OLD_MODELS.items():
             if arguments.get(name) is None and not may_be_chosen_by_data(name, values):
@@ -387,6 +396,7 @@ class Settings:
             raise SettingsError(message, field="search", code="not_accepted")
         absent = {"num_burnin": values["num_burnin"] or 0, "search": dict(values["search"] or {})}
         check_absent(values | absent, kind, defaults)
+        values["monotone"] = resolve_monotone(values, arguments, kind)
         if values["num_burnin"] is None:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
@@ -396,6 +406,7 @@ class Settings:
             values |= {name: value for name, value in beside.items() if arguments.get(name) is None}
         check_beside_trees(values, defaults | VALUES_OF_OLD_MODELS)
         check_moves_of_family(values, kind)
+        check_beside_monotone(values)
         return cls(**{name: setting.check(name, values[name]) for name, setting in SETTINGS.items()})
 
     @property

@@ -158,6 +158,8 @@ class Training:
     effect
         Prior of a treatment's effect that has a forest of its own, or None. The treatments are in `by_role`,
         and further columns of the treatment are the last of the codes.
+    directions
+        int64 [p], 1 where the mean rises with a column, -1 where it falls, else 0; None where all are 0.
 
     """
 
@@ -172,6 +174,7 @@ class Training:
     groups: GroupTraining | None = None
     limits: NDArray[np.float64] | None = None
     effect: EffectPrior | None = None
+    directions: NDArray[np.int64] | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):

@@ -24,6 +24,7 @@ from sampler.bart.state import (
     make_kept,
     make_tree_prior,
     make_work,
+    monotone_columns,
 )
 from sampler.chains import MarkovChain, count_moves
 from sampler.errors import SamplerError
@@ -70,7 +71,12 @@ class Chain(MarkovChain):
         self._plans, self._models = self._likelihood.plans, self._likelihood.models
         self._noise = self._models[0].noise  # the models share one array
         self._forests: list[Forest] = [
-            make_forest(self._data, make_tree_prior(plan, model), plan.num_trees, leaves)
+            make_forest(
+                self._data,
+                make_tree_prior(plan, model, monotone_columns(self._data, training, plan)),
+                plan.num_trees,
+                leaves,
+            )
             for plan, model in zip(self._plans, self._models, strict=True)
         ]
         self._kept = self._make_kept()

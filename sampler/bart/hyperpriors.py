@@ -52,7 +52,9 @@ def groups_of(training: Training) -> tuple[str, ...]:
         groups = (forest_call.GROUP, group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP)
     latent = ("latent-outcomes",) if len(training.censored) else ()
     effect = () if training.effect is None else (forest_call.GROUP, "effect-scale")
-    return (*hyper, *weights, *latent, *effect, *linear, *groups, *row_noise.groups_of(training.settings))
+    monotone = ("monotone",) if training.directions is not None else ()
+    beside = (*monotone, *latent, *effect, *linear, *groups)
+    return (*hyper, *weights, *beside, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

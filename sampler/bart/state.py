@@ -10,6 +10,7 @@ import numpy as np
 
 from sampler.bart.kernels import state
 from sampler.bart.kernels.state import Forest, KeptDraws
+from sampler.bart.kernels.steps import monotone as in_order
 from sampler.bart.kernels.tree_prior import TreePrior
 from sampler.bart.kernels.tree_update import UPDATE_TREES
 from sampler.kernels.arrays import Data
@@ -61,8 +62,18 @@ def can_split(data: Data) -> bool:
     return bool(np.any((data.high >= data.low) & (rules > 0)))
 
 
-def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
-    """Make the prior of a forest's trees, with its moves compiled for its leaf model."""
+def monotone_columns(data: Data, training: Training, plan: ForestPlan) -> NDArray[np.int64] | None:
+    """Return directions of monotone columns, and which columns rows lack, int64 [2, p]; None without any."""
+    if training.directions is None or plan.leaves != "normal":
+        return None
+    return np.stack([training.directions, data.missing.astype(np.int64)])
+
+
+def make_tree_prior(plan: ForestPlan, model: Any, monotone: NDArray[np.int64] | None = None) -> TreePrior:
+    """Make the prior of a forest's trees, with its moves compiled for its leaf model.
+
+    `monotone` are the directions of monotone columns and which columns rows lack, int64 [2, p].
+    """
     split = plan.alpha * (1.0 + np.arange(DEPTHS)) ** -plan.beta
     moves = np.array([plan.moves.get(name, 0.0) for name in MOVE_NAMES])
     local = moves[: len(MOVES)]
@@ -72,6 +83,9 @@ def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
         if name in COMPILED and plan.moves.get(name):
             module = import_module(f"sampler.{COMPILED[name].module}")
             steps[number] = address(getattr(module, COMPILED[name].name), type(model))
+    update, orders = UPDATE_TREES, np.zeros(0, np.int64)
+    if monotone is not None:
+        update, orders = in_order.UPDATE_TREES, np.zeros(in_order.ROOM, np.int64)
     return TreePrior(
         alpha=plan.alpha,
         beta=plan.beta,
@@ -79,7 +93,9 @@ def make_tree_prior(plan: ForestPlan, model: Any) -> TreePrior:
         shares=np.zeros((0, 0)),
         moves=moves,
         steps=steps,
-        update=address(UPDATE_TREES, type(model)),
+        update=address(update, type(model)),
+        directions=np.zeros((0, 0), np.int64) if monotone is None else monotone,
+        orders=orders,
     )
 
 

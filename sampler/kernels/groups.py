@@ -131,6 +131,9 @@ GROUPS = {
     "log-linear-scale": Group(("bart.kernels.steps.leaf_scale",), ("base", "log-linear")),
     "class-lines": Group(("bart.kernels.steps.class_lines",), ("base", "log-linear")),
     "classes": Group(("bart.kernels.row_latents.classes",), ("base", "log-linear")),
+    "monotone": Group(
+        ("bart.kernels.steps.monotone",), ("base", "passes", "bart", "latent-outcomes"), NORMAL
+    ),
     "ordered": Group(("bart.kernels.row_latents.ordered",), ("base",)),
     "counts": Group(("bart.kernels.row_latents.counts",), ("base", "log-linear")),
     "log-linear-rule": Group(

@@ -34,6 +34,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
+from sampler.preparation.monotone import directions_of
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
@@ -201,6 +202,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             limits=limits,
             by_role=by_role,
             effect=effect_prior(effects, schema),
+            directions=directions_of(settings, schema),
         )
         return PreparedFit(
             training,

@@ -16,6 +16,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.posterior.parts.effects import EffectColumns
+from sampler.preparation.monotone import directions_of
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.preparation.propensity import effect_prior, num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
@@ -81,6 +82,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         limits=limits,
         by_role=numbers,
         effect=effect_prior(header.effects, header.schema),
+        directions=directions_of(settings, header.schema),
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
 

@@ -73,7 +73,7 @@ def decide_grow(data, forest, model, work, slot):
     """Sum over the rows and decide on the proposed split of a leaf."""
     tree_update.pass_rows(data, forest, model, work, 0, slot)
     tree_update.load_leaves(forest, model, work, 0)
-    return tree_update.decide_grow(data, forest, model, work, 0, slot)
+    return tree_update.decide_grow(data, forest, model, work, 0, slot, 0.0)
 
 
 @njit
@@ -81,7 +81,7 @@ def decide_prune(data, forest, model, work, at):
     """Sum over the rows and decide on a prune."""
     tree_update.pass_rows(data, forest, model, work, 0, -1)
     tree_update.load_leaves(forest, model, work, 0)
-    return tree_update.decide_prune(forest, model, work, 0, at)
+    return tree_update.decide_prune(forest, model, work, 0, at, 0.0)
 
 
 @njit

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from sampler.kernels.arrays import Float, Floats, Floats2, Int, Longs
+from sampler.kernels.arrays import Float, Floats, Floats2, Int, Longs, Longs2
 from sampler.kernels.jit import kernel
 
 
@@ -19,6 +19,8 @@ class TreePrior(NamedTuple):
     moves: Floats  # [NUM_MOVES], probabilities
     steps: Longs  # [NUM_MOVES], addresses of the moves' kernels; 0: never made, or made in place
     update: Int  # address of the kernel that updates every tree once (`tree_update.UPDATE_TREES`)
+    directions: Longs2  # [2, p], 1 where f rises with a column, -1 where it falls; whether rows lack it
+    orders: Longs  # room of `monotone`; both are empty where no column is monotone
 
 
 @kernel(inline=True, allocates=False)

@@ -60,6 +60,7 @@ from sampler.kernels.arrays import (
     Bool,
     Byte,
     Data,
+    Float,
     Floats,
     Int,
     Model,
@@ -177,8 +178,11 @@ def decide_grow(
     work: Work,
     tree: Int,
     slot: Int,
+    gain: Float,
 ) -> Bool:
     """Accept or reject the proposed split of leaf `slot` (docs/maths.md#grow) and, if accepted, make it.
+
+    `gain` is added to the logarithm of the ratio.
 
     The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
     when the move would be accepted without them.
@@ -199,6 +203,7 @@ def decide_grow(
     choices = moves[PRUNE] * num_growable(leaf, num_leaves) / (moves[GROW] * bottoms)
     ratio = split_gain(model, left_size, left_total, right_size, right_total) + math.log(choices)
     ratio += log_split(forest.prior, depth) - log_stay(forest.prior, depth)
+    ratio += gain
     threshold = math.log(uniform(work.random))
     if threshold >= ratio:
         return False
@@ -230,8 +235,10 @@ def decide_grow(
 
 
 @kernel(inline=True, allocates=False)
-def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
+def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int, gain: Float) -> Bool:
     """Accept or reject making a leaf of split `at` (docs/maths.md#prune) and, if accepted, do so.
+
+    `gain` is added to the logarithm of the ratio.
 
     The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
     """
@@ -248,6 +255,7 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -
     )
     ratio -= log_split(forest.prior, depth) - log_stay(forest.prior, depth)
     ratio -= children * log_stay(forest.prior, depth + 1)
+    ratio += gain
     if math.log(uniform(work.random)) >= ratio:
         return False
     keep, drop, last = min(a, b), max(a, b), num_leaves - 1
@@ -265,23 +273,10 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -
 
 
 @kernel(inline=True, allocates=False)
-def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int, changed: Bool) -> None:
-    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass.
-
-    Those of a tree that has not changed are over-relaxed.
-    """
+def leave_change(forest: Forest, model: Model, work: Work, tree: Int) -> None:
+    """Leave the residual's change to the next pass, by the slots that rows have."""
     leaf, state, delta = forest.leaf[tree], work.pending.state, work.pending.delta
     num_leaves = np.int64(forest.num_leaves[tree])
-    for k in range(num_leaves):
-        size, total = work.leaves.size[k], work.leaves.total[k]
-        if changed:
-            value = np.rint(draw_leaf(model, size, total, work.random))
-        else:
-            value = np.rint(redraw_leaf(model, size, total, leaf[k, VALUE], work.random))
-        if abs(value) > GRID_LIMIT:
-            state[BROKEN] = 1
-            value = 0.0
-        leaf[k, VALUE] = np.int32(value)
     labels = num_leaves
     if state[KEEP] >= 0:  # pruned: the rows still have the slots they had
         labels += 1
@@ -297,6 +292,27 @@ def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int, changed: Bo
     delta[labels:MOST_LEAVES] = 0
     state[PREVIOUS], state[PENDING_LEAVES] = tree, labels
     widen(model, largest)
+
+
+@kernel(inline=True, allocates=False)
+def draw_leaves(forest: Forest, model: Model, work: Work, tree: Int, changed: Bool) -> None:
+    """Draw every leaf value; the residual's change, by the rows' slots, is left to the next pass.
+
+    Those of a tree that has not changed are over-relaxed.
+    """
+    leaf, state = forest.leaf[tree], work.pending.state
+    num_leaves = np.int64(forest.num_leaves[tree])
+    for k in range(num_leaves):
+        size, total = work.leaves.size[k], work.leaves.total[k]
+        if changed:
+            value = np.rint(draw_leaf(model, size, total, work.random))
+        else:
+            value = np.rint(redraw_leaf(model, size, total, leaf[k, VALUE], work.random))
+        if abs(value) > GRID_LIMIT:
+            state[BROKEN] = 1
+            value = 0.0
+        leaf[k, VALUE] = np.int32(value)
+    leave_change(forest, model, work, tree)
 
 
 @kernel(inline=True, allocates=False)
@@ -338,9 +354,9 @@ def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Pl
     load_leaves(forest, model, work, tree)
     changed = False
     if slot >= 0:
-        changed = decide_grow(data, forest, model, work, tree, slot)
+        changed = decide_grow(data, forest, model, work, tree, slot, 0.0)
     elif at >= 0:
-        changed = decide_prune(forest, model, work, tree, at)
+        changed = decide_prune(forest, model, work, tree, at, 0.0)
     elif move > PRUNE:
         changed = call_move(forest, places, tree, move)
     counters[move, 1] += changed

@@ -1,0 +1,89 @@
+"""Monotone features: no violation in any draw, resuming, files, extension, and refusals."""
+
+import numpy as np
+import pytest
+
+from sampler import SettingsError, fit, load
+from sampler.preparation import prepare
+from tests.support.chain_driver import check_resuming
+
+pytestmark = pytest.mark.usefixtures("all_kernels")
+SHORT = {"num_trees": 12, "num_chains": 2, "num_burnin": 40, "num_draws": 20, "thin": 1, "progress": False}
+UP_AND_DOWN = {"a": "increasing", "b": "decreasing"}
+
+
+def rows(count=120, seed=0):
+    """Rows whose outcome rises with a, falls with b and waves with c; some lack a or c."""
+    rng = np.random.default_rng(seed)
+    a, b, c = rng.uniform(size=(3, count))
+    y = 2 * a - b**2 + np.sin(6 * c) + rng.normal(0, 0.5, count)
+    a[rng.uniform(size=count) < 0.1] = np.nan
+    c[rng.uniform(size=count) < 0.1] = np.nan
+    return {"a": a, "b": b, "c": c}, y
+
+
+def never_falls(posterior, seed=1):
+    """Whether no draw is lower where a is larger or b smaller, at many pairs of rows."""
+    rng = np.random.default_rng(seed)
+    low = dict(zip("abc", rng.uniform(size=(3, 200)), strict=True))
+    low["c"][::7] = np.nan
+    high = low | {"a": low["a"] + rng.uniform(size=200) * (rng.uniform(size=200) < 0.7)}
+    high["b"] = low["b"] - rng.uniform(size=200) * (rng.uniform(size=200) < 0.7)
+    difference = posterior.sample(high) - posterior.sample(low)
+    return difference.min() >= -1e-12 and difference.max() > 0
+
+
+@pytest.mark.parametrize("noise", ["constant", "forest"])
+def test_no_draw_falls(noise):
+    """At pairs of rows that differ in monotone features alone, no draw is out of order."""
+    X, y = rows()
+    posterior = fit(X, y, monotone=UP_AND_DOWN, noise=noise, transform="none", **SHORT)
+    assert never_falls(posterior)
+    assert not never_falls(fit(X, y, noise=noise, transform="none", linear=False, **SHORT))
+
+
+def test_ordered_classes_rise():
+    """Probabilities of low classes fall where f rises."""
+    X, y = rows()
+    posterior = fit(X, np.digitize(y, [0, 1]), family="ordinal", monotone={"a": "increasing"}, **SHORT)
+    low = {"a": np.full(30, 0.3), "b": np.linspace(0, 1, 30), "c": np.linspace(1, 0, 30)}
+    high = low | {"a": np.full(30, 0.8)}
+    assert np.all(posterior.sample(high)[..., 0] <= posterior.sample(low)[..., 0] + 1e-12)
+
+
+def test_a_chain_resumes_bit_for_bit():
+    """Leaves are state where trees split on monotone features: a checkpoint holds them."""
+    X, y = rows(80)
+    settings = {"num_trees": 7, "num_chains": 1, "num_burnin": 12, "num_draws": 8, "thin": 1}
+    check_resuming(prepare(X, y, monotone=UP_AND_DOWN, noise="constant", **settings).training)
+
+
+def test_files_and_extensions_keep_directions(tmp_path):
+    """A loaded model goes on as one longer fit, and says what is monotone."""
+    X, y = rows()
+    settings = SHORT | {"monotone": UP_AND_DOWN, "noise": "constant", "transform": "none"}
+    posterior = fit(X, y, **settings)
+    assert posterior.settings["monotone"] == UP_AND_DOWN
+    posterior.save(tmp_path / "model.bart")
+    longer = fit(X, y, **settings | {"num_draws": 30})
+    assert load(tmp_path / "model.bart").extend(10, X, y).to_bytes() == longer.to_bytes()
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        ({"monotone": {"d": "increasing"}}, "no feature"),
+        ({"monotone": {"a": "up"}}, "increasing"),
+        ({"moves": "cgm"}, "moves with change"),
+        ({"start": "smc"}, "start with smc"),
+        ({"linear": True}, "linear with true"),
+        ({"family": "poisson"}, "family=gaussian"),
+        ({"method": "bcart", "num_trees": None}, "method=bart"),
+    ],
+    ids=str,
+)
+def test_what_does_not_go_with_monotone_features_is_refused(more, words):
+    """Refusals name the setting."""
+    X, y = rows(40)
+    with pytest.raises(SettingsError, match=words):
+        fit(X, np.floor(np.abs(y)), **SHORT | {"monotone": UP_AND_DOWN} | more)
