@@ -36,6 +36,7 @@ LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
+EFFECT_TREES = 75  # of a treatment's effect, with what is drawn beside them
 LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
@@ -94,7 +95,8 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
-    each = (forests * trees + family.more_trees) * (update + of_row * rows) + latent
+    of_effect = EFFECT_TREES if settings.get("treatment") and settings.get("effects", "bcf") == "bcf" else 0
+    each = (forests * trees + family.more_trees + of_effect) * (update + of_row * rows) + latent
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows
