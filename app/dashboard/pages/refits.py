@@ -10,7 +10,7 @@ from app.dashboard import render
 from app.dashboard.forms.fields import SentForm, text
 from app.services.access.keys import TRAIN
 from app.services.errors import InvalidRequestError, NotFoundError
-from app.services.fits import champions
+from app.services.fits import champions, models
 from app.services.outcomes import schedules
 from app.services.outcomes.schedules import ScheduleBody
 from app.web.dependencies import Owner, Writing
@@ -41,6 +41,7 @@ def roll_back(_form: SentForm, session: Writing, owner: Owner, model_id: str) ->
 def schedule(form: SentForm, session: Writing, owner: Owner, model_id: str) -> Response:
     """Set or delete the schedule of the model's name, then return to it."""
     every, on_alarm = text(form, "every"), bool(form.get("on_alarm"))
+    models.get(session, owner, model_id)
     if every is None and not on_alarm:
         with suppress(NotFoundError):
             schedules.delete(session, owner, model_id)

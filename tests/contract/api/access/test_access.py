@@ -77,6 +77,8 @@ def test_objects_of_other_owners_are_404_on_every_route(team, database, anns):
         sent = body_for(path, ids["dataset_id"]) if method in {"POST", "PUT"} else {}
         if "cancel" in path or method == "DELETE" or path.endswith("/delete"):
             continue  # it would be deleted before the next routes
+        if (method, path) == ("GET", "/models/{model_id}/schedule"):
+            continue  # it has none
         answer = team.request(method, address(path, **ids), headers=ann, **sent)
         assert answer.status_code != 404, (method, path, "tells nothing: it is 404 for its owner too")
     problem(team.post("/models", json=body_for("models", ids["dataset_id"])["json"], headers=bob), 404)
