@@ -20,6 +20,7 @@ SECTIONS = {
     "precise an outcome is, to which group it belongs, whether it is known only in part.",
     METHOD_SECTION: "How much is computed, and by which method. More draws and chains make every "
     "figure more precise, and cost time.",
+    "Effect of a treatment": "How the effect of a treatment is learnt, where a column tells of one.",
     "Iterations and moves": "How each chain samples. The defaults did best in benchmarks.",
     "When to stop": "Draw until all given rules are met. They are checked when the draws above are kept, "
     "then at half as many more, and so on. Without rules, and without chains, burn-in, draws or "
