@@ -309,7 +309,7 @@ class Settings:
             "Assignment of the treatment",
             TREATMENT,
             "observed: for reasons",
-            "Was it left to chance, as in an experiment?",
+            "Whether it was left to chance, as in an experiment.",
             choices=(("observed", "observed: for reasons"), ("random", "random: by chance")),
         ),
     )

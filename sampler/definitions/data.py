@@ -145,8 +145,8 @@ ROLES: dict[str, Setting] = {
         sparing=True,
         form=_field(
             "Treatment",
-            "A column of 1 for rows that were treated, 0 for the others: by how much does that change the "
-            "outcome, and for whom?",
+            "A column of 1 for rows that were treated, 0 for the others: how much that changes the "
+            "outcome, and for whom, is learnt.",
             kinds=("number", "boolean"),
         ),
         noun="treatments",
