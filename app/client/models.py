@@ -31,6 +31,8 @@ class Models(Calls):
         features: Sequence[str] | None = None,
         columns: Mapping[str, str] | None = None,
         weights: str | None = None,
+        treatment: str | None = None,
+        propensity: str | None = None,
         exposure: str | None = None,
         offset: str | None = None,
         levels: Sequence[str | float] | None = None,
@@ -49,6 +51,8 @@ class Models(Calls):
         noise: str | None = None,
         transform: str | None = None,
         linear: bool | Literal["auto"] | None = None,
+        effects: Literal["bcf", "ps-bart", "plain"] | None = None,
+        assignment: Literal["observed", "random"] | None = None,
         num_trees: int | None = None,
         num_chains: int | None = None,
         num_burnin: int | None = None,
@@ -74,7 +78,7 @@ class Models(Calls):
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
             "category", "date".
-        weights, exposure, offset, groups, slopes, event, lower, upper
+        weights, treatment, propensity, exposure, offset, groups, slopes, event, lower, upper
             Names of columns with these roles.
         levels
             Ordered classes (family "ordinal") from the lowest to the highest; numbers need none.
@@ -89,12 +93,14 @@ class Models(Calls):
             ``{"name": "old", "where": [{"column": "age", "at_least": 65}]}``, "missing" or "by_class".
         family, method, noise, transform, linear
             Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
+        effects, assignment
+            With a treatment: how its effect is learnt, and whether it was assigned by chance ("random").
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop
             Size of the sum of trees, length of the chains, and rules by which they end.
         prior
             Hyperparameters by name.
         **others
-            Further fields of POST /models: moves, particles, start, search.
+            Further fields of POST /models: moves, particles, start, search, recipe.
 
         """
         given = {name: value for name, value in locals().items() if name not in ("self", "dataset", "others")}

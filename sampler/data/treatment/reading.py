@@ -10,6 +10,7 @@ from sampler.data.scalars import as_text
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.methods import METHODS
 from sampler.setting_checks import draws_trees_alone
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
                     code="not_applicable",
                 )
         return
-    if settings.method != "bart":
+    if not METHODS[settings.method].engine.forests:
         raise SettingsError(
             f"treatment needs method bart, not {settings.method}", field="method", code="contradiction"
         )

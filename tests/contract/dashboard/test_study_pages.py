@@ -69,7 +69,7 @@ def test_settings_are_compared_from_the_page(browser, client, settings):
     wrong = page.hidden | {"candidates": "everything"}
     assert "model or prior" in page_of(browser.post(f"{path}/tune", data=wrong), 422).words
     running = page_of(browser.post(f"{path}/tune", data=page.hidden | {"candidates": "model"}))
-    assert f"0 of {10 * 5 * 2} chains" in running.words
+    assert f"0 of {11 * 5 * 2} chains" in running.words
     (study,) = client.get("/studies").json()["items"]
     assert "data-progress" in browser.get(f"/ui/studies/{study['id']}").text
     refused = page_of(browser.post(f"/ui/studies/{study['id']}/fit", data=page.hidden), 409)

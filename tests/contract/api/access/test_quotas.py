@@ -240,7 +240,7 @@ def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
     problem(team.get("/datasets", headers=headers["ops"]), 403, "scope-missing")
 
 
-# and changes nothing
+# or only sends a message, and changes nothing
 COMPUTES = {
     "/models/estimate",
     "/models/{model_id}/predict",
@@ -253,6 +253,8 @@ COMPUTES = {
     "/models/{model_id}/aggregate",
     "/models/{model_id}/distribution",
     "/models/{model_id}/extend/estimate",
+    "/webhooks/{webhook_id}/test",
+    "/webhooks/{webhook_id}/deliveries/{delivery_id}/retry",
 }
 
 
@@ -283,6 +285,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
                 "model_id": of or model,
                 "prediction_id": prediction,
                 "study_id": study,
+                "webhook_id": webhook,
             }
             response = ann.request(method, path.format(**ids), **sent)
             assert response.is_success, response.text
@@ -297,7 +300,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             done.add((method, path))
             return created
 
-        dataset = model = prediction = study = ""
+        dataset = model = prediction = study = webhook = ""
         with session_scope(database.engine) as session:
             ann_id = session.query(ApiKey).filter_by(name="ann").one().id
         dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
@@ -338,6 +341,10 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         kind = {"Content-Type": "application/vnd.bartserve.model"}
         change("POST", "/models", "model.imported", content=file, headers=kind)
         change("DELETE", "/models/{model_id}", "model.deleted", model)
+        told = {"url": "https://example.org/told"}
+        webhook = change("POST", "/webhooks", "webhook.created", json=told)["id"]
+        change("POST", "/webhooks/{webhook_id}/rotate", "webhook.rotated", webhook)
+        change("DELETE", "/webhooks/{webhook_id}", "webhook.deleted", webhook)
         other = dataset
         dataset = change("POST", "/datasets", "dataset.created", content=table(20), headers=CSV)["id"]
         change("DELETE", "/datasets/{dataset_id}", "dataset.deleted", dataset)

@@ -49,6 +49,7 @@ def test_every_call_takes_a_name(client, settings):
         "estimate": {"num_draws": 5},
         "partial-dependence": {"features": ["size"]},
         "schedule": {"every": "7d"},
+        "effects": {},
     }
     # A refit makes a new model of this name.
     order = [call for call in calls(client) if call[0] != "delete" and not call[1].endswith("/refit")]
@@ -63,6 +64,9 @@ def test_every_call_takes_a_name(client, settings):
             continue
         if path.endswith("/survival"):
             assert "event" in problem(answer, 422)["detail"]  # found, but nothing censors its outcomes
+            continue
+        if path.endswith("/effects"):
+            assert "treatment" in problem(answer, 422)["detail"]  # found, but it has none
             continue
         assert answer.is_success, (path, answer.text)
         assert model_id_in(answer) == model["id"], (method, path)

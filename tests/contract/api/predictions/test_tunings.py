@@ -146,8 +146,8 @@ def test_large_tunings_are_refused():
     """The limits on the duration of a fit and on stored scores hold for a tuning."""
     with acting(Actor("ann", limits=OwnerLimits(fit_seconds=600.0))):
         planned = tuning.plan(TuningBody(kind="tuning", folds=3), training_size(200), slots=1)
-        assert planned.fits == [2] * 30
+        assert planned.fits == [2] * 33
         with pytest.raises(TooLongError, match="fewer candidates"):
-            tuning.plan(TuningBody(kind="tuning", folds=20), training_size(50_000), slots=2)
-    with pytest.raises(TooLargeError, match=r"1,000,000 scores.*fewer candidates"):
+            tuning.plan(TuningBody(kind="tuning", folds=20), training_size(45_000), slots=2)
+    with pytest.raises(TooLargeError, match=r"1,100,000 scores.*fewer candidates"):
         tuning.plan(TuningBody(kind="tuning"), training_size(100_000), slots=2)
