@@ -18,6 +18,7 @@ from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.fits.chain import run_chain
 from worker.fits.finish import run_finish
+from worker.fits.tracking import log_fit
 from worker.heartbeat import END, EndedError, Watch
 from worker.prediction import run_prediction
 from worker.studies.unit import run_study
@@ -93,6 +94,8 @@ def _run(context: Context, claim: Claim) -> str:
         seconds = time.monotonic() - began
         fields = {"event": "unit_ended", "outcome": outcome, "duration_ms": round(1000 * seconds, 1)}
         log.info("a %s ended: %s", claim.kind, outcome, extra=fields)
+        if outcome == "done" and claim.kind == FINISH:
+            log_fit(context, claim.model_id)
     context.counts.observe(JOBS, seconds, claim.kind, outcome)
     if outcome == "lost":
         context.counts.add(LOST)

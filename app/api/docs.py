@@ -148,6 +148,7 @@ BODIES: dict[str, Any] = {
     "estimate_extension": {"stop": {"verdict": "converged"}},
     "predict": {"rows": [CAR], "level": [0.5, 0.9], "interval": "predictive"},
     "create_prediction": {"dataset_id": PARAMETERS["dataset_id"], "interval": "predictive"},
+    "invoke": {"dataframe_records": [CAR], "params": {"level": 0.9}},
     "report_outcomes": {"rows": [CAR | {"mpg": 31.5, "id": "car 17"}], "key": "id", "repeated": "skip"},
     "recalibrate_by_outcomes": {"since": None},
     "set_outcomes_policy": {"recalibrate": "weekly"},

@@ -13,6 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from typer.testing import CliRunner
@@ -125,6 +126,18 @@ def test_the_page_about_contrasts_runs():
     session = run_page(DOCS / "contrasts.md", {"posterior": posterior, "X": X})
     assert session["contrast"].average.mean > 0
     assert len(session["contrast"].groups) == 3
+
+
+@pytest.mark.filterwarnings("ignore")  # of MLflow's own dependencies
+def test_the_page_about_mlflow_runs(tmp_path, monkeypatch):
+    """The page's block saves a model and loads it as MLflow's, with the same figures."""
+    pytest.importorskip("mlflow")
+    monkeypatch.chdir(tmp_path)
+    rows = pd.DataFrame({"weight": np.linspace(1600, 5000, 60)})
+    y = (1e5 / rows["weight"]).to_numpy()
+    posterior = fit(rows, y, num_trees=5, num_burnin=20, num_draws=20, progress=False)
+    session = run_page(DOCS / "mlflow.md", {"posterior": posterior, "rows": rows})
+    assert np.array_equal(session["figures"]["mean"], posterior.predict(rows).mean)
 
 
 @pytest.mark.slow

@@ -48,6 +48,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
     by_end = {
         "predict": {"rows": [{"size": 1, "colour": "red"}]},
         "predictions": {"dataset_id": dataset_id},
+        "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
         "studies": {"permutations": 20},
         "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},
         "recalibrate": {"since": None},

@@ -28,6 +28,7 @@ LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
 OTHERWISE = {
     ("POST", "/models/{model_id}/predict"): ASK,
     ("POST", "/models/{model_id}/predictions"): ASK,
+    ("POST", "/models/{model_id}/invocations"): ASK,
     ("POST", "/models/{model_id}/partial-dependence"): ASK,
     ("POST", "/models/{model_id}/shap"): ASK,
     ("POST", "/models/{model_id}/survival"): ASK,

@@ -244,6 +244,7 @@ def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
 COMPUTES = {
     "/models/estimate",
     "/models/{model_id}/predict",
+    "/models/{model_id}/invocations",
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
     "/models/{model_id}/survival",

@@ -50,6 +50,7 @@ def test_every_call_takes_a_name(client, settings):
         "partial-dependence": {"features": ["size"]},
         "schedule": {"every": "7d"},
         "effects": {},
+        "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
     }
     # A refit makes a new model of this name.
     order = [call for call in calls(client) if call[0] != "delete" and not call[1].endswith("/refit")]

@@ -65,6 +65,10 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         ("rows", "columns", "outcomes", "at", "quantiles"),
     ),
     "accumulated-effects": ({"feature": "size"}, ("feature", "level", "draws", "rows", "columns")),
+    "invocations": (
+        {"inputs": {"size": [1], "colour": ["red"]}},
+        ("inputs", "instances", "dataframe_records", "dataframe_split", "params"),
+    ),
     "studies": ({"permutations": 20}, ("kind", "permutations", "level", "seed", "candidates")),
     "extend/estimate": ({"num_draws": 1}, ("num_draws", "stop")),
     "extend": ({"stop": {"max_draws": -1}}, ("num_draws", "stop")),

@@ -1,0 +1,58 @@
+"""POST /models/{id}/invocations: predictions in the shapes of MLflow's scoring server."""
+
+from typing import BinaryIO
+
+from fastapi import APIRouter, Request, Response
+from pydantic_core import to_json
+
+from app.services.access.keys import PREDICT
+from app.services.predictions.answers import PredictionAnswer
+from app.services.predictions.invocations import InvocationBody, InvocationView, to_records
+from app.services.predictions.options import PredictionOptions
+from app.services.predictions.rows import SentRows
+from app.services.readers.options import Options
+from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.errors import responses
+from app.web.negotiation import JSON
+from app.web.rows_route import OPENAPI, FileRequest, RowsRoute
+from app.web.scopes import needs
+
+router = APIRouter(prefix="/models", tags=["predictions"], route_class=RowsRoute)
+
+
+@router.post(
+    "/{model_id}/invocations",
+    response_model=InvocationView,
+    responses=responses(409, 413, 415),
+    openapi_extra=OPENAPI,
+)
+@needs(PREDICT)
+async def invoke(
+    model_id: str,
+    request: Request,
+    body: InvocationBody,
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+) -> Response:
+    """Predict rows as an MLflow model does: `dataframe_split`, `dataframe_records`, `inputs`, or a CSV file.
+
+    `params` are `level`, `interval` and `quantiles`; figures and rules of values are those of
+    `POST /models/{id}/predict`, which has more options.
+    """
+    if not isinstance(request, FileRequest):
+        asked = body.to_body()
+        sent = SentRows(asked.rows, asked.columns)
+        return await gate.run(lambda: _answered(predictor.predict(owner, model_id, asked, sent)))
+    options = Options(format=request.promised)
+
+    def work(file: BinaryIO) -> Response:
+        sent = SentRows(file=(file, options))
+        return _answered(predictor.predict(owner, model_id, PredictionOptions(), sent))
+
+    return await gate.run(await request.reading(work))
+
+
+def _answered(answer: PredictionAnswer) -> Response:
+    headers = {"Bartserve-Model-Id": answer.model_id, "Bartserve-Verdict": answer.verdict or ""}
+    return Response(to_json(to_records(answer), inf_nan_mode="null"), media_type=JSON, headers=headers)
