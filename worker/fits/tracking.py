@@ -20,6 +20,7 @@ CALM = {
     "MLFLOW_DISABLE_TELEMETRY": "true",
 }
 LONGEST_VALUE = 500  # characters of a parameter
+MOST_VALUES = 100  # parameters of a request
 
 
 def log_fit(context: Context, model_id: str) -> None:
@@ -74,7 +75,8 @@ def _log(context: Context, model_id: str, uri: str) -> None:
 
 def settings_of(settings: Json) -> dict[str, str]:
     """Return the settings of a fit as parameters: text, shortened."""
-    return {name: str(value)[:LONGEST_VALUE] for name, value in settings.items() if value is not None}
+    told = {name: str(value)[:LONGEST_VALUE] for name, value in settings.items() if value is not None}
+    return dict([*told.items()][:MOST_VALUES])
 
 
 def scores_of(holdout: Json | None) -> dict[str, float]:
