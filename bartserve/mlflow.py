@@ -85,7 +85,7 @@ def _packed(write: Any, model: Stored, **options: Any) -> Any:
 
 
 class _Predictor:
-    """What MLflow calls: rows as a data frame in, figures as a data frame out."""
+    """The model as MLflow calls it: rows as a data frame in, figures as a data frame out."""
 
     def __init__(self, posterior: Posterior) -> None:
         self._posterior = posterior

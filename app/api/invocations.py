@@ -7,7 +7,7 @@ from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT
 from app.services.predictions.answers import PredictionAnswer
-from app.services.predictions.invocations import InvocationBody, InvocationView, to_records
+from app.services.predictions.invocations import InvocationBody, InvocationView
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.rows import SentRows
 from app.services.readers.options import Options
@@ -54,5 +54,7 @@ async def invoke(
 
 
 def _answered(answer: PredictionAnswer) -> Response:
+    interval = answer.prediction.interval
+    rows = [row | {"interval": interval} for row in answer.to_table().to_pylist()]
     headers = {"Bartserve-Model-Id": answer.model_id, "Bartserve-Verdict": answer.verdict or ""}
-    return Response(to_json(to_records(answer), inf_nan_mode="null"), media_type=JSON, headers=headers)
+    return Response(to_json({"predictions": rows}, inf_nan_mode="null"), media_type=JSON, headers=headers)

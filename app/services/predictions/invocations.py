@@ -5,7 +5,6 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from app.services.errors import Fault, InvalidRequestError
-from app.services.predictions.answers import PredictionAnswer
 from app.services.predictions.options import PredictBody
 from app.services.request_bodies import AskedInterval, Share
 
@@ -73,9 +72,3 @@ class InvocationView(BaseModel):
         list[dict[str, Any]],
         Field(description="mean, sd, lower_90, upper_90, ..., flags and interval of each row."),
     ]
-
-
-def to_records(answer: PredictionAnswer) -> dict[str, Any]:
-    """Return the answer in MLflow's form."""
-    interval = answer.prediction.interval
-    return {"predictions": [row | {"interval": interval} for row in answer.to_table().to_pylist()]}
