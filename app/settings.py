@@ -276,6 +276,7 @@ class Settings(SignInSettings):
         default="",
         description="Private addresses or networks to which webhooks may be sent, separated by commas, such "
         "as 10.1.2.0/24, and there by http:// too; default: none, public addresses by https:// alone.",
+    )
     mlflow_tracking_uri: str | None = Field(
         default=None,
         description="A tracking server of MLflow, to whose experiments bartserve/<owner> each fit that "
