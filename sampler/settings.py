@@ -339,11 +339,22 @@ class Settings:
         ),
     )
     monotone: dict[str, str] = _setting(  # noqa: RUF009
-        "kinds",
+        "directions",
         "model",
-        "Features with which the mean rises (increasing) or falls (decreasing) in every draw, others held.",
+        "Features with which the mean (of two classes the probability of the second, of ordered ones that of "
+        'higher classes) rises, "increasing", or falls, "decreasing", in every draw while the others stay: '
+        "numbers, dates and booleans, by name. Method bart, families gaussian, probit and ordinal; without a "
+        "linear part and without a treatment.",
         sparing=True,
-        requested=False,
+        rare=True,
+        form=FormField(
+            "Monotone features",
+            "Prior",
+            "None",
+            "Columns with which the outcome can only rise, or only fall, while the others stay. Intervals "
+            "are narrower where that is true; where it is false, held-out scores show it.",
+            kinds=("number", "date", "boolean"),
+        ),
     )
     # Draws per chain between the burn-in and the kept ones (`Posterior.discard`); no setting of a request.
     discarded: int = field(default=0, kw_only=True)

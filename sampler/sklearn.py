@@ -69,6 +69,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         linear: bool | str | None = None,
         outcome_transform: str | None = None,
         recipe: str = "none",
+        monotone: Mapping[str, str] | None = None,
         exposure: str | None = None,
         treatment: str | None = None,
         effects: str = "bcf",
@@ -95,6 +96,7 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.linear = linear
         self.outcome_transform = outcome_transform
         self.recipe = recipe
+        self.monotone = monotone
         self.exposure = exposure
         self.treatment = treatment
         self.effects = effects

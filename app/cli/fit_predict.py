@@ -70,6 +70,7 @@ Examples
   bartserve fit cars.csv --target mpg --name small --features weight,year --set num_trees=100
   bartserve fit cars.csv --target origin --set family=categorical
   bartserve fit survey.csv --target answer --set family=ordinal --levels never,sometimes,always
+  bartserve fit cars.csv --target mpg --increasing year --decreasing weight,horsepower
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
 {OF_ROLES}
@@ -154,6 +155,15 @@ def fit(
             "'age>=65 & sex=F', by what rows lack (missing), or in each class (by_class); repeatable.",
         ),
     ] = None,
+    increasing: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS", help="Features with which the outcome only rises. Separated by commas."
+        ),
+    ] = None,
+    decreasing: Annotated[
+        str | None, typer.Option(metavar="COLUMNS", help="Features with which it only falls.")
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="The same data, settings and seed give the same model.")
     ] = None,
@@ -181,8 +191,12 @@ def fit(
         settings["subgroups"] = [_subgroup(each) for each in subgroup]
     for role, names in {"features": features, **roles}.items():
         if names:
-            several = ROLES[role].kind in LISTED
-            settings[role] = [one.strip() for one in names.split(",")] if several else names
+            settings[role] = _listed(names) if ROLES[role].kind in LISTED else names
+    directions = {"increasing": _listed(increasing), "decreasing": _listed(decreasing)}
+    if both := {*directions["increasing"]} & {*directions["decreasing"]}:
+        raise typer.BadParameter(f"{min(both)} can't both rise and fall.")
+    if monotone := {name: word for word, names in directions.items() for name in names}:
+        settings["monotone"] = monotone
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:
@@ -196,6 +210,10 @@ def fit(
         model = follow_fit(client, model, console)
     if as_json:
         print_json(model.document)
+
+
+def _listed(names: str | None) -> list[str]:
+    return [name.strip() for name in names.split(",")] if names else []
 
 
 def _subgroup(text: str) -> str | dict[str, Any]:

@@ -53,6 +53,7 @@ class Models(Calls):
         linear: bool | Literal["auto"] | None = None,
         effects: Literal["bcf", "ps-bart", "plain"] | None = None,
         assignment: Literal["observed", "random"] | None = None,
+        monotone: Mapping[str, str] | None = None,
         num_trees: int | None = None,
         num_chains: int | None = None,
         num_burnin: int | None = None,
@@ -95,6 +96,8 @@ class Models(Calls):
             Kind of outcome ("auto" chooses by the target), method, and what is learnt how.
         effects, assignment
             With a treatment: how its effect is learnt, and whether it was assigned by chance ("random").
+        monotone
+            Features with which the mean only rises ("increasing") or falls ("decreasing"), by name.
         num_trees, num_chains, num_burnin, num_draws, thin, seed, stop
             Size of the sum of trees, length of the chains, and rules by which they end.
         prior

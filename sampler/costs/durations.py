@@ -7,6 +7,7 @@ start").
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from sampler.families import FAMILIES, class_line_period
@@ -32,6 +33,7 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 }
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
+MONOTONE = 1.8e-6  # more for a tree's update where all columns are monotone, by the root of their share
 LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
@@ -93,6 +95,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
         return BEGIN + KEEP * draws + _tree_seconds(settings, rows, columns, burnin + kept)
     family = FAMILIES[settings.get("family") or "gaussian"]
     update, of_row = LOG_LINEAR if "log-linear-trees" in family.kernels else update_seconds(settings)
+    update += MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     of_effect = EFFECT_TREES if settings.get("treatment") and settings.get("effects", "bcf") == "bcf" else 0

@@ -58,6 +58,9 @@ SETTINGS = {
     "objective": "family",
     "likelihood": "family",
     "loss": "family",
+    "monotone_constraints": "monotone",
+    "monotonic_cst": "monotone",
+    "monotonicity": "monotone",
     **{other: name for name, role in COLUMN_ROLES.items() for other in role.other_names},
 }
 

@@ -13,7 +13,18 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 SettingKind = Literal[
-    "word", "whole", "number", "yes", "moves", "entries", "cuts", "column", "names", "kinds", "levels"
+    "word",
+    "whole",
+    "number",
+    "yes",
+    "moves",
+    "entries",
+    "cuts",
+    "column",
+    "names",
+    "kinds",
+    "levels",
+    "directions",
 ]
 SettingGroup = Literal["roles", "model", "chains", "prior", "search", "stop", "evaluation"]
 
@@ -86,8 +97,8 @@ class Setting:
         "word" (one of `choices`, if there are any), "whole" (an integer), "number", "yes" (true, false, or
         one of `choices`),
         "moves" (name of a set, or probabilities), "entries" (numbers by name), "cuts" (a scheme, or cut
-        points by column), "column" (name of a column), "names" (of columns), "kinds" (of columns, by name) or
-        "levels" (of a column, in order).
+        points by column), "column" (name of a column), "names" (of columns), "kinds" (of columns, by name),
+        "levels" (of a column, in order) or "directions" (of features, by name).
     group
         Part of the fit that it belongs to.
     about

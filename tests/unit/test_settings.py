@@ -115,7 +115,7 @@ def test_a_search_is_a_dict(search):
 
 def test_the_form_and_fit_know_every_setting():
     """Each requestable setting is on the form, and an argument of `fit` with the same default."""
-    hidden = {"features", "columns", "prior_only", "search", "monotone"}  # lists and groups of entries
+    hidden = {"features", "columns", "prior_only", "search"}  # lists and groups of entries
     assert {name for name, setting in ALL_SETTINGS.items() if setting.form is None} - hidden == {
         f"prior.{name}" for name in ("sigma_shape", "sigma_scale", "sharpness", "sharpness_start")
     }
@@ -134,7 +134,7 @@ def test_the_estimators_take_settings_of_a_fit():
     called = {name: name.removeprefix("outcome_") for name in parameters.keys() - {"random_state", "n_jobs"}}
     for name, of_setting in called.items() - {("family", "family")}:  # which the outcomes decide
         assert parameters[name].default == of_fit[of_setting].default, name
-    left_out = {"seed", "prior_only", "particles", "start", "search", "monotone"}
+    left_out = {"seed", "prior_only", "particles", "start", "search"}
     assert SETTINGS.keys() - {*called.values()} == left_out
 
 

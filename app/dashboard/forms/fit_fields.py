@@ -82,6 +82,7 @@ def _section(title: str) -> tuple[FieldSpec, ...]:
 SHOWN = _section(SHOWN_SECTION)
 FOLDED = tuple(FieldGroup(title, about, _section(title)) for title, about in SECTIONS.items())
 OF_COLUMNS = {field.name: field.kind for field in _section(COLUMNS)}  # "column" or "names"
+DIRECTIONS = {"monotone.increasing": "Rises with", "monotone.decreasing": "Falls with"}  # of two lists
 
 
 def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
@@ -130,8 +131,9 @@ def in_words(value: Any, name: str) -> str:
         return NOTHING
     if name == "holdout":
         return percent(value)
-    if isinstance(value, list):
-        return ", ".join(map(str, value))
+    if isinstance(value, list) or name == "monotone":
+        several = [" ".join(each) for each in value.items()] if name == "monotone" else value
+        return ", ".join(map(str, several)) or NOTHING
     if isinstance(value, Mapping):
         known = ((f"{name}.{each}", each, part) for each, part in value.items() if part is not None)
         parts = (
@@ -154,7 +156,7 @@ def facts(settings: dict[str, object]) -> list[tuple[str, str, str]]:
         (name, FIELD_LABELS[name], in_words(settings[name], name))
         for name, setting in ALL_SETTINGS.items()
         if name in FIELD_LABELS
-        and setting.kind in {"word", "whole", "number", "column", "names", "levels"}
+        and setting.kind in {"word", "whole", "number", "column", "names", "levels", "directions"}
         and settings.get(name) is not None
         and not (setting.rare and settings[name] == setting.default)
     ]

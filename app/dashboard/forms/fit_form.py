@@ -30,7 +30,9 @@ def body_of(form: FormData) -> dict[str, Any]:
     for field in fit_fields.every():
         if field.kind == "names" and (names := _names(form, field.name)):
             body[field.name] = names
-        elif field.kind != "names" and (typed := text(form, field.name)) is not None:
+        elif field.kind == "directions" and (directions := _directions(form, faults)):
+            body[field.name] = directions
+        elif field.kind not in ("names", "directions") and (typed := text(form, field.name)) is not None:
             _put(body, field, typed, faults)
     if new_rows := _new_rows(form, faults):
         body["new_rows"] = new_rows
@@ -77,6 +79,19 @@ def _subgroups(form: FormData, faults: list[Fault]) -> dict[str, Any]:
 
 def _names(form: FormData, field: str) -> list[str]:
     return [name for name in form.getlist(field) if isinstance(name, str) and name]
+
+
+def _directions(form: FormData, faults: list[Fault]) -> dict[str, str]:
+    """Return the direction of each monotone feature, of the two lists of the form."""
+    given: dict[str, str] = {}
+    for field in fit_fields.DIRECTIONS:
+        setting, _, direction = field.partition(".")
+        names = _names(form, field)
+        faults += [
+            Fault(setting, None, f"{name} can't both rise and fall") for name in names if name in given
+        ]
+        given |= dict.fromkeys(names, direction)
+    return given
 
 
 def fit_request(body: dict[str, Any]) -> FitRequest:

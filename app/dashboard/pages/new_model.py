@@ -144,8 +144,9 @@ def _page(
         ticked=ticked,
         picked={
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
-            for name in fit_fields.OF_COLUMNS
+            for name in (*fit_fields.OF_COLUMNS, *fit_fields.DIRECTIONS)
         },
+        directions=fit_fields.DIRECTIONS,
         columns_section=COLUMNS,
         method_section=fit_fields.METHOD_SECTION,
         kinds=KINDS,
@@ -171,7 +172,8 @@ def _page(
 
 def _is_open(name: str, entries: Mapping[str, Any], wrong: Mapping[str, Any]) -> bool:
     """Return whether a field has a value or a fault."""
-    return name in wrong or bool(entries.get(name))
+    parts = (part for part in fit_fields.DIRECTIONS if part.startswith(f"{name}."))
+    return name in wrong or any(entries.get(each) for each in (name, *parts))
 
 
 def _fit_call(body: Mapping[str, Any]) -> str:

@@ -26,13 +26,17 @@ from sampler.host.settings import (
 from sampler.host.settings import STOP_BY_DEFAULT as BY_DEFAULT
 
 
-def _check_texts(value: Any) -> Any:
-    """Report one fault, where pydantic would report one per entry."""
-    if isinstance(value, dict):
-        strange = next((name for name, kind in value.items() if not isinstance(kind, str)), None)
-        if strange is not None:
-            raise ValueError(f"the kind of {strange[:100]} must be text")
-    return value
+def _texts(noun: str) -> Any:
+    """Return a type of texts by column, of which one fault is reported, where pydantic has one per entry."""
+
+    def check(value: Any) -> Any:
+        if isinstance(value, dict):
+            strange = next((name for name, text in value.items() if not isinstance(text, str)), None)
+            if strange is not None:
+                raise ValueError(f"the {noun} of {strange[:100]} must be text")
+        return value
+
+    return Annotated[dict[str, str], BeforeValidator(check)]
 
 
 def _check_few(value: Any) -> Any:
@@ -51,7 +55,8 @@ TYPES: dict[str, Any] = {
     "column": str,
     "names": Annotated[list[str], Field(fail_fast=True)],
     "levels": Annotated[list[str | int | float], Field(fail_fast=True)],
-    "kinds": Annotated[dict[str, str], BeforeValidator(_check_texts)],
+    "kinds": _texts("kind"),
+    "directions": _texts("direction"),
 }
 
 

@@ -37,8 +37,10 @@ def test_every_setting_has_a_field_with_a_default_and_a_sentence(browser, form):
     page = page_of(browser.get(f"/ui/models/new?dataset={form['dataset_id']}"))
 
     fields = {control["name"] for control in page.controls} | set(page.hidden)
-    assert not set(ModelRequest.model_fields) - fields - {"prior", "stop", "columns", "search", "new_rows"}
+    nested = {"prior", "stop", "columns", "search", "new_rows", "monotone"}
+    assert not set(ModelRequest.model_fields) - fields - nested
     assert {f"new_rows.{name}" for name in fit_form.NEW_ROWS} <= fields
+    assert {*fit_fields.DIRECTIONS} <= fields
     assert not {f"stop.{name}" for name in StopRequest.model_fields} - fields
     assert not {f"prior.{name}" for name in PRIOR | TREE_PRIOR} - fields
     assert not {f"search.{name}" for name in SEARCH} - fields
