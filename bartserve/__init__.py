@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import Sampler, fit, holdout_rows, load, select_features, tune
+    from sampler import Sampler, fit, fit_many, holdout_rows, load, load_many, select_features, tune
     from sampler.sklearn import BARTClassifier, BARTRegressor, BARTSurvival
 
 _HOMES = {
@@ -27,8 +27,10 @@ _HOMES = {
     "Client": "app.client",
     "Sampler": "sampler",
     "fit": "sampler",
+    "fit_many": "sampler",
     "holdout_rows": "sampler",
     "load": "sampler",
+    "load_many": "sampler",
     "select_features": "sampler",
     "tune": "sampler",
 }
@@ -40,8 +42,10 @@ __all__ = [
     "Client",
     "Sampler",
     "fit",
+    "fit_many",
     "holdout_rows",
     "load",
+    "load_many",
     "select_features",
     "tune",
 ]

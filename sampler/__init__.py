@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sampler.data.splits.holdout import holdout_rows
     from sampler.fitting import fit, load
     from sampler.kernels.jit import is_warm, warm
+    from sampler.many.fitting import fit_many, load_many
     from sampler.posterior.posterior import Posterior
     from sampler.posterior.results.prediction import Prediction
     from sampler.preparation import prepare
@@ -52,9 +53,11 @@ _HOMES = {
     "choose": "data.schema",
     "describe": "data.columns",
     "fit": "fitting",
+    "fit_many": "many.fitting",
     "holdout_rows": "data.splits.holdout",
     "is_warm": "kernels.jit",
     "load": "fitting",
+    "load_many": "many.fitting",
     "pack": "storage.draw_codec",
     "prepare": "preparation",
     "resume_chain": "chains",
@@ -86,9 +89,11 @@ __all__ = [
     "choose",
     "describe",
     "fit",
+    "fit_many",
     "holdout_rows",
     "is_warm",
     "load",
+    "load_many",
     "pack",
     "prepare",
     "resume_chain",

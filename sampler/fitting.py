@@ -17,6 +17,7 @@ from sampler.errors import DataWarning, SettingsError
 if TYPE_CHECKING:
     import os
     from collections.abc import Mapping, Sequence
+    from concurrent.futures import Executor
 
     from sampler.posterior.posterior import Posterior
 
@@ -26,6 +27,7 @@ _OF_STUDIES = (
     "new_rows",
     "subgroups",
     "num_threads",
+    "executor",
     "progress",
 )  # not of the preparation
 
@@ -76,6 +78,7 @@ def fit(
     new_rows: str | Mapping[str, Any] | None = None,
     subgroups: Sequence[Any] | None = None,
     num_threads: int | None = None,
+    executor: Executor | None = None,
     progress: bool = True,
 ) -> Posterior:
     """Fit a model: draw from the posterior of a sum of trees, or of a single tree.
@@ -237,6 +240,9 @@ def fit(
         itself. Columns may be others than the features: rows to predict then need them too.
     num_threads
         Number of threads in which the chains run; None takes one per core. The draws are the same.
+    executor
+        A `concurrent.futures.Executor` whose tasks the chains are instead of threads (of processes, or Dask's
+        ``client.get_executor()``); the draws are the same. An interruption then leaves no draws.
     progress
         Show a progress bar.
 
@@ -304,7 +310,7 @@ def fit(
     problem = prepare(**{name: value for name, value in arguments.items() if name not in _OF_STUDIES})
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=3)
-    return run(problem, progress=progress, num_threads=num_threads)
+    return run(problem, progress=progress, num_threads=num_threads, executor=executor)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -6,9 +6,10 @@ import os
 import threading
 import time
 import warnings
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, as_completed, wait
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from sampler.chains import needed_kernels, resume_chain, start_chain
 from sampler.data.scalars import counted
@@ -16,6 +17,7 @@ from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.kernels.jit import is_warm, warm
 from sampler.methods import check_extends
 from sampler.posterior.charts.fit_progress import progress_bars
+from sampler.posterior.core.progress import shown_bars
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.treated_posterior import Origin
 from sampler.preparation import prepare_again
@@ -24,7 +26,8 @@ from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
+    from concurrent.futures import Executor, Future
 
     from sampler.chains import AnyChain
     from sampler.prepared_fit import PreparedFit
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 
     Report = Callable[[int, AnyChain], None]
 
+P = ParamSpec("P")
+R = TypeVar("R")
 SLICE_SECONDS = 0.2  # between checks for an interruption, and updates of the progress bar
 
 
@@ -41,12 +46,16 @@ def run(
     *,
     progress: bool = False,
     num_threads: int | None = None,
+    executor: Executor | None = None,
     report: Report | None = None,
 ) -> Posterior:
     """Run all chains of a prepared fit, on `num_threads` threads (None: one per core), and pool their draws.
 
-    `report` is called with a chain and its index every few iterations; what it raises ends the fit.
+    With an executor the chains are its tasks instead, wherever it runs them. `report` is called with a chain
+    and its index every few iterations of those in threads; what it raises ends the fit.
     """
+    if executor is not None:
+        return _run_elsewhere(problem, executor, num_threads, progress=progress)
 
     def start(training: Training) -> list[AnyChain]:
         return [start_chain(training, chain) for chain in range(training.settings.num_chains)]
@@ -162,8 +171,7 @@ def _run(
 def _run_chains(chains: Sequence[AnyChain], report: Report, num_threads: int | None) -> bool:
     """Run all chains to their end or to an interruption; return whether they were interrupted."""
     stop = threading.Event()
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    with ThreadPoolExecutor(max_workers=min(num_threads or cores, len(chains))) as pool:
+    with ThreadPoolExecutor(max_workers=min(num_threads or count_cores(), len(chains))) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
             unfinished: set[Future[None]] = set(futures)
@@ -187,3 +195,97 @@ def _run_chain(index: int, chain: AnyChain, stop: threading.Event, report: Repor
         seconds = max(time.perf_counter() - start, 1e-6)
         iterations = max(1, min(4 * iterations, int(iterations * SLICE_SECONDS / seconds)))
         report(index, chain)
+
+
+def _run_elsewhere(
+    problem: PreparedFit, executor: Executor, num_threads: int | None, *, progress: bool
+) -> Posterior:
+    """Run each chain as a task of an executor, and pool the draws; an interruption leaves nothing."""
+    training = problem.training
+    count = training.settings.num_chains
+    with tasks_of(executor, num_threads) as tasks, shown_bars() if progress else nullcontext() as bars:
+        bar = None if bars is None else bars.add_task("chains", total=count)
+        futures = [tasks.submit(run_chain, training, chain) for chain in range(count)]
+        for done, future in enumerate(as_completed(futures), 1):
+            future.result()  # the first that failed ends the fit
+            if bars is not None and bar is not None:
+                bars.update(bar, completed=done)
+        ended = [future.result() for future in futures]
+    blocks = [[block] if block else [] for block, _, _ in ended]
+    posterior = Posterior.from_blocks(problem.header(), blocks, [statistics for _, statistics, _ in ended])
+    posterior.origin = Origin(problem, [checkpoint for _, _, checkpoint in ended])
+    return posterior
+
+
+def run_chain(training: Training, chain: int) -> tuple[bytes, dict[str, Any], bytes]:
+    """Run the chain of that index from start to end; return packed draws, its statistics and last state."""
+    warm(needed_kernels(training))
+    started = start_chain(training, chain)
+    while not started.done:
+        started.run(started.iterations)
+    draws = started.take()
+    return pack(concatenate([draws])) if draws else b"", started.statistics(), started.checkpoint()
+
+
+class Tasks:
+    """Tasks of one call in an executor that others may use too: only these are cancelled.
+
+    Parameters
+    ----------
+    executor
+        Where they run.
+
+    """
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self.submitted: list[Future[Any]] = []
+
+    def submit(self, function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> Future[R]:
+        """Submit a call."""
+        future = self._executor.submit(function, *args, **kwargs)
+        self.submitted.append(future)
+        return future
+
+
+@contextmanager
+def tasks_of(executor: Executor | None, num_threads: int | None = None) -> Iterator[Tasks]:
+    """Yield the tasks of an executor, or of threads (None: one per core); the unfinished ones end with it.
+
+    Raises
+    ------
+    SettingsError
+        For anything that is no executor, and for threads beside one.
+
+    """
+    if executor is None:
+        with ThreadPoolExecutor(num_threads or count_cores()) as pool:
+            try:
+                yield Tasks(pool)
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return
+    if not callable(getattr(executor, "submit", None)):
+        raise SettingsError(
+            "executor must be one of concurrent.futures, such as a ProcessPoolExecutor or Dask's "
+            f"client.get_executor(), not {type(executor).__name__}",
+            field="executor",
+            code="not_accepted",
+        )
+    if num_threads is not None:
+        raise SettingsError(
+            "num_threads is not for an executor, which decides how many tasks run at once: leave it out",
+            field="num_threads",
+            code="not_applicable",
+        )
+    tasks = Tasks(executor)
+    try:
+        yield tasks
+    finally:
+        for future in tasks.submitted:
+            future.cancel()
+
+
+def count_cores() -> int:
+    """Count the cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

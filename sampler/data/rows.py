@@ -141,6 +141,11 @@ class Rows:
             return self
         return self.take(np.flatnonzero(self.has_outcome))
 
+    def apart(self) -> Rows:
+        """Read all columns, so that other processes can be sent the rows."""
+        table = self.table
+        return replace(self, table=table.with_columns({name: table.column(name) for name in table.names}))
+
     def take(self, rows: NDArray[np.int64]) -> Rows:
         """Select rows by their positions."""
         return self.with_outcomes(rows, self.table.part(rows))

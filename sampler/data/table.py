@@ -118,6 +118,11 @@ class Table:
         readers = {name: partial(select, each) for name, each in self.readers.items()}
         return Table(self.names, len(rows), readers, None if self.labels is None else self.labels[rows])
 
+    def without(self, names: Collection[str]) -> Table:
+        """Leave out some columns."""
+        readers = {name: each for name, each in self.readers.items() if name not in names}
+        return replace(self, names=list(readers), readers=readers)
+
     def with_columns(self, columns: Mapping[str, RawColumn]) -> Table:
         """Add columns that were read, in place of those of their names."""
         readers = dict(self.readers)

@@ -28,6 +28,8 @@ from sampler.subgroups.declaration import Subgroups
 USUAL_HOLDOUT = 0.2
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
@@ -49,6 +51,7 @@ def fit_calibrated(
     subgroups: Any,
     progress: bool,
     num_threads: int | None,
+    executor: Executor | None,
     **settings: Any,
 ) -> Posterior:
     """Fit and calibrate; the arguments are those of `sampler.fitting.fit`, which see."""
@@ -68,7 +71,7 @@ def fit_calibrated(
     splits = calibration_splits(plan, rows, calibrate, share)
 
     def fitted(problem: PreparedFit) -> Posterior:
-        return run(problem, progress=progress, num_threads=num_threads)
+        return run(problem, progress=progress, num_threads=num_threads, executor=executor)
 
     test = np.concatenate([each.test for each in splits])
 

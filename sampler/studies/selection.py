@@ -7,8 +7,7 @@ compete for the rules.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, get_args
@@ -25,10 +24,11 @@ from sampler.noise import AUTO
 from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
-from sampler.running import run
+from sampler.running import run, tasks_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
@@ -229,6 +229,7 @@ def select_features(
     num_draws: int = NUM_DRAWS,
     seed: int = 0,
     num_threads: int | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Selection:
@@ -250,6 +251,8 @@ def select_features(
         Seed of the permutations and of all chains.
     num_threads
         Number of chains run at once; None takes one per core. The result is the same.
+    executor
+        A `concurrent.futures.Executor` in which the fits run instead of threads; the result is the same.
     progress
         Called with the number of fits that are done, and of all.
     settings
@@ -274,13 +277,13 @@ def select_features(
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
     roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     rows = Rows.read(X, y, roles, settings.pop("target_name", None))
-    fits = NullFits(rows, num_chains, seed, common | settings)
+    fits = NullFits(rows if executor is None else rows.apart(), num_chains, seed, common | settings)
     names, share = fits.shares()
     null = np.empty((num_permutations, len(names)))
     if progress is not None:
         progress(1, num_permutations + 1)
-    with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
-        waiting = {pool.submit(fits.shares, p): p for p in range(num_permutations)}
+    with tasks_of(executor, num_threads) as tasks:
+        waiting = {tasks.submit(fits.shares, p): p for p in range(num_permutations)}
         for done, each in enumerate(as_completed(waiting), 2):
             null[waiting[each]] = each.result()[1]
             if progress is not None:

@@ -6,9 +6,8 @@ are independent (`score_fold`), and `compare` judges what they found.
 
 from __future__ import annotations
 
-import os
 import time
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
 from typing import TYPE_CHECKING, Any
@@ -28,11 +27,12 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.assessment.scoring import one_hot
 from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.preparation import prepare_rows
-from sampler.running import run
+from sampler.running import run, tasks_of
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Executor
 
     from numpy.typing import NDArray
 
@@ -191,6 +191,7 @@ def tune(
     parsimony: bool = False,
     seed: int = 0,
     num_threads: int | None = None,
+    executor: Executor | None = None,
     progress: Progress | None = None,
     **settings: Any,
 ) -> Tuning:
@@ -213,6 +214,8 @@ def tune(
         Seed of the folds and of all fits.
     num_threads
         Number of fits at once; None takes one per core. The result is the same.
+    executor
+        A `concurrent.futures.Executor` in which the fits run instead of threads; the result is the same.
     progress
         Called with the number of fits that are done, and of all.
     settings
@@ -245,21 +248,20 @@ def tune(
     parts = SplitPlan.of(declared, rows.table.column, rows.num_rows, seed, copies).folds(folds)
     units = list(product(range(len(tried)), range(len(parts))))
     scores: dict[tuple[int, int], FoldScores | str] = {}
-    with ThreadPoolExecutor(num_threads or len(os.sched_getaffinity(0))) as pool:
+    if executor is not None:
+        rows = rows.apart()
+    with tasks_of(executor, num_threads) as tasks:
         waiting = {
-            pool.submit(score_fold, rows, parts[fold], seed, merged(of_data, tried[place])): (place, fold)
+            tasks.submit(score_fold, rows, parts[fold], seed, merged(of_data, tried[place])): (place, fold)
             for place, fold in units
         }
-        try:
-            for done, each in enumerate(as_completed(waiting), 1):
-                try:
-                    scores[waiting[each]] = each.result()
-                except SettingsError as error:
-                    scores[waiting[each]] = str(error)
-                if progress is not None:
-                    progress(done, len(units))
-        finally:
-            pool.shutdown(cancel_futures=True)
+        for done, each in enumerate(as_completed(waiting), 1):
+            try:
+                scores[waiting[each]] = each.result()
+            except SettingsError as error:
+                scores[waiting[each]] = str(error)
+            if progress is not None:
+                progress(done, len(units))
     return compare(
         tried, [[scores[place, fold] for fold in range(len(parts))] for place in range(len(tried))],
         parsimony=parsimony, common=dict(settings),

@@ -24,7 +24,7 @@ from app.services.access import keys
 from app.services.webhook_sending import signed
 from app.store import schema
 from app.store.webhooks import outbox as webhooks
-from sampler import fit
+from sampler import fit, load_many
 from tests.support.processes import plain_http
 from tests.support.processes.embedded_service import Up
 
@@ -160,6 +160,15 @@ def test_the_page_about_totals_runs(capsys):
     assert min(width["new"], width["newer"]) > 2 * max(width["s1"], width["s2"])
     assert session["middle"].rows.tolist() == [28]
     assert session["difference"].figure.endswith("shop = s1 less shop = s2")
+
+
+@pytest.mark.slow
+def test_the_page_about_many_models_runs(place):
+    """The page's blocks fit a model to each origin, and flag the row of an origin without one."""
+    session = run_page(DOCS / "many-models.md")
+    assert [*session["models"]] == ["1", "3", "2"]
+    assert np.isnan(session["answer"].mean).tolist() == [False, False, True]
+    assert len(load_many("cars-by-origin")) == 3
 
 
 def test_the_page_about_own_models_runs():

@@ -22,8 +22,10 @@ NAMES = [
     "Client",
     "Sampler",
     "fit",
+    "fit_many",
     "holdout_rows",
     "load",
+    "load_many",
     "select_features",
     "tune",
 ]
