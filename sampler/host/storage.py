@@ -15,12 +15,15 @@ from sampler.storage.model_file import MEDIA_TYPE, write_model
 from sampler.storage.model_header import Header, with_calibration, with_counts
 from sampler.storage.weekly_tables import NEWEST as NEWEST_SCORES
 from sampler.storage.weekly_tables import (
+    counts_groups,
+    ends_in_force,
     first_tails,
     most_outside,
     most_pending,
     moved_tails,
     statement_of,
     table_of_newest,
+    weights_of,
 )
 from sampler.subgroups.declaration import Subgroup
 from sampler.subgroups.membership import Membership, columns_of
@@ -40,6 +43,8 @@ __all__ = [
     "Subgroup",
     "columns_of",
     "concatenate",
+    "counts_groups",
+    "ends_in_force",
     "first_tails",
     "kept_rows",
     "kept_rows_of",
@@ -49,6 +54,7 @@ __all__ = [
     "rows_needed",
     "statement_of",
     "table_of_newest",
+    "weights_of",
     "with_calibration",
     "with_counts",
     "write_model",

@@ -343,7 +343,7 @@ class ConformalTable:
                 field="level",
                 code="out_of_range",
             )
-        if _rank(self.count, level) > self.count:
+        if self.tails is None and _rank(self.count, level) > self.count:
             raise SettingsError(
                 f"level {level:g} takes at least {rows_needed(level)} {self.noun}, and there are "
                 f"{self.count}",
@@ -362,9 +362,12 @@ class ConformalTable:
             unit=self.unit,
         )
         if self.tails is not None:
+            once = (
+                "" if self._weights is None else f" (each value of {self.new_rows.groups} counts once a week)"
+            )
             text = (
                 f"Adapted each week to reported outcomes, the newest {self.rows} scores: over a long time at "
-                f"most {1 - level:.3g} of reported outcomes are outside, whatever the data."
+                f"most {1 - level:.3g} of reported outcomes are outside{once}, whatever the data."
             )
             return CalibratedLevel(level, self.rows, None, text, *made)
         text = claim_of(basis, level, inside)
@@ -408,8 +411,21 @@ class ConformalTable:
                 return (None, None), cells, (self.scores >= ends[:, 0]) & (self.scores <= ends[:, 1])
             own = np.zeros(self.rows, np.int32) if self.subgroups.own is None else self.subgroups.own
             return (None, None), cells, self.scores >= ends[np.arange(self.rows), own]
-        made = self._ends_of_groups(level) if self._weights is not None else self._ends_of_rows(level)
+        by_weights = self._ends_of_rows if self._weights is None else self._ends_of_groups
+        made = by_weights(level) if self.tails is None else (self._moved_ends(*self.tails[level]), None)
         return made, None, self._inside(*made)
+
+    def _moved_ends(self, below: float, above: float) -> tuple[float, float]:
+        """Return the ends that leave out shares of the tails, of at most one half; at most 0 for no end."""
+        weights = np.ones(self.rows) if self._weights is None else self._weights
+        first, last = (
+            int(np.count_nonzero(np.cumsum(each) <= (self.count + 1) * min(share, 0.5) + 1e-9))
+            for each, share in ((weights, below), (weights[::-1], above))
+        )
+        return (
+            float(self.scores[first - 1]) if first else 0.0,
+            float(self.scores[self.rows - last]) if last else 1.0,
+        )
 
     def _claims_of_subgroups(
         self, grouped: SubgroupTable, basis: Basis, level: float, *, exact: bool
@@ -433,12 +449,6 @@ class ConformalTable:
 
     def _ends_of_rows(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
         """Return the ends, or of classes the least probability."""
-        if self.tails is not None:
-            lower, upper = (math.floor((self.rows + 1) * min(a, 0.5) + 1e-9) for a in self.tails[level])
-            return (
-                float(self.scores[lower - 1]) if lower > 0 else 0.0,
-                float(self.scores[self.rows - upper]) if upper > 0 else 1.0,
-            ), None
         rank = _rank(self.rows, level)
         if self.of_classes:
             return None, float(self.scores[self.rows - rank])
@@ -500,7 +510,7 @@ class ConformalTable:
 
     def summary(self) -> dict[str, Any]:
         """Return kind, numbers of draws, rows and what counts once, checksum, and usual claims, as JSON."""
-        possible = (level for level in SUMMARY_LEVELS if rows_needed(level) <= self.count)
+        possible = (level for level in SUMMARY_LEVELS if self.tails or rows_needed(level) <= self.count)
         claims = [self.at(level).claim for level in possible]
         plain = replace(self, subgroups=None, totals=()).to_json()
         return plain | {"checksum": self.checksum, "claims": claims, "counted": self.count}

@@ -123,9 +123,16 @@ def _of_new_groups(basis: Basis, level: float, noun: str, inside: NDArray[np.boo
             f"Estimated: about {level:.4g} of the rows of a new value of {groups} fall inside these {noun}, "
             f"judged by fits without it ({basis.count} values). {NO_GUARANTEE}{by_row}"
         )
+    if basis.since_change:
+        return (
+            f"Of the rows of a new value of {groups}, about {level:.4g} fall inside these {noun} on average "
+            f"over values like the {basis.count} with outcomes since the change; no exact statement, since "
+            f"the outcomes told when it was.{by_row}"
+        )
+    seen = "held out" if basis.kind == "holdout" else "with outcomes reported after the fit"
     return (
         f"Of the rows of a new value of {groups}, at least {level:.4g} fall inside these {noun} on average "
-        f"over values like the {basis.count} held out. Not promised: the same within one value, or for all "
+        f"over values like the {basis.count} {seen}. Not promised: the same within one value, or for all "
         f"its rows at once.{by_row}"
     )
 

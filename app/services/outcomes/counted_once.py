@@ -11,7 +11,7 @@ from app.store.clock import utc_now
 from app.store.outcomes import reports as store
 from app.store.tables import Model
 from sampler.host.assessment import FEWEST_GROUPS, SPANS, CountedOnce, OutcomeSums, week_of
-from sampler.host.data import read_column
+from sampler.host.data import read_column, to_labels
 
 
 def column_of(settings: Mapping[str, Any]) -> str | None:
@@ -26,9 +26,9 @@ def units_of(column: str, X: Mapping[str, Any], rows: int) -> tuple[list[bytes |
     if column not in X:
         note = f"{column}: without this column the outcomes are shown, and don't count for the verdict"
         return [None] * rows, [note]
-    place, labels = read_column(X[column], column).labelled
-    names = [hashlib.sha256(label.encode()).digest()[:8] for label in labels]
-    return [names[i] if i >= 0 else None for i in place.tolist()], []
+    labels = to_labels(read_column(X[column], column), [])
+    names = [hashlib.sha256(label.encode()).digest()[:8] for label in labels.names]
+    return [names[i] if i >= 0 else None for i in labels.index.tolist()], []
 
 
 def counted_once(

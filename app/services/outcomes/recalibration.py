@@ -1,6 +1,6 @@
 """Recalibration of a model's intervals by the outcomes that were reported."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Annotated
 
@@ -20,6 +20,7 @@ from app.store import models as model_store
 from app.store.errors import ModelGoneError
 from app.store.outcomes import reports as store
 from app.store.outcomes import watches
+from sampler.host.settings import NewRows
 from sampler.host.storage import MAX_CALIBRATION_ROWS as MAX_ROWS
 from sampler.host.storage import USUAL_LEVEL, ConformalTable, rows_needed, with_calibration
 
@@ -72,18 +73,31 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
         )
     week = week_since(session, model, begun, since)
     draws = model_store.common_draws(session, model.id) or 0
-    outcomes = store.newest_scores(session, model.id, draws, week, MAX_ROWS)
-    if len(outcomes.scores) < (least := rows_needed(USUAL_LEVEL)):
+    groups = replace(NewRows.read(model.settings.get("new_rows")), later=None, horizon=None, gap=0.0)
+    of_groups = groups.groups is not None
+    outcomes = store.newest_scores(session, model.id, draws, week, MAX_ROWS, of_groups=of_groups)
+    unit = np.unique(np.array([each or b"" for each in outcomes.units]), return_inverse=True)[1]
+    count = len(np.unique(unit)) if of_groups else len(outcomes.scores)
+    if count < (least := rows_needed(USUAL_LEVEL)):
+        noun = f"values of {groups.groups} with outcomes" if of_groups else "outcomes"
         which = "" if week is None else " of these weeks"
         raise ConflictError(
-            f"{len(outcomes.scores)} outcomes{which} were scored by the model as it is: {least} are needed "
+            f"{count} {noun}{which} were scored by the model as it is: {least} are needed "
             f"for {USUAL_LEVEL:.0%} intervals."
         )
     header = model_store.header(session, model.id)
     assert header is not None, "a model that has succeeded has its header"
     scores = np.array(outcomes.scores)
     chosen = since is None and week is not None  # by the outcomes
-    table = ConformalTable.of("outcomes", draws, scores, of_classes=has_classes(model), since_change=chosen)
+    table = ConformalTable.of(
+        "outcomes",
+        draws,
+        scores,
+        of_classes=has_classes(model),
+        since_change=chosen,
+        new_rows=groups,
+        unit=unit.astype(np.int32) if of_groups else None,
+    )
     summary = table.summary()
     if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), summary):
         raise ConflictError("The model has changed meanwhile: repeat the request.")

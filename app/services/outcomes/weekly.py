@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Annotated, Literal
+from typing import Annotated, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +30,8 @@ from sampler.host.storage import (
     USUAL_LEVEL,
     ConformalTable,
     Header,
+    counts_groups,
+    ends_in_force,
     first_tails,
     most_outside,
     most_pending,
@@ -37,6 +39,7 @@ from sampler.host.storage import (
     rows_needed,
     statement_of,
     table_of_newest,
+    weights_of,
     with_calibration,
 )
 
@@ -73,10 +76,14 @@ class PolicyView:
     recalibrate: Policy
     since: datetime | None
     outcomes: Annotated[int, Field(description="Outcomes counted since, those of ended weeks.")]
+    counted_once: Annotated[
+        int | None, Field(description="Values of the column of new groups, each counted once a week, if so.")
+    ] = None
     waiting: Annotated[int, Field(description="Outcomes that count later.")]
     pending: Annotated[int, Field(description="The most that were predicted and not yet counted, at a time.")]
     outside: Annotated[
-        float | None, Field(description="Share of counted outcomes outside the 90% intervals of their time.")
+        float | None,
+        Field(description="Share of what counts, by its rows, outside the 90% intervals of their time."),
     ]
     at_most: Annotated[float | None, Field(description="What that share can be at most, whatever the data.")]
     endless: Annotated[int, Field(description="Weekly tables with 90% intervals that lack an end.")]
@@ -116,7 +123,7 @@ def set_policy(session: Session, owner: str, name: str, policy: Policy) -> Model
     ConflictError
         It hasn't succeeded, has no calibrated intervals, or too few rows calibrated them.
     InvalidRequestError
-        Its outcomes are classes, or its calibration is by groups or subgroups.
+        Its outcomes are classes, or its calibration is by subgroups.
     """
     model = models.get(session, owner, name, succeeded=True)
     check_succeeded(model)
@@ -151,7 +158,7 @@ def _begin(session: Session, model: Model, begun: OutcomeWatch) -> None:
             f"{table.rows} rows calibrated the intervals, and weekly recalibration takes {least}, for its "
             f"levels up to {max(SUMMARY_LEVELS):.0%}: calibrate by folds or by more outcomes first."
         )
-    begun.weekly_from = _stored(session, model.id, table, 0, 0)
+    begun.weekly_from = _stored(session, model.id, table, 0, _Once())
     store.count(session, model.id, begun.weekly_from)
 
 
@@ -167,40 +174,70 @@ def move(session: Session, model: Model, begun: OutcomeWatch, *, at_once: bool =
     before, draws = week_of(utc_now()), model_store.common_draws(session, model.id) or 0
     if not at_once and week_of(made[-1].at) >= before:
         return
-    counted = store.waiting(session, model.id, draws, before)
-    if not counted and (len(made) > 1 or not store.newest_counted(session, model.id, draws, 1)):
+    (first,) = store.with_scores(session, model.id, WeeklyTable.number == begun.weekly_from)
+    original = table_of(first)
+    of_groups = counts_groups(original)
+    counted = store.waiting(session, model.id, draws, before, of_groups=of_groups)
+    if not counted and (
+        len(made) > 1 or not store.newest_counted(session, model.id, draws, 1, of_groups=of_groups)
+    ):
         return
     newest = made[-1].number + 1
     store.count(session, model.id, newest, before)
-    scores = store.newest_counted(session, model.id, draws, NEWEST_SCORES)
-    tails, outside = _moved(session, model.id, made, counted)
-    (first,) = store.with_scores(session, model.id, WeeklyTable.number == begun.weekly_from)
-    table = table_of_newest(table_of(first), np.array(scores), tails)
+    known = store.newest_counted(session, model.id, draws, NEWEST_SCORES, of_groups=of_groups)
+    tails, once = _moved(session, model.id, made, counted, of_groups=of_groups)
+    units = _units(known, of_groups=of_groups)
+    table = table_of_newest(original, np.array([each.score for each in known]), tails, units)
     header = model_store.header(session, model.id)
     assert header is not None, "a model that has succeeded has its header"
     if not model_store.calibrate(session, model.id, draws, with_calibration(header, table), table.summary()):
         raise ConflictError("The model has changed meanwhile: repeat the request.")
-    _stored(session, model.id, table, len(counted), outside, newest)
+    _stored(session, model.id, table, len(counted), once, newest)
     events.append(session, model.id, MOVED, {"outcomes": len(counted), "calibration": table.checksum})
 
 
+class _Once(NamedTuple):
+    """Outcomes outside 90% intervals; where groups count once, these and the sum of their shares."""
+
+    outside: int = 0
+    groups: int = 0
+    shares: float = 0.0
+
+
+def _units(scores: Sequence[store.ScoreInTime], *, of_groups: bool) -> NDArray[np.int64] | None:
+    """Return the numbers of the outcomes' groups, int64 [row], where these count once."""
+    names = [each.unit or b"" for each in scores]
+    return np.unique(np.array(names), return_inverse=True)[1] if of_groups else None
+
+
 def _moved(
-    session: Session, model_id: str, made: Sequence[WeeklyTable], counted: Sequence[store.ScoreInTime]
-) -> tuple[Mapping[float, tuple[float, float]], int]:
-    """Return the shares of the tails after outcomes, and how many were outside 90% intervals."""
-    tails = first_tails()
+    session: Session,
+    model_id: str,
+    made: Sequence[WeeklyTable],
+    counted: Sequence[store.ScoreInTime],
+    *,
+    of_groups: bool,
+) -> tuple[Mapping[float, tuple[float, float]], _Once]:
+    """Return the shares of the tails after outcomes, and what was outside 90% intervals."""
+    tails, once = first_tails(), _Once()
     if len(made) > 1:
         tails = {level: (lower, upper) for level, lower, upper in made[-1].made["tails"]}
     at, scores = [each.at for each in counted], np.array([each.score for each in counted])
-    places, outside = in_force(made, at), 0
+    places, units = in_force(made, at), _units(counted, of_groups=of_groups)
     wanted = [made[i].number for i in np.unique(places)]
     for each in store.with_scores(session, model_id, WeeklyTable.number.in_(wanted)):
-        own = scores[places == each.number - made[0].number]
+        these = places == each.number - made[0].number
+        own, unit = scores[these], None if units is None else units[these]
         table = table_of(each)
-        low, high = table.at(USUAL_LEVEL).ends or (0.0, 1.0)
-        outside += int(np.count_nonzero((own < low) | (own > high)))
-        tails = moved_tails(tails, table, own)
-    return tails, outside
+        low, high = ends_in_force(table, USUAL_LEVEL)
+        is_outside = (own < low) | (own > high)
+        groups = 0 if unit is None else len(np.unique(unit))
+        shares = float(weights_of(unit, len(own))[is_outside].sum())
+        once = _Once(
+            once.outside + int(np.count_nonzero(is_outside)), once.groups + groups, once.shares + shares
+        )
+        tails = moved_tails(tails, table, own, unit)
+    return tails, once
 
 
 def in_force(made: Sequence[WeeklyTable], at: Sequence[datetime]) -> NDArray[np.int64]:
@@ -228,31 +265,48 @@ def policy_of(session: Session, model: Model, begun: OutcomeWatch | None) -> Pol
     if begun is None or begun.weekly_from is None:
         return OFF
     made = store.tables(session, model.id, begun.weekly_from)
-    counted = sum(each.counted for each in made)
-    closes = {each.number: each.at.timestamp() for each in made}
-    times = store.times_counted(session, model.id, begun.weekly_from)
-    pending = most_pending(
-        np.array([at.timestamp() for at, _ in times]), np.array([closes[number] for _, number in times])
-    )
-    outside = sum(each.outside for each in made) / counted if counted else None
+    outcomes = sum(each.counted for each in made)
+    groups: str | None = made[0].made.get("once")
+    counted, outside = outcomes, float(sum(each.outside for each in made))
+    if groups is not None:
+        counted, outside = (sum(each.made.get(name, 0) for each in made) for name in ("groups", "shares"))
+    share = outside / counted if counted else None
+    pending = _pending(session, model.id, made, of_groups=groups is not None)
     return PolicyView(
         recalibrate="weekly",
         since=made[0].at,
-        outcomes=counted,
-        waiting=store.num_waiting(session, model.id),
+        outcomes=outcomes,
+        counted_once=None if groups is None else counted,
+        waiting=store.num_waiting(session, model.id, of_groups=groups is not None),
         pending=pending,
-        outside=outside,
+        outside=share,
         at_most=most_outside(USUAL_LEVEL, counted, pending) if counted else None,
         endless=sum(0.0 in _ends(each)[0.9] or 1.0 in _ends(each)[0.9] for each in made[1:]),
-        text=_words(counted, outside, pending),
+        text=_words(counted, share, pending, groups),
         tables=[_view(each) for each in made[-SHOWN:]],
     )
 
 
-def _words(counted: int, outside: float | None, pending: int) -> str:
+def _pending(session: Session, model_id: str, made: Sequence[WeeklyTable], *, of_groups: bool) -> int:
+    """Return the most outcomes that were predicted and not yet counted, or groups of a week, at a time."""
+    times = store.times_counted(session, model_id, made[0].number)
+    closes = {each.number: each.at.timestamp() for each in made}
+    if of_groups:  # from the first of the rows that count together
+        places = in_force(made, [at for at, _, _ in times]).tolist()
+        first: dict[tuple[bytes | None, int, int], datetime] = {}
+        for (at, unit, number), place in zip(times, places, strict=True):
+            if unit is not None:
+                first[unit, number, place] = min(at, first.get((unit, number, place), at))
+        times = [(at, unit, number) for (unit, number, _), at in first.items()]
+    return most_pending(
+        np.array([at.timestamp() for at, _, _ in times]), np.array([closes[number] for _, _, number in times])
+    )
+
+
+def _words(counted: int, outside: float | None, pending: int, groups: str | None) -> str:
     if outside is None:
         return "Intervals move at the end of each week with outcomes; none was counted yet."
-    promised = statement_of(USUAL_LEVEL, counted, pending)
+    promised = statement_of(USUAL_LEVEL, counted, pending, groups)
     return f"{promised} {outside:.1%} lay outside the intervals of their time."
 
 
@@ -281,14 +335,16 @@ def _stored(
     model_id: str,
     table: ConformalTable,
     counted: int,
-    outside: int,
+    once: _Once,
     number: int | None = None,
 ) -> int:
     """Store a table that is in force from now on; return its number."""
     if number is None:
         number = store.last_number(session, model_id) + 1
-    ends = [[level, *(table.at(level).ends or (0.0, 1.0))] for level in SUMMARY_LEVELS]
+    ends = [[level, *ends_in_force(table, level)] for level in SUMMARY_LEVELS]
     unit = {} if table.unit is None else {"unit": table.unit.tolist()}
+    if counts_groups(table):
+        unit |= {"once": table.new_rows.groups, "groups": once.groups, "shares": once.shares}
     store.add(
         session,
         WeeklyTable(
@@ -297,7 +353,7 @@ def _stored(
             at=utc_now(),
             checksum=table.checksum,
             counted=counted,
-            outside=outside,
+            outside=once.outside,
             made=table.to_json() | {"ends": ends} | unit,
             scores=table.scores.astype("<f8").tobytes(),
         ),

@@ -78,14 +78,17 @@ def counts_by_unit(session: Session, model_id: str, era: int) -> list[UnitCounts
 
 
 class ScoresInTime(NamedTuple):
-    """Scores of outcomes by which a model may be calibrated, and the times of the first and the last."""
+    """Scores of outcomes by which a model may be calibrated, their groups, and the first and last time."""
 
     scores: list[float]
+    units: list[bytes | None]
     first: datetime | None
     last: datetime | None
 
 
-def newest_scores(session: Session, model_id: str, draws: int, week: int | None, most: int) -> ScoresInTime:
+def newest_scores(
+    session: Session, model_id: str, draws: int, week: int | None, most: int, *, of_groups: bool = False
+) -> ScoresInTime:
     """Return the scores of the newest outcomes.
 
     Parameters
@@ -96,18 +99,25 @@ def newest_scores(session: Session, model_id: str, draws: int, week: int | None,
         The first week whose outcomes count; None: all.
     most
         Number of outcomes at most.
+    of_groups
+        Whether those of no known group are left out.
     """
     query = (
-        select(KnownOutcome.score, KnownOutcome.at)
+        select(KnownOutcome.score, KnownOutcome.unit, KnownOutcome.at)
         .join(OutcomeReport, OutcomeReport.id == KnownOutcome.report_id)
         .where(KnownOutcome.model_id == model_id, OutcomeReport.draws == draws)
     )
     if week is not None:
         query = query.where(KnownOutcome.week >= week)
+    if of_groups:
+        query = query.where(KnownOutcome.unit.is_not(None))
     order = query.order_by(KnownOutcome.at.desc(), KnownOutcome.report_id, KnownOutcome.row)
     rows = session.execute(order.limit(most)).all()
     times = [row.at for row in rows]
-    return ScoresInTime([row.score for row in rows], min(times, default=None), max(times, default=None))
+    units = [row.unit for row in rows]
+    return ScoresInTime(
+        [row.score for row in rows], units, min(times, default=None), max(times, default=None)
+    )
 
 
 def tables(session: Session, model_id: str, week: int | None = None) -> Iterator[pa.Table]:

@@ -5,11 +5,13 @@ from collections.abc import Mapping, Sequence
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from app.store import events
 from app.store.clock import utc_now
 from app.store.errors import ModelGoneError
 from app.store.tables import NOBODY, Json, Model, OutcomeWatch, OutcomeWeek
 
 Weeks = dict[int, Json]  # sums by week
+WEEKLY_ENDED = "weekly_recalibration_ended"  # the event of a model whose calibration was made anew meanwhile
 
 
 def lock(session: Session, owner: str, model_id: str) -> OutcomeWatch | None:
@@ -46,12 +48,14 @@ def judge(session: Session, watch: OutcomeWatch, verdict: str, *, alarm: bool) -
 def begin_era(session: Session, model_id: str) -> None:
     """Begin a new era of a watch, if there is one: outcomes before have judged other intervals.
 
-    Weekly recalibration ends with the calibration that it began from.
+    Weekly recalibration ends with the calibration that it began from, and the model's log says so.
     """
     watch = session.get(OutcomeWatch, model_id, populate_existing=True)
     if watch is not None:
         watch.era += 1
-        watch.weekly_from = None  # its tables were moved from another calibration
+        if watch.weekly_from is not None:  # its tables were moved from another calibration
+            watch.weekly_from = None
+            events.append(session, model_id, WEEKLY_ENDED)
         judge(session, watch, "too_few", alarm=False)
 
 

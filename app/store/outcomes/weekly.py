@@ -1,10 +1,9 @@
 """Tables of calibration that move each week: those that were in force, and the outcomes that move them."""
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, Select, func, select, update
 from sqlalchemy.orm import Session, undefer
 
 from app.store.engine import binary_results
@@ -13,10 +12,11 @@ from app.store.tables import KnownOutcome, OutcomeReport, WeeklyTable
 
 
 class ScoreInTime(NamedTuple):
-    """The score of an outcome, and the time of its row."""
+    """The score of an outcome, the time of its row, and its group."""
 
     at: datetime
     score: float
+    unit: bytes | None
 
 
 def tables(session: Session, model_id: str, first: int = 0) -> list[WeeklyTable]:
@@ -45,24 +45,36 @@ def add(session: Session, table: WeeklyTable) -> None:
     session.flush()
 
 
-def waiting(session: Session, model_id: str, draws: int, before: int) -> list[ScoreInTime]:
-    """Return outcomes of weeks before one that no table has counted, in the order of time.
-
-    `draws` are the model's per chain: outcomes that were scored by fewer or more are left out.
-    """
+def _scores(model_id: str, draws: int, *, of_groups: bool) -> Select[datetime, float, bytes | None]:
+    """Select outcomes that were scored by as many draws per chain; where groups count, of known ones."""
     query = (
-        select(KnownOutcome.at, KnownOutcome.score)
+        select(KnownOutcome.at, KnownOutcome.score, KnownOutcome.unit)
         .join(OutcomeReport, OutcomeReport.id == KnownOutcome.report_id)
         .where(KnownOutcome.model_id == model_id, OutcomeReport.draws == draws)
+    )
+    return query.where(KnownOutcome.unit.is_not(None)) if of_groups else query
+
+
+def waiting(
+    session: Session, model_id: str, draws: int, before: int, *, of_groups: bool
+) -> list[ScoreInTime]:
+    """Return outcomes of weeks before one that no table has counted, in the order of time.
+
+    `draws` are the model's per chain: outcomes that were scored by fewer or more are left out; `of_groups`:
+    so are those of no known group.
+    """
+    query = (
+        _scores(model_id, draws, of_groups=of_groups)
         .where(KnownOutcome.counted.is_(None), KnownOutcome.week < before)
         .order_by(KnownOutcome.at, KnownOutcome.report_id, KnownOutcome.row)
     )
     return [ScoreInTime._make(row) for row in session.execute(query)]
 
 
-def num_waiting(session: Session, model_id: str) -> int:
-    """Return the number of outcomes that no table has counted."""
+def num_waiting(session: Session, model_id: str, *, of_groups: bool) -> int:
+    """Return the number of outcomes that no table has counted; where groups count, of known ones."""
     mine = select(func.count()).where(KnownOutcome.model_id == model_id, KnownOutcome.counted.is_(None))
+    mine = mine.where(KnownOutcome.unit.is_not(None)) if of_groups else mine
     return session.scalar(mine) or 0
 
 
@@ -74,21 +86,21 @@ def count(session: Session, model_id: str, number: int, before: int | None = Non
     rows_changed(session, mine.values(counted=number))
 
 
-def newest_counted(session: Session, model_id: str, draws: int, most: int) -> list[float]:
-    """Return the scores of the newest counted outcomes, in the order of time."""
+def newest_counted(
+    session: Session, model_id: str, draws: int, most: int, *, of_groups: bool
+) -> list[ScoreInTime]:
+    """Return the newest counted outcomes, in the order of time."""
     query = (
-        select(KnownOutcome.score)
-        .join(OutcomeReport, OutcomeReport.id == KnownOutcome.report_id)
-        .where(KnownOutcome.model_id == model_id, OutcomeReport.draws == draws)
+        _scores(model_id, draws, of_groups=of_groups)
         .where(KnownOutcome.counted.is_not(None))
         .order_by(KnownOutcome.at.desc(), KnownOutcome.report_id.desc(), KnownOutcome.row.desc())
     )
-    return [*session.scalars(query.limit(most))][::-1]
+    return [ScoreInTime._make(row) for row in session.execute(query.limit(most))][::-1]
 
 
-def times_counted(session: Session, model_id: str, first: int) -> Sequence[tuple[datetime, int]]:
-    """Return the times of outcomes that tables after one counted, and the numbers of these tables."""
-    query = select(KnownOutcome.at, KnownOutcome.counted).where(
+def times_counted(session: Session, model_id: str, first: int) -> list[tuple[datetime, bytes | None, int]]:
+    """Return the times and groups of outcomes that tables after one counted, and the tables' numbers."""
+    query = select(KnownOutcome.at, KnownOutcome.unit, KnownOutcome.counted).where(
         KnownOutcome.model_id == model_id, KnownOutcome.counted > first
     )
-    return [(at, number) for at, number in session.execute(query) if number is not None]
+    return [(at, unit, number) for at, unit, number in session.execute(query) if number is not None]

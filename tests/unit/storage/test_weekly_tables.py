@@ -7,6 +7,7 @@ import pytest
 from scipy.special import ndtr
 
 from sampler import prepare
+from sampler.definitions.new_rows import NewRows
 from sampler.errors import SettingsError
 from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.model_header import Header, with_calibration
@@ -18,6 +19,7 @@ from sampler.storage.weekly_tables import (
     statement_of,
     table_of_newest,
     weekly_tables,
+    weights_of,
 )
 
 
@@ -49,6 +51,64 @@ def test_no_adversary_misses_more_often_than_the_bound(size, delay):
             table = table_of_newest(original, scores, tails)
     bound = most_outside(0.9, weeks * size, size * (delay + 1))
     assert 0.1 < misses / (weeks * size) <= bound
+
+
+def grouped(groups, size):
+    """Return a table of groups of as many calibration rows."""
+    unit = np.repeat(np.arange(groups, dtype=np.int32), size)
+    scores = np.random.default_rng(4).uniform(size=groups * size)
+    return table_of(scores, new_rows=NewRows(groups="subject"), unit=unit)
+
+
+def test_no_adversary_misses_in_groups_more_often_than_the_bound():
+    """Each group counts once by the share of its rows outside, however many rows it has."""
+    original = table = grouped(30, 5)
+    tails, shares, groups = first_tails(), 0.0, 0
+    for week in range(400):
+        low, high = table.at(0.9).ends
+        score = low * 0.999 if low > 0 else (high + 1e-3 * (1 - high) if high < 1 else 0.5)
+        sizes = np.array([1, 7, 40])
+        these = np.full(sizes.sum(), score)
+        unit = 3 * week + np.repeat(np.arange(3), sizes)
+        inside = np.random.default_rng(week).uniform(size=len(these)) < 0.2
+        these[inside] = 0.5
+        shares += weights_of(unit, len(these))[outside(table, these)].sum()
+        groups += 3
+        tails = moved_tails({0.9: tails[0.9]}, table, these, unit)
+        table = table_of_newest(original, np.tile(these, 4), tails, np.tile(unit, 4))
+    assert 0.1 < shares / groups <= most_outside(0.9, groups, 3)
+
+
+def test_groups_of_one_row_count_as_rows_do():
+    scores = np.random.default_rng(2).beta(0.7, 0.8, size=600)
+    weeks, ones = np.arange(600) // 30, np.arange(600)
+    alone = table_of(np.linspace(0.001, 0.999, 300))
+    of_groups = table_of(
+        np.linspace(0.001, 0.999, 300),
+        new_rows=NewRows(groups="subject"),
+        unit=np.arange(300, dtype=np.int32),
+    )
+    by_rows = weekly_tables(alone, scores, weeks, weeks + 1)
+    by_groups = weekly_tables(of_groups, scores, weeks, weeks + 1, ones)
+    for week, table in by_rows.items():
+        same = by_groups[week]
+        assert (same.count, same.rows) == (table.rows, table.rows)
+        for level in table.tails:
+            assert same.tails[level] == pytest.approx(table.tails[level], abs=1e-12)
+            assert same.at(level).ends == table.at(level).ends
+
+
+def test_a_large_group_moves_the_shares_as_much_as_a_small_one():
+    original = grouped(30, 5)
+    scores = np.concatenate([np.full(50, 0.99999), [0.5, 0.5]])
+    unit = np.repeat([0, 1, 2], [50, 1, 1])
+    moved = moved_tails(first_tails(), original, scores, unit)
+    assert moved[0.9] == pytest.approx((0.05 + 0.005 * 0.15, 0.05 + 0.005 * (0.15 - 1)))
+    table = table_of_newest(original, scores, first_tails(), unit)
+    assert table.count == 33
+    assert "each value of subject counts once" in table.at(0.99).text, "though 33 groups are below 99"
+    kept = ConformalTable.from_json(table.to_json(), table.scores, table.unit, of_classes=False)
+    assert kept.checksum == table.checksum
 
 
 def covered(scores):
@@ -106,6 +166,9 @@ def test_the_bound_in_words():
     assert statement_of(0.9, 1_000, 60).startswith(
         "Of 1,000 reported outcomes, at most 24.0% can lie outside 90%"
     )
+    of_groups = statement_of(0.9, 1_000, 60, "subject")
+    assert "1,000 values of subject with reported outcomes, each counted once a week" in of_groups
+    assert "at most 24.0% of their rows on average" in of_groups
 
 
 def test_the_most_pending_counts_those_predicted_before_others_were_counted():

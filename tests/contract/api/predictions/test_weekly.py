@@ -165,3 +165,49 @@ def test_a_new_calibration_ends_the_policy(client, settings, model):
     run_units(settings)
     assert summary_of(client)["policy"]["recalibrate"] == "off"
     assert client.get("/models/mine").json()["calibration"]["kind"] == "holdout"
+    kinds = [event["kind"] for event in client.get(f"/models/{model['id']}/events").json()["items"]]
+    assert kinds.count("weekly_recalibration_ended") == 1, "and the log says when it ended"
+
+
+def of_subjects(count, each, seed, shift=0.0):
+    """Rows of new subjects, all of whose outcomes differ from what is usual by as much."""
+    rng = np.random.default_rng(seed)
+    return [
+        {"subject": 100 * seed + i, "x": float(x), "y": float(x + own + 0.1 * rng.normal() + shift)}
+        for i, own in enumerate(0.5 * rng.normal(size=count))
+        for x in rng.uniform(size=each)
+    ]
+
+
+def test_new_groups_count_once_each_week(client, settings, weeks_on):
+    """Tables are the library's by groups; rows of no known subject move nothing; by hand too."""
+    lines = [f"{row['subject']},{row['x']},{row['y']}" for row in of_subjects(60, 5, 0)]
+    more = {"holdout": 0.5, "calibrate": "holdout", "new_rows": {"groups": "subject"}, "seed": 3}
+    text = "\n".join(["subject,x,y", *lines])
+    model = fitted(client, settings, text=text, name="subjects", **more)
+    original = posterior_of(client, model)
+    begun = policy(client, "weekly", "subjects").json()["policy"]
+    assert (begun["recalibrate"], begun["counted_once"]) == ("weekly", 0)
+    sent = [of_subjects(12, 4, 1, 1.0), [{"x": 0.5, "y": 9.0, "subject": None}] * 20]
+    for rows in sent:
+        assert report(client, rows, "subjects").status_code == 201
+    weeks_on(1)
+    report(client, of_subjects(3, 2, 2), "subjects")
+    now = summary_of(client, "subjects")["policy"]
+    assert (now["outcomes"], now["counted_once"], now["pending"]) == (48, 12, 12)
+    assert now["waiting"] == 6
+    own = original.calibrate(*features_and_outcomes(sent[0])).conformal_table.scores
+    unit = np.repeat(np.arange(12), 4)
+    expected = weekly_tables(original.conformal_table, own, np.zeros(48), np.zeros(48), unit)[1]
+    present = posterior_of(client, model).conformal_table
+    assert present.count == expected.count == 42
+    for level in (0.5, 0.9, 0.99):
+        assert present.tails[level] == pytest.approx(expected.tails[level])
+        assert present.at(level).ends == expected.at(level).ends
+    assert "12 values of subject" in now["text"]
+    assert now["at_most"] == pytest.approx(most_outside(0.9, 12, 12))
+
+    policy(client, "off", "subjects")
+    by_hand = client.post("/models/subjects/outcomes/recalibrate", json={}).json()
+    assert by_hand["rows"] == 54
+    assert "over values like the 15 with outcomes reported after the fit" in by_hand["claims"][-1]["text"]
