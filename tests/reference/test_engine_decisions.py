@@ -5,6 +5,7 @@ uniform number a relative 1e-12 below and above the twin's min(1, e^r): it must 
 engine's acceptance probabilities are the twin's, and those leave the posterior invariant (test_moves).
 """
 
+import math
 from functools import partial
 
 import numpy as np
@@ -13,6 +14,7 @@ from numba import njit
 
 from sampler.bart.chain import Chain
 from sampler.bart.kernels import below_split, change_and_swap, change_bottom, tree_tables, tree_update
+from sampler.kernels.random import uniform
 from tests.reference import moves
 from tests.reference.enumerator import LEAF, nodes, replaced
 from tests.reference.prior import Sampled, SampledForest
@@ -73,7 +75,8 @@ def decide_grow(data, forest, model, work, slot):
     """Sum over the rows and decide on the proposed split of a leaf."""
     tree_update.pass_rows(data, forest, model, work, 0, slot)
     tree_update.load_leaves(forest, model, work, 0)
-    return tree_update.decide_grow(data, forest, model, work, 0, slot, 0.0)
+    ratio = tree_update.grow_ratio(forest, model, work, 0, slot)
+    return tree_update.decide_grow(data, forest, model, work, 0, slot, ratio, math.log(uniform(work.random)))
 
 
 @njit
@@ -81,7 +84,7 @@ def decide_prune(data, forest, model, work, at):
     """Sum over the rows and decide on a prune."""
     tree_update.pass_rows(data, forest, model, work, 0, -1)
     tree_update.load_leaves(forest, model, work, 0)
-    return tree_update.decide_prune(forest, model, work, 0, at, 0.0)
+    return math.log(uniform(work.random)) < tree_update.prune_ratio(forest, model, work, 0, at)
 
 
 @njit

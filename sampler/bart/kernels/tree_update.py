@@ -171,29 +171,21 @@ def must_differ(data: Data, model: Model, count: Int) -> Bool:
 
 
 @kernel(inline=True, allocates=False)
-def decide_grow(
-    data: Data,
-    forest: Forest,
-    model: Model,
-    work: Work,
-    tree: Int,
-    slot: Int,
-    gain: Float,
-) -> Bool:
-    """Accept or reject the proposed split of leaf `slot` (docs/maths.md#grow) and, if accepted, make it.
+def left_of_grown(model: Model, work: Work, slot: Int) -> tuple[Float, Float]:
+    """Return size and total of the rows that the proposed split of a leaf sends to the left."""
+    size_unit, total_unit = units(model)
+    count = work.leaves.sums[1]
+    total = total_unit * partial_sum(model, work.leaves.sums[0], count, work.leaves.old[slot])
+    return size_unit * float(count), total
 
-    `gain` is added to the logarithm of the ratio.
 
-    The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
-    when the move would be accepted without them.
-    """
+@kernel(inline=True, allocates=False)
+def grow_ratio(forest: Forest, model: Model, work: Work, tree: Int, slot: Int) -> Float:
+    """Compute the log ratio of the proposed split of leaf `slot`, but for its children's valid splits."""
     node, leaf = forest.node[tree], forest.leaf[tree]
     num_leaves = np.int64(forest.num_leaves[tree])
     depth = leaf[slot, DEPTH]
-    size_unit, total_unit = units(model)
-    left_count = work.leaves.sums[1]
-    left_total = total_unit * partial_sum(model, work.leaves.sums[0], left_count, work.leaves.old[slot])
-    left_size = size_unit * float(left_count)
+    left_size, left_total = left_of_grown(model, work, slot)
     right_total, right_size = work.leaves.total[slot] - left_total, work.leaves.size[slot] - left_size
     parent = leaf[slot, ABOVE]
     bottoms = num_bottom(node, num_leaves) + 1
@@ -202,11 +194,27 @@ def decide_grow(
     moves = forest.prior.moves
     choices = moves[PRUNE] * num_growable(leaf, num_leaves) / (moves[GROW] * bottoms)
     ratio = split_gain(model, left_size, left_total, right_size, right_total) + math.log(choices)
-    ratio += log_split(forest.prior, depth) - log_stay(forest.prior, depth)
-    ratio += gain
-    threshold = math.log(uniform(work.random))
+    return ratio + (log_split(forest.prior, depth) - log_stay(forest.prior, depth))
+
+
+@kernel(inline=True, allocates=False)
+def decide_grow(
+    data: Data, forest: Forest, model: Model, work: Work, tree: Int, slot: Int, ratio: Float, threshold: Float
+) -> Bool:
+    """Accept or reject the proposed split of leaf `slot` (docs/maths.md#grow) and, if accepted, make it.
+
+    It is accepted where `threshold`, the logarithm of a uniform number, is below the ratio.
+
+    The children's valid-split factors are at most 1, so whether rows of the children differ is looked at only
+    when the move would be accepted without them.
+    """
     if threshold >= ratio:
         return False
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    num_leaves = np.int64(forest.num_leaves[tree])
+    depth, left_count = leaf[slot, DEPTH], work.leaves.sums[1]
+    left_size, left_total = left_of_grown(model, work, slot)
+    right_total, right_size = work.leaves.total[slot] - left_total, work.leaves.size[slot] - left_size
     number = mark_wide(data, forest, work, tree, slot)
     slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.marks.mask
     column = data.codes[work.proposal.rule[0]]
@@ -235,13 +243,8 @@ def decide_grow(
 
 
 @kernel(inline=True, allocates=False)
-def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int, gain: Float) -> Bool:
-    """Accept or reject making a leaf of split `at` (docs/maths.md#prune) and, if accepted, do so.
-
-    `gain` is added to the logarithm of the ratio.
-
-    The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
-    """
+def prune_ratio(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Float:
+    """Compute the log ratio of making a leaf of split `at` (docs/maths.md#prune)."""
     node, leaf = forest.node[tree], forest.leaf[tree]
     num_leaves = np.int64(forest.num_leaves[tree])
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
@@ -254,10 +257,18 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int, g
         model, work.leaves.size[a], work.leaves.total[a], work.leaves.size[b], work.leaves.total[b]
     )
     ratio -= log_split(forest.prior, depth) - log_stay(forest.prior, depth)
-    ratio -= children * log_stay(forest.prior, depth + 1)
-    ratio += gain
-    if math.log(uniform(work.random)) >= ratio:
-        return False
+    return ratio - children * log_stay(forest.prior, depth + 1)
+
+
+@kernel(inline=True, allocates=False)
+def prune_at(forest: Forest, work: Work, tree: Int, at: Int) -> None:
+    """Make a leaf of split `at`.
+
+    The rows keep their slots until the change of leaf values has been applied: state says how to relabel.
+    """
+    node, leaf = forest.node[tree], forest.leaf[tree]
+    num_leaves = np.int64(forest.num_leaves[tree])
+    a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
     keep, drop, last = min(a, b), max(a, b), num_leaves - 1
     prune_node(node, leaf, num_leaves, at)
     forest.num_leaves[tree] -= 1
@@ -269,7 +280,6 @@ def decide_prune(forest: Forest, model: Model, work: Work, tree: Int, at: Int, g
     work.leaves.total[drop], work.leaves.size[drop] = work.leaves.total[last], work.leaves.size[last]
     forest.count[tree, drop] = forest.count[tree, last]
     work.pending.state[KEEP], work.pending.state[DROP], work.pending.state[LAST] = keep, drop, last
-    return True
 
 
 @kernel(inline=True, allocates=False)
@@ -354,9 +364,12 @@ def update_tree(data: Data, forest: Forest, model: Model, work: Work, places: Pl
     load_leaves(forest, model, work, tree)
     changed = False
     if slot >= 0:
-        changed = decide_grow(data, forest, model, work, tree, slot, 0.0)
+        ratio = grow_ratio(forest, model, work, tree, slot)
+        changed = decide_grow(data, forest, model, work, tree, slot, ratio, math.log(uniform(work.random)))
     elif at >= 0:
-        changed = decide_prune(forest, model, work, tree, at, 0.0)
+        changed = math.log(uniform(work.random)) < prune_ratio(forest, model, work, tree, at)
+        if changed:
+            prune_at(forest, work, tree, at)
     elif move > PRUNE:
         changed = call_move(forest, places, tree, move)
     counters[move, 1] += changed

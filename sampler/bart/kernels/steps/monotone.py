@@ -13,7 +13,6 @@ from typing import Any
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.normal import SIGMA2, TAU2
-from sampler.bart.kernels.leaf_models.operations import partial_sum, units
 from sampler.bart.kernels.row_latents.censored import normal_between
 from sampler.bart.kernels.state import (
     ABOVE,
@@ -29,13 +28,16 @@ from sampler.bart.kernels.state import (
 from sampler.bart.kernels.tree_tables import nth_bottom, num_bottom
 from sampler.bart.kernels.tree_update import (
     decide_grow,
-    decide_prune,
     draw_leaves,
     draw_move,
+    grow_ratio,
     leave_change,
+    left_of_grown,
     load_leaves,
     pass_rows,
     propose_grow,
+    prune_at,
+    prune_ratio,
 )
 from sampler.kernels.arrays import (
     ABSENT,
@@ -60,9 +62,10 @@ from sampler.kernels.random import below, normal, uniform
 
 MOST = 12  # leaves of a tree that splits on a monotone column; larger ones have no prior probability
 # Places in the room: a number for each set of leaves, then for each leaf its child number, which part of it a
-# proposed rule makes (0: all, 1: the left, 2: the right), and the set of leaves below it.
-CODE, PART, MASK = 1 << MOST, (1 << MOST) + 16, (1 << MOST) + 32
-ROOM = MASK + 16
+# proposed rule makes (0: all, 1: the left, 2: the right), and the set of leaves below it; that set of the
+# tree as it is while a move is proposed.
+CODE, PART, MASK, KEPT = 1 << MOST, (1 << MOST) + 16, (1 << MOST) + 32, (1 << MOST) + 48
+ROOM = KEPT + 16
 REACH, TRIES, CELLS = 7.0, 100, 400  # of an integral in sds; draws by rejection, and of its inverse cdf
 FAINTEST = 1e-300
 HALF_STEP = 0.499  # by which bounds are wider than the values on the grid that they allow
@@ -190,7 +193,7 @@ def list_leaves(count: Int, room: Longs) -> None:
         room[CODE + k], room[PART + k] = ~k, 0
 
 
-@kernel(allocates=False)
+@kernel(inline=True, allocates=False)
 def law_of(model: Model, size: Float, total: Float) -> tuple[Float, Float]:
     """Return mean and sd of a leaf's value given its rows, unless it is bounded, in grid steps."""
     sigma2, tau2 = model.noise[SIGMA2], model.variance[TAU2]
@@ -253,16 +256,45 @@ def turned(bounded: Bounded) -> Bounded:
 
 
 @kernel(allocates=False)
+def most_in_order(lower: Bounded, upper: Bounded) -> Float:
+    """Bound the log probability that two leaves are within their bounds and in order, from above."""
+    apart = (upper[2] - lower[2]) / math.sqrt(lower[3] * lower[3] + upper[3] * upper[3])
+    return min(log_between(-math.inf, apart), log_inside(lower), log_inside(upper))
+
+
+@kernel(allocates=False)
 def log_in_order(lower: Bounded, upper: Bounded) -> Float:
     """Compute the log probability that two leaves are within their bounds and in order.
 
-    The one that is known better is integrated over: the other's probability is smooth on its scale.
+    Known where neither has bounds, or these keep them in order. Else the one that is known better is
+    integrated over: the other's probability is smooth on its scale.
     """
+    if lower[1] <= upper[0]:
+        return log_inside(lower) + log_inside(upper)
+    if lower[0] == upper[0] == -math.inf and lower[1] == upper[1] == math.inf:
+        return most_in_order(lower, upper)
     if lower[3] > upper[3]:
         lower, upper = turned(upper), turned(lower)
     start, stop = range_of_lower(lower, upper)
     if start >= stop:
         return -math.inf
+    half, total = 0.5 * (stop - start), 0.0
+    scale, shift = ROOT_HALF / upper[3], ROOT_HALF / upper[3] * upper[2]
+    end = scale * upper[1] - shift
+    sign = -1.0 if end < 0.0 else 1.0  # the tail that is small
+    last = math.erfc(sign * end)
+    for k in range(len(POINTS)):
+        value = start + half * (1.0 + POINTS[k])
+        place = (value - lower[2]) / lower[3]
+        above = math.erfc(sign * (scale * max(value, upper[0]) - shift)) - last
+        total += WEIGHTS[k] * math.exp(-0.5 * place * place) * above
+    total *= 0.5 * sign * half / (ROOT_TAU * lower[3])
+    return math.log(total) if total > FAINTEST else log_in_order_far_out(lower, upper, start, stop)
+
+
+@kernel(allocates=False)
+def log_in_order_far_out(lower: Bounded, upper: Bounded, start: Float, stop: Float) -> Float:
+    """Compute the integral of `log_in_order` by logarithms, where densities vanish."""
     half, largest, total = 0.5 * (stop - start), -math.inf, 0.0
     for k in range(len(POINTS)):
         term = log_density_of_lower(start + half * (1.0 + POINTS[k]), lower, upper)
@@ -327,7 +359,7 @@ def is_monotone(node: Ints2, num_leaves: Int, directions: Longs2) -> Bool:
     return many > 0
 
 
-@kernel(allocates=False)
+@kernel(inline=True, allocates=False)
 def set_value(forest: Forest, work: Work, tree: Int, slot: Int, value: Float) -> None:
     """Set the value of a leaf, on the grid: rounding keeps values in order."""
     rounded = np.rint(value)
@@ -338,38 +370,60 @@ def set_value(forest: Forest, work: Work, tree: Int, slot: Int, value: Float) ->
 
 
 @kernel(allocates=False)
+def keep_orders(count: Int, room: Longs) -> None:
+    """Keep which leaves are below which, while a move is proposed."""
+    for k in range(count):
+        room[KEPT + k] = room[MASK + k]
+
+
+@kernel(allocates=False)
+def restore_orders(count: Int, room: Longs) -> None:
+    """Restore which leaves are below which, after a move that was rejected."""
+    list_leaves(count, room)
+    for k in range(count):
+        room[MASK + k] = room[KEPT + k]
+
+
+@kernel(inline=True, allocates=False)
+def find_orders(forest: Forest, work: Work, tree: Int) -> None:
+    """Find which leaves of a tree are below which."""
+    room, count = forest.prior.orders, np.int64(forest.num_leaves[tree])
+    list_leaves(count, room)
+    list_below(forest.node[tree], forest.leaf[tree], count, work.proposal.rule, forest.prior.directions, room)
+
+
+@kernel(inline=True, allocates=False)
 def redraw_in_order(forest: Forest, model: Model, work: Work, tree: Int) -> None:
-    """Draw each leaf's value in turn between those of the leaves below and above it."""
+    """Draw each leaf's value in turn between those of the leaves below and above it, which are known."""
     room, leaf = forest.prior.orders, forest.leaf[tree]
     count = np.int64(forest.num_leaves[tree])
     list_leaves(count, room)
-    list_below(forest.node[tree], leaf, count, work.proposal.rule, forest.prior.directions, room)
     for k in range(count):
         low, high = bounds_of(leaf, count, k, -1, room)
         mean, sd = law_of(model, work.leaves.size[k], work.leaves.total[k])
         set_value(forest, work, tree, k, draw_between(work.random, (low, high, mean, sd)))
 
 
-@kernel(allocates=False)
+@kernel(inline=True, allocates=False)
 def grow_in_order(forest: Forest, model: Model, work: Work, data: Data, tree: Int, slot: Int) -> Bool:
     """Accept or reject the split of a leaf, as `decide_grow`, and draw the new leaves' values."""
     room, directions, rule = forest.prior.orders, forest.prior.directions, work.proposal.rule
     node, leaf = forest.node[tree], forest.leaf[tree]
     count = np.int64(forest.num_leaves[tree])
+    ratio, threshold = grow_ratio(forest, model, work, tree, slot), math.log(uniform(work.random))
     if not is_monotone(node, count, directions) and directions[0, rule[0]] == 0:
-        return decide_grow(data, forest, model, work, tree, slot, 0.0)
-    if count + 1 > MOST:
-        return decide_grow(data, forest, model, work, tree, slot, -math.inf)
+        return decide_grow(data, forest, model, work, tree, slot, ratio, threshold)
     list_leaves(count, room)
     gain = -log_orders(node, leaf, count, rule, directions, room)
+    keep_orders(count, room)
+    if count + 1 > MOST:
+        return False
     low, high = bounds_of(leaf, count, slot, -1, room)
     mean, sd = law_of(model, work.leaves.size[slot], work.leaves.total[slot])
     gain -= log_inside((low, high, mean, sd))
     room[CODE + count], room[PART + count], room[PART + slot] = ~slot, 2, 1
     gain += log_orders(node, leaf, count + 1, rule, directions, room)
-    size_unit, total_unit = units(model)
-    total = total_unit * partial_sum(model, work.leaves.sums[0], work.leaves.sums[1], work.leaves.old[slot])
-    size = size_unit * float(work.leaves.sums[1])
+    size, total = left_of_grown(model, work, slot)
     low, high = bounds_of(leaf, count + 1, slot, count, room)
     mean, sd = law_of(model, size, total)
     left = (low, high, mean, sd)
@@ -377,14 +431,17 @@ def grow_in_order(forest: Forest, model: Model, work: Work, data: Data, tree: In
     mean, sd = law_of(model, work.leaves.size[slot] - size, work.leaves.total[slot] - total)
     right = (low, high, mean, sd)
     rises, falls = room[MASK + count] >> slot & 1, room[MASK + slot] >> count & 1
-    if rises:
-        gain += log_in_order(left, right)
-    elif falls:
-        gain += log_in_order(right, left)
+    if rises or falls:
+        lower, upper = (left, right) if rises else (right, left)
+        if threshold >= ratio + gain + most_in_order(lower, upper):
+            restore_orders(count, room)
+            return False
+        gain += log_in_order(lower, upper)
     else:
         gain += log_inside(left)
         gain += log_inside(right)
-    if not decide_grow(data, forest, model, work, tree, slot, gain):
+    if not decide_grow(data, forest, model, work, tree, slot, ratio + gain, threshold):
+        restore_orders(count, room)
         return False
     if rises:
         a, b = draw_in_order(work.random, left, right)
@@ -397,16 +454,20 @@ def grow_in_order(forest: Forest, model: Model, work: Work, data: Data, tree: In
     return True
 
 
-@kernel(allocates=False)
+@kernel(inline=True, allocates=False)
 def prune_in_order(forest: Forest, model: Model, work: Work, tree: Int, at: Int) -> Bool:
     """Accept or reject making a leaf of a split, as `decide_prune`, and draw its value."""
     room, directions, rule = forest.prior.orders, forest.prior.directions, work.proposal.rule
     node, leaf = forest.node[tree], forest.leaf[tree]
     count = np.int64(forest.num_leaves[tree])
+    ratio, threshold = prune_ratio(forest, model, work, tree, at), math.log(uniform(work.random))
     if not is_monotone(node, count, directions):
-        return decide_prune(forest, model, work, tree, at, 0.0)
+        if threshold < ratio:
+            prune_at(forest, work, tree, at)
+        return threshold < ratio
     list_leaves(count, room)
     gain = -log_orders(node, leaf, count, rule, directions, room)
+    keep_orders(count, room)
     a, b = np.int64(~node[at, LEFT]), np.int64(~node[at, RIGHT])
     low, high = bounds_of(leaf, count, a, b, room)
     mean, sd = law_of(model, work.leaves.size[a], work.leaves.total[a])
@@ -414,11 +475,8 @@ def prune_in_order(forest: Forest, model: Model, work: Work, tree: Int, at: Int)
     low, high = bounds_of(leaf, count, b, a, room)
     mean, sd = law_of(model, work.leaves.size[b], work.leaves.total[b])
     right = (low, high, mean, sd)
-    if room[MASK + b] >> a & 1:
-        gain -= log_in_order(left, right)
-    elif room[MASK + a] >> b & 1:
-        gain -= log_in_order(right, left)
-    else:
+    rises, falls = room[MASK + b] >> a & 1, room[MASK + a] >> b & 1
+    if not rises and not falls:
         gain -= log_inside(left)
         gain -= log_inside(right)
     keep, drop = min(a, b), max(a, b)
@@ -430,13 +488,19 @@ def prune_in_order(forest: Forest, model: Model, work: Work, tree: Int, at: Int)
         model, work.leaves.size[a] + work.leaves.size[b], work.leaves.total[a] + work.leaves.total[b]
     )
     gain += log_inside((low, high, mean, sd))
-    if not decide_prune(forest, model, work, tree, at, gain):
+    if rises or falls:
+        lower, upper = (left, right) if rises else (right, left)
+        most = most_in_order(lower, upper)
+        gain -= most if threshold < ratio + gain - most else log_in_order(lower, upper)
+    if threshold >= ratio + gain:
+        restore_orders(count, room)
         return False
+    prune_at(forest, work, tree, at)
     set_value(forest, work, tree, keep, draw_between(work.random, (low, high, mean, sd)))
     return True
 
 
-@kernel(allocates=False)
+@kernel(inline=True, allocates=False)
 def update_one(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
     """Update one tree by a grow or a prune, then draw its leaves."""
     move = draw_move(work.random, forest.prior.moves)
@@ -458,6 +522,8 @@ def update_one(data: Data, forest: Forest, model: Model, work: Work, tree: Int) 
         changed = prune_in_order(forest, model, work, tree, at)
     forest.counters[move, 1] += changed
     if is_monotone(forest.node[tree], np.int64(forest.num_leaves[tree]), forest.prior.directions):
+        if slot < 0 and at < 0:
+            find_orders(forest, work, tree)
         redraw_in_order(forest, model, work, tree)
         leave_change(forest, model, work, tree)
     else:
