@@ -308,6 +308,12 @@ GATES = {
         WORSE,
         {"new": 0.88},
     ),
+    "pupils": Gate(
+        "new pupils",
+        panel("mlmRev", "egsingle", "math", "childid", ["schoolid"], 1500),
+        WORSE,
+        {"new": 0.9},
+    ),
     "9": Gate("covariate shift, quarters of x", shifted, (0.87, 0.92), {"all": 0.84}),
     "10": Gate("overlapping subgroups", overlapping, (0.88, 0.93), {"old": 0.75, "region 4": 0.75}),
     "11": Gate("x3 missing at random", lacking(at_random=True), (0.87, 0.93), {"x3 missing": 0.72}),

@@ -73,6 +73,9 @@ def aggregate(
     observed: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="Outcomes, where known; they count as they are.")
     ] = None,
+    population: Annotated[
+        bool, typer.Option("--population", help="Of credible means: of the population that rows sample.")
+    ] = False,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -89,6 +92,7 @@ def aggregate(
         beside[name] = table.column(column).to_pylist()
         table = table.drop_columns([column])
     asked = {"by": by, "of": of, "q": q, "level": level, "interval": interval, "compare": _compared(compare)}
+    asked |= {"population": True} if population else {}
     with asking(url, data_dir, errors.print) as client:
         answer = client.aggregate(model, table, **beside, **asked)
     if as_json:

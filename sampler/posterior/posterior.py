@@ -192,6 +192,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         weights: Any = None,
         observed: Any = None,
         compare: Mapping[str, Sequence[Any]] | None = None,
+        population: bool = False,
         num_draws: int | None = None,
         ignore_extra: bool = False,
     ) -> Aggregate:
@@ -222,6 +223,9 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         compare
             A column and two of its values, ``{"region": ["North", "South"]}``: the figure of the first less
             that of the second, in place of the figure itself.
+        population
+            Whether a mean of what is expected is that of the population that the rows of a set are a sample
+            of: its interval allows for their number too (Bayesian bootstrap).
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
         ignore_extra
@@ -242,7 +246,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
             For unknown columns and values, and an invalid figure, level or interval.
 
         """
-        request = AggregateRequest.check(by, of, q, level, interval, compare)
+        request = AggregateRequest.check(by, of, q, level, interval, compare, population)
         if of == "quantile" and self.classes is not None:
             raise SettingsError(
                 "classes have no quantile: of is sum or mean", field="of", code="not_applicable"

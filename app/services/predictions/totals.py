@@ -49,10 +49,17 @@ class FiguresOfSets(StrictBody):
         description="A column and two of its values: the figure of rows with the first less that of rows "
         "with the second, in each set.",
     )
+    population: bool = Field(
+        default=False,
+        description="Of a credible mean: over the population that the rows of a set are a sample of, whose "
+        "interval allows for their number too (Bayesian bootstrap).",
+    )
 
     def checked(self) -> AggregateRequest:
         """Check what is asked of a posterior; raises SettingsError."""
-        return AggregateRequest.check(self.by, self.of, self.q, self.level, self.interval, self.compare)
+        return AggregateRequest.check(
+            self.by, self.of, self.q, self.level, self.interval, self.compare, self.population
+        )
 
     def of_rows(self, posterior: Posterior, rows: Any, **beside: Any) -> Aggregate:
         """Return the figures of rows, with what `Posterior.aggregate` takes beside them; raises as that."""
@@ -64,6 +71,7 @@ class FiguresOfSets(StrictBody):
             level=self.level,
             interval=self.interval,
             compare=self.compare,
+            population=self.population,
             **beside,
         )
 

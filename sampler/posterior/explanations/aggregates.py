@@ -183,7 +183,7 @@ def _in_words(law: Law, request: AggregateRequest) -> str:
         f"{figure} of {target} that will be observed"
         if request.predictive
         else f"expected {figure} of {target}"
-    )
+    ) + " over the population that the rows are a sample of" * request.population
     if request.compare is None:
         return words
     name, (first, second) = request.compare
@@ -311,6 +311,10 @@ class _Sums:
         known, steps_of = (np.repeat(each, width) for each in (part.known, step))
         figures = np.empty((3, len(of_sets)))
         figures[0] = known + steps_of * of_sets.mean(axis=1)
+        if self.request.population:
+            bootstrapped = self._bootstrapped(part, count, width)
+            figures[1:] = of_sorted(np.sort(bootstrapped.reshape(len(steps), -1).T, axis=1), self.tails)
+            return figures.reshape(3, count, width)
         unknown = np.bincount(part.place[part.unseen], minlength=count) > 0
         if not self.request.predictive or not unknown.any():
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
@@ -379,6 +383,28 @@ class _Sums:
                 total = np.zeros((len(self.chosen), count * self.sides, sums.shape[2]))
             total[:, np.unique(cell[start : start + size])] += sums
         return np.zeros((len(self.chosen), count * self.sides, 1)) if total is None else total
+
+    def _bootstrapped(self, part: _Part, count: int, width: int) -> Floats:
+        """Draw means of the populations that the rows of sets are samples of, float64 [draw, set, figure].
+
+        In each draw the rows of a set have Dirichlet(1, .., 1) weights (Rubin 1981, the Bayesian bootstrap),
+        times their factors; equal requests have equal weights.
+        """
+        law, chosen, cells = self.law.for_means, self.chosen, count * self.sides
+        rng = np.random.default_rng([0, int(part.rows[0])])
+        total = np.zeros((len(chosen), cells, width))
+        whole = np.zeros((len(chosen), cells, 1))
+        size = min(ROWS, max(16, MAX_CELLS // (len(chosen) * width)))
+        for start in range(0, len(part.rows), size):
+            own = slice(start, start + size)
+            mean = law.mean_of(self.coded.part(part.rows[own]), chosen).reshape(len(chosen), -1, width)
+            mean = np.where(part.seen[own, None], part.y[own, None], mean)
+            weight = rng.standard_exponential(mean.shape[:2])[:, :, None] * part.factor[own, None]
+            cell, first = part.cell[own], np.flatnonzero(np.diff(part.cell[own], prepend=-1))
+            total[:, cell[first]] += np.add.reduceat(mean * weight, first, axis=1)
+            whole[:, cell[first]] += np.add.reduceat(weight, first, axis=1)
+        of_cells = total / whole
+        return of_cells if self.sides == 1 else of_cells[:, ::2] - of_cells[:, 1::2]
 
     def _variance(self, part: _Part, count: int) -> Floats:
         """Compute the variance of each set's figure in each draw, float64 [draw, set], given f."""

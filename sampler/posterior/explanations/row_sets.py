@@ -47,6 +47,8 @@ class AggregateRequest:
         "predictive" and "calibrated": of outcomes that will be observed; "credible": of what is expected.
     compare
         Column and the two values whose rows are compared; None for figures of all rows of a set.
+    population
+        Whether a mean is of the population that the rows of a set are a sample of.
 
     """
 
@@ -56,6 +58,7 @@ class AggregateRequest:
     level: float
     interval: IntervalKind
     compare: tuple[str, tuple[Any, Any]] | None
+    population: bool = False
 
     @classmethod
     def check(
@@ -66,6 +69,7 @@ class AggregateRequest:
         level: float,
         interval: str,
         compare: Mapping[str, Sequence[Any]] | None,
+        population: Any = False,
     ) -> AggregateRequest:
         """Check what is asked of a posterior; see `Posterior.aggregate`. Raises SettingsError."""
         names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
@@ -93,7 +97,13 @@ class AggregateRequest:
                 field="interval",
                 code="not_applicable",
             )
-        return cls(names, of, q, level, kind, _compared(compare, names))  # type: ignore[arg-type]
+        if population not in (False, True) or (population and (of != "mean" or kind != "credible")):
+            raise SettingsError(
+                "population is of means of what is expected: true with of mean and interval credible",
+                field="population",
+                code="not_applicable",
+            )
+        return cls(names, of, q, level, kind, _compared(compare, names), bool(population))  # type: ignore[arg-type]
 
     @property
     def predictive(self) -> bool:

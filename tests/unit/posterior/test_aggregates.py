@@ -221,6 +221,29 @@ def test_the_mean_of_copies_of_a_row_is_expected_as_the_row():
         )
 
 
+def test_means_of_populations_allow_for_the_number_of_rows():
+    """Their variance has more, given a draw, by s^2 / (n + 1) (Rubin 1981); copies of a row have no more."""
+    posterior, X = some("bart", 60)
+    X["part"] = [f"{k // 5:02}" for k in range(60)]
+    asked = {"by": "part", "of": "mean", "interval": "credible"}
+    rows, answer = (posterior.aggregate(X, **asked, population=whole) for whole in (False, True))
+    assert np.array_equal(rows.mean, answer.mean)
+    assert "over the population" in answer.figure
+    drawn = posterior.sample({name: values for name, values in X.items() if name != "part"})
+    drawn = drawn.reshape(-1, 12, 5)
+    of_rows, more = drawn.mean(axis=2).var(axis=0).sum(), (drawn.var(axis=2).mean(axis=0) / 6).sum()
+    wider = np.sum((answer.upper - answer.lower) ** 2) / np.sum((rows.upper - rows.lower) ** 2)
+    assert wider == pytest.approx(1 + more / of_rows, rel=0.3)
+    assert wider > 3
+    copies = {name: [values[0]] * 7 for name, values in X.items()}
+    same, alone = (posterior.aggregate(copies, **asked, population=whole) for whole in (True, False))
+    np.testing.assert_allclose([same.lower, same.upper], [alone.lower, alone.upper], rtol=1e-6)
+    halves = {name: values[:10] for name, values in X.items()} | {"half": ["a", "b"] * 5}
+    compared = {"compare": {"half": ["a", "b"]}, "of": "mean", "interval": "credible", "ignore_extra": True}
+    less, more = (posterior.aggregate(halves, **compared, population=whole) for whole in (False, True))
+    assert (more.upper - more.lower)[0] > (less.upper - less.lower)[0]
+
+
 def test_sets_by_two_columns_and_a_table():
     """Sets are of the values that occur, numbers in their order, missing values last."""
     posterior, X = some("bart", 4)
@@ -250,6 +273,9 @@ def test_sets_by_two_columns_and_a_table():
         ({"compare": {"part": ["a"]}}, "compare"),
         ({"compare": {"part": ["a", "z"]}}, "compare"),
         ({"by": "part", "compare": {"part": ["a", "b"]}}, "compare"),
+        ({"population": True, "of": "mean"}, "population"),
+        ({"population": True, "interval": "credible"}, "population"),
+        ({"population": "yes", "of": "mean", "interval": "credible"}, "population"),
     ],
 )
 def test_invalid_wishes_name_their_field(options, field):

@@ -25,6 +25,7 @@ def test_figures_are_those_of_the_model_file(client, model):
     for asked in (
         {"by": "shop"},
         {"by": "shop", "of": "mean", "interval": "credible", "level": 0.5},
+        {"by": "shop", "of": "mean", "interval": "credible", "population": True},
         {"by": ["shop", "colour"], "draws": 7},
         {"by": "shop", "of": "quantile", "q": 0.25, "weights": [1, 2, 3, 4, 5, 6]},
         {"compare": {"shop": ["n", "s"]}, "observed": [3.5, None, None, None, 1, None]},
