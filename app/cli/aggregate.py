@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from app.cli.common import AsJson, DataDir, print_json, writing
@@ -14,6 +15,7 @@ from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import make_console, out
 from app.cli.survival import table_of
+from app.client.views import without_none
 from sampler.host.data import number_to_text, range_to_text
 
 FIGURES = ("mean", "lower", "upper")
@@ -21,14 +23,16 @@ COUNTS = ("rows", "observed_rows", "new_groups")
 # A help text; tests run its examples.
 AGGREGATE = """Print totals, means or quantiles of sets of rows, with intervals of their own.
 
-ROWS is a file with the model's columns (CSV, Parquet), and those that --by and the other options name. Ends
-of the rows' own intervals don't add up to these: what rows have in common is allowed for.
+ROWS is a file with the model's columns (CSV, Parquet), and those that --by and the other options name, or the
+id of a dataset of up to a million rows, whose figures are made in the background. Ends of the rows' own
+intervals don't add up to these: what rows have in common is allowed for.
 
 \b
 Examples
   bartserve aggregate cars new.csv --by origin
   bartserve aggregate cars new.csv --of mean --interval credible --compare origin=1,3
   bartserve aggregate cars new.csv --by year --by origin --of quantile --q 0.5 --output medians.csv
+  bartserve aggregate cars ds_9f8a7b6c5d4e3f2a --by year --output totals.csv
 """
 
 OF_EFFECTS = ("mean", "lower", "upper", "population_lower", "population_upper", "positive", "rows")
@@ -53,7 +57,9 @@ def register(app: typer.Typer) -> None:
 
 def aggregate(
     model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
-    rows: Annotated[Path, typer.Argument(metavar="ROWS", help="A file with the rows.")],
+    rows: Annotated[
+        str, typer.Argument(metavar="ROWS", help="A file with the rows, or the id of a dataset.")
+    ],
     by: Annotated[
         list[str] | None, typer.Option(help="A column whose equal values make a set; repeatable.")
     ] = None,
@@ -83,7 +89,16 @@ def aggregate(
 ) -> None:
     """Print figures of sets of rows; the help is AGGREGATE."""
     errors = make_console(stderr=True)
-    table, beside = table_of(rows), dict[str, Any]()
+    asked = {"by": by, "of": of, "q": q, "level": level, "interval": interval, "compare": _compared(compare)}
+    asked |= {"population": True} if population else {}
+    if not Path(rows).exists() and rows.startswith("ds_"):
+        beside = {"weights": weights, "observed": observed}
+        with asking(url, data_dir, errors.print) as client:
+            job = client.predict_dataset(model, rows, aggregate=without_none(asked | beside))
+            found = client.wait_prediction(job)
+        _write_table(found, output, errors, as_json=as_json)
+        return
+    table, beside = table_of(Path(rows)), dict[str, Any]()
     for name, column in (("weights", weights), ("observed", observed)):
         if column is None:
             continue
@@ -91,8 +106,6 @@ def aggregate(
             raise typer.BadParameter(f"{rows} has no column {column!r}.", param_hint=f"--{name}")
         beside[name] = table.column(column).to_pylist()
         table = table.drop_columns([column])
-    asked = {"by": by, "of": of, "q": q, "level": level, "interval": interval, "compare": _compared(compare)}
-    asked |= {"population": True} if population else {}
     with asking(url, data_dir, errors.print) as client:
         answer = client.aggregate(model, table, **beside, **asked)
     if as_json:
@@ -154,6 +167,20 @@ def _write(answer: Mapping[str, Any], file: Any) -> None:
     writer = csv.writer(file)
     writer.writerow((*_names(answer), *FIGURES, *COUNTS))
     writer.writerows([*values, *figures, *counts] for values, figures, counts in _lines(answer))
+
+
+def _write_table(found: Any, output: Path | None, errors: Console, *, as_json: bool) -> None:
+    """Write the figures of a dataset's sets: the columns of the file that the service makes."""
+    if as_json:
+        print_json(found.to_pylist())
+        return
+    lines = [found.column_names, *zip(*(column.to_pylist() for column in found.columns), strict=True)]
+    if output is None:
+        csv.writer(sys.stdout).writerows(lines)
+        return
+    with writing(output), output.open("w", newline="") as file:
+        csv.writer(file).writerows(lines)
+    errors.print(f"written   {output}: {found.num_rows:,} sets")
 
 
 def effects(

@@ -128,6 +128,16 @@ def test_totals_are_printed_by_set(run):
     written = run("bartserve aggregate cars fleet.csv --by fleet --observed mpg --output totals.csv")
     assert (run.folder / "totals.csv").read_text() == printed.stdout
     assert "totals.csv: 2 sets" in written.stderr
+    stored = json.loads(run("bartserve datasets upload fleet.csv --json").stdout)["id"]
+    asked = f"bartserve aggregate cars {stored} --by fleet --observed mpg"
+    of_dataset = [line.split(",") for line in run(asked).stdout.splitlines()]
+    assert of_dataset[0] == ["fleet", "mean", "lower_90", "upper_90", "rows", "observed_rows", "new_groups"]
+    assert [float(each[1]) for each in of_dataset[1:]] == [
+        float(first.split(",")[1]),
+        float(second.split(",")[1]),
+    ]
+    assert json.loads(run(f"{asked} --json").stdout)[0]["rows"] == 15
+    assert "no dataset" in run("bartserve aggregate cars ds_0000000000000000").stderr.lower()
     assert run("bartserve aggregate cars fleet.csv --observed none").returncode == 2
     assert run("bartserve aggregate cars fleet.csv --compare fleet").returncode == 2
 
