@@ -6,6 +6,7 @@ RUN_READY := $(VENV)/.run-ready
 DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
+ENGINES_READY := $(VENV)/.engines-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Modules are compiled at their first import, not all of them at the installation, which would take half as long
 # again; and they are kept even where the environment says otherwise, since a service and tests start many processes.
@@ -17,7 +18,7 @@ BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - beg
 # Three processes for two cores: a quarter of the time a test waits for something.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff papers site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff engines papers site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +59,9 @@ bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages'
 	@mkdir -p build
 	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
 
+engines: $(ENGINES_READY) ## predict inside Dask, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
+	$(VENV)/engines/bin/python benchmarks/engines.py
+
 papers: $(BENCH_READY) ## run the studies of docs/papers.md but the long ones (resumable), or one: make papers STUDY=cgm10-fig6
 	$(BIN)/python -m benchmarks.papers $(STUDY)
 
@@ -89,6 +93,8 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	    pyproject.toml --extra service --extra mlflow --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build --group bench -c locks/run.txt -o locks/bench.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    pyproject.toml --group build --group engines -c locks/run.txt -o locks/engines.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --group site -o locks/site.txt
 
@@ -138,6 +144,14 @@ $(DEV_READY): pyproject.toml locks/dev.txt | $(BIN)/python
 $(BENCH_READY): locks/bench.txt $(RUN_READY)
 	@echo "installing the peers to compare with (first run only)"
 	@$(BEAT) $(INSTALL) --require-hashes --no-deps -r locks/bench.txt
+	@touch $@
+
+# Separate: Ray and Spark bring dependencies of their own.
+$(ENGINES_READY): pyproject.toml locks/engines.txt | $(BIN)/python
+	@echo "installing Dask, Ray and Spark (first run only)"
+	@$(BIN)/python -m venv $(VENV)/engines
+	@$(BEAT) $(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/engines.txt
+	@$(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation -e .
 	@touch $@
 
 # Separate: the tools that build pages share no pins with the run-time dependencies.

@@ -171,6 +171,12 @@ def test_the_page_about_many_models_runs(place):
     assert len(load_many("cars-by-origin")) == 3
 
 
+def test_the_page_about_engines_runs(place):
+    """The page's block scores a table, and keeps the column that it says."""
+    session = run_page(DOCS / "engines.md")
+    assert session["scorer"](session["cars"])["name"].equals(session["cars"]["name"])
+
+
 def test_the_page_about_own_models_runs():
     """The page's samplers recover what their data were drawn with, and go on from a packed state."""
     session = run_page(DOCS / "own-models.md")
