@@ -145,8 +145,8 @@ def fit(
         split on one column), "rjhmc-dfi" (on a weighted sum of columns; Cochrane, Wills and Johnson 2023) and
         "dcc-tree" (Divide, Conquer, Combine: topologies with their own chains; weighted draws).
     num_trees
-        Number of trees in the sum; 200 by default for "bart" (50 for each class of family "categorical"),
-        always 1 for the other methods.
+        Number of trees in the sum; 200 by default for "bart" (50 for each class of family "categorical", and
+        with monotone features), always 1 for the other methods.
     num_chains
         Number of chains, or of runs of "smc" and "dcc-tree"; 8 by default for "bart" and the bcart methods
         (where more chains help more than longer ones), 4 for "smc" and the rjhmc methods, 2 for "dcc-tree".

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 NOT_NORMAL = [name for name, noise in NOISES.items() if not noise.is_normal]
 DIRECTIONS = {"increasing": 1, "decreasing": -1}  # of monotone features
+MONOTONE_TREES = 50  # each that splits on a monotone feature adds to the rise that the prior expects
 BESIDE_TREES = {  # what may stand beside a sum of trees, and why classes have none
     "noise": "classes have no noise of their own",
     "linear": "only numbers and classes (categorical) have a linear part",
@@ -109,7 +110,7 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
 
 
 def resolve_monotone(values: dict[str, Any], arguments: Mapping[str, Any], method: Method) -> dict[str, str]:
-    """Check the directions of monotone features, and set the moves and the line that go with them.
+    """Check the directions of monotone features, and set the trees, moves and line that go with them.
 
     Raises
     ------
@@ -135,6 +136,8 @@ def resolve_monotone(values: dict[str, Any], arguments: Mapping[str, Any], metho
         )
     if values["moves"] == "default":
         values["moves"] = "growprune"
+    if arguments.get("num_trees") is None:
+        values["num_trees"] = MONOTONE_TREES
     if arguments.get("linear") in (None, "auto"):
         values["linear"] = False
     return {str(name): str(word) for name, word in given.items()}

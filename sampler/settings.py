@@ -83,12 +83,12 @@ class Settings:
         "whole",
         "model",
         "Number of trees: 200 by default for bart (more where stop asks for a verdict), 50 for each of its "
-        "classes, 1 for single trees.",
+        "classes and with monotone features, 1 for single trees.",
         limits=(1, 10_000),
         form=FormField(
             "Trees",
             SIZE,
-            "200; 50 for each of several classes; 1 of a single tree",
+            "200; 50 for each of several classes, and with monotone features; 1 of a single tree",
             "Each explains a little; fewer are faster.",
         ),
     )

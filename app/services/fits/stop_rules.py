@@ -74,6 +74,7 @@ def with_trees(rules: Mapping[str, Any] | None, settings: Settings, rows: int) -
         and METHODS[settings.method].engine.forests
         and settings.family == "gaussian"
         and settings.recipe == NO_RECIPE
+        and not settings.monotone
         and settings.noise in (CONSTANT, AUTO_NOISE)
         and fewest <= rows <= most
     ):

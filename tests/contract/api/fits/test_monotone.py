@@ -107,6 +107,15 @@ def test_probabilities_of_classes_rise(client, settings, target, family):
     assert low < high if family == "probit" else low[-1] < high[-1]
 
 
+def test_they_have_fewer_trees(client):
+    """Trees are 50 unless their number is given, also where a verdict is asked for of thousands of rows."""
+    dataset = post_csv(client, sold(1500)).json()
+    body = {"dataset_id": dataset["id"], "target": "y", "features": ["a", "b"], "monotone": DIRECTIONS}
+    for more, trees in (({}, 50), ({"num_trees": 120}, 120)):
+        answer = client.post("/models/estimate", json=body | more)
+        assert answer.json()["settings"]["num_trees"] == trees, answer.text
+
+
 def test_they_cost_more_in_the_estimate(client):
     """The estimate knows that trees with order take longer, the more columns have one."""
     dataset = post_csv(client, sold()).json()
