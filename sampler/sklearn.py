@@ -295,7 +295,9 @@ def _event_and_time(y: Any) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
 
 
 class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
-    """Probit BART for two classes, and a multinomial logit of sums of trees for more.
+    """Probit BART for two classes, a multinomial logit of sums of trees for more, or ordered classes.
+
+    With `family="ordinal"` classes have the order of numbers, or of an ordered `Categorical` of pandas.
 
     The parameters are those of `sampler.fit`, where None is the method's default; `random_state` takes the
     place of `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs`
@@ -310,6 +312,7 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         _check_labels(X, y)
         table = self._table(X, reset=True)
         target_name = self._name_of(y)
+        roles = {"levels": read_column(y, target_name).levels or None} if self.family == "ordinal" else {}
         y = column_or_1d(y, warn=True)
         assert_all_finite(y, input_name="y")
         check_classification_targets(y)
@@ -320,7 +323,7 @@ class BARTClassifier(ClassifierMixin, _BART):  # type: ignore[misc]
         if len(self.classes_) < 2:
             raise ValueError(f"y has one class only, {self.classes_[0]!r}: there is nothing to learn")
         two = len(self.classes_) == 2 and "probit" in find_method(self.method).families
-        self._fit(table, y, None, "probit" if two else "categorical", target_name)
+        self._fit(table, y, None, "probit" if two else "categorical", target_name, **roles)
         return self
 
     def predict_proba(self, X: Any) -> NDArray[np.float64]:

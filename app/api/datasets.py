@@ -34,6 +34,10 @@ class ColumnView(BaseModel):
     min: float | str | None = Field(description="The smallest number; dates as ISO 8601 text.")
     max: float | str | None
     levels: list[str] = Field(description="The levels of a category.")
+    order: list[str] = Field(
+        default=[],
+        description="Levels from the lowest to the highest, of an ordered dictionary of Arrow or Parquet.",
+    )
     note: str = Field(description="A possible problem with the column; empty if there is none.")
 
 

@@ -168,10 +168,7 @@ def delete(session: Session, owner: str, dataset_id: str) -> None:
 
 def summaries_of(dataset: Dataset) -> list[ColumnSummary]:
     """Return the column summaries that the sampler made at upload."""
-    return [
-        ColumnSummary(**{**column, "levels": tuple(column["levels"])})  # stored by `to_json`
-        for column in dataset.columns
-    ]
+    return [ColumnSummary.from_json(column) for column in dataset.columns]
 
 
 def notes_on(columns: Sequence[dict[str, Any]]) -> list[str]:

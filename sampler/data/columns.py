@@ -12,7 +12,7 @@ from sampler.data.scalars import BEYOND, days_to_text, text_to_days
 from sampler.data.table import read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from numpy.typing import NDArray
 
@@ -52,6 +52,9 @@ class ColumnSummary:
         Levels of a category, sorted.
     note
         A sentence on what may be wrong with the column, or "".
+    order
+        Levels of a category whose type puts them in order (an ordered `Categorical` of pandas, an `Enum` of
+        polars, an ordered dictionary of Arrow), from the lowest to the highest; empty for any other.
 
     """
 
@@ -63,10 +66,19 @@ class ColumnSummary:
     max: float | str | None = None
     levels: tuple[str, ...] = ()
     note: str = ""
+    order: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self) | {"levels": list(self.levels)}
+        fields = asdict(self) | {"levels": list(self.levels)}
+        del fields["order"]
+        return fields | ({"order": list(self.order)} if self.order else {})
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> ColumnSummary:
+        """Read the dict that `to_json` returned."""
+        lists = {name: tuple(data.get(name, ())) for name in ("levels", "order")}
+        return cls(**{**data, **lists})
 
 
 def describe(table: Any) -> list[ColumnSummary]:
@@ -98,6 +110,7 @@ def summarise(column: RawColumn, *, count_distinct: bool = True) -> ColumnSummar
             distinct=len(levels),
             levels=sort_levels(levels) if kind == "category" else (),
             note=_note(column),
+            order=column.levels if kind == "category" else (),
         )
     present = column.numbers[~np.isnan(column.numbers)]
     low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)

@@ -41,8 +41,8 @@ def guess_family(y: Any, method: str = "bart") -> str:
     """Choose the family for `family="auto"` from the outcomes.
 
     Booleans, text with two levels, and two whole numbers (`two_numbers`) are probit, or categorical
-    where the method has no probit; text with more levels is categorical where the method has it; all else is
-    gaussian.
+    where the method has no probit; text with more levels is ordinal where its type puts them in order and the
+    method has it, else categorical where the method has it; all else is gaussian.
     """
     raw = read_column(y, "y")
     families = METHODS[method].families if method in METHODS else ()
@@ -50,6 +50,8 @@ def guess_family(y: Any, method: str = "bart") -> str:
     if raw.numbers is None:
         several = len({*(raw.cells or ())} - {None})
         of_more = "categorical" if "categorical" in families and several > 1 else "gaussian"
+        if raw.levels and several > 2 and "ordinal" in families:
+            of_more = "ordinal"
         return of_two if several == 2 else of_more
     pair = two_numbers(raw)
     whole = pair is not None and all(map(float.is_integer, pair))
@@ -71,6 +73,11 @@ def two_numbers(raw: RawColumn) -> tuple[float, float] | None:
 
 def family_warnings(raw: RawColumn, family: str, *, guessed: bool) -> list[str]:
     """Say how two numbers, or text that looks like numbers, were taken, if others may be meant."""
+    if guessed and FAMILIES[family].target == "ordered":
+        return [
+            f"{raw.name} has an order from {shortened(raw.levels[0])} to {shortened(raw.levels[-1])}, so its "
+            'classes are learnt in it: family="categorical" leaves the order out'
+        ]
     if guessed and raw.numbers is None and (looks := _first_amount(raw)) is not None:
         return [
             f"{raw.name} has text such as {shortened(looks)}, which is taken as a class: if its values are "

@@ -286,3 +286,18 @@ def test_times_until_events_come_as_in_scikit_survival():
     assert np.all(np.diff(curves, axis=1) <= 1e-12)
     with pytest.raises(ValueError, match="structured array"):
         model.fit(X, time)
+
+
+def test_a_classifier_of_ordered_classes():
+    """Numbers and an ordered Categorical have their order; columns stand at the places of `classes_`."""
+    X = np.random.default_rng(5).uniform(size=(90, 2))
+    grade = np.digitize(X[:, 0], [0.3, 0.7])
+    brief = {"num_trees": 10, "num_chains": 1, "num_burnin": 40, "num_draws": 20, "thin": 1}
+    numbers = BARTClassifier(family="ordinal", random_state=0, **brief).fit(X, grade)
+    names = pd.Categorical.from_codes(grade, ["poor", "fair", "fine"], ordered=True)
+    named = BARTClassifier(family="ordinal", random_state=0, **brief).fit(X, pd.Series(names))
+    assert named.posterior_.classes == ("poor", "fair", "fine")
+    assert named.classes_.tolist() == ["fair", "fine", "poor"]
+    np.testing.assert_array_equal(named.predict_proba(X)[:, [2, 0, 1]], numbers.predict_proba(X))
+    assert np.mean(named.predict(X) == np.asarray(names)) > 0.8
+    assert numbers.posterior_.family == "ordinal"

@@ -96,7 +96,10 @@ def fitted_as(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:
         return ""
     if column["distinct"] == len(levels) == 2:
         return f"Two classes: the model gives the probability that {name} is {levels[1]}."
-    return f"{number(column['distinct'])} classes: the model gives the probability of each."
+    classes = f"{number(column['distinct'])} classes"
+    if order := column.get("order"):
+        return f"{classes} in order, from {order[0]} to {order[-1]}: the model gives the probability of each."
+    return f"{classes}: the model gives the probability of each."
 
 
 def _fitted_as_number(column: Mapping[str, Any], profile: Mapping[str, Any]) -> str:

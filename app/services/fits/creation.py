@@ -258,12 +258,15 @@ def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> Plann
         names = request_checks.check_columns(dataset, request)
         alike = request_checks.may_repeat_roles(dataset, request)
         table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*names, *alike])))
-    rows = request_checks.rows_of(table, request, alike)
+    order = request_checks.order_of(dataset, request)
+    rows = request_checks.rows_of(table, request, alike, order)
     used = np.arange(rows.num_rows)
     if request.leave_out_missing:
         used = np.flatnonzero(rows.has_outcome)
     missing = rows.num_rows - len(used)
     settings = request_checks.resolve(request, rows.take(used) if missing else rows)
+    if order and FAMILIES[settings.family].has_order:  # workers read no types of files
+        request = replace(request, data={"levels": list(order), **request.data})
     stop = stop_rules.resolve(request.stop, settings.to_json())
     request_checks.check_rows(dataset, request.holdout, missing)
     request_checks.check_calibration(request, settings, rows)

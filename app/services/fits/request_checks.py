@@ -82,11 +82,20 @@ def _absent(name: str, known: Collection[str]) -> str:
     return "the dataset has no such column" + suggestion(name, known)
 
 
-def rows_of(table: pa.Table, request: FitRequest, alike: Sequence[str]) -> Rows:
-    """Read the rows of a dataset, with the columns that have a role; `alike` may repeat these."""
+def order_of(dataset: Dataset, request: FitRequest) -> tuple[str, ...]:
+    """Return the order of the target's classes that the type of its file said; empty where it said none."""
+    return next((each.order for each in datasets.summaries_of(dataset) if each.name == request.target), ())
+
+
+def rows_of(table: pa.Table, request: FitRequest, alike: Sequence[str], order: tuple[str, ...]) -> Rows:
+    """Read the rows of a dataset, with the columns that have a role.
+
+    `alike` may repeat these; `order` is that of the target's classes, if they have one.
+    """
     roles = {role: read_column(table.column(name), name) for role, name in request.roles.items()}
     copies = find_copies(read(table.select(alike)), roles)
-    return Rows(read(table), read_column(table.column(request.target), request.target), roles, copies=copies)
+    outcome = replace(read_column(table.column(request.target), request.target), levels=order)
+    return Rows(read(table), outcome, roles, copies=copies)
 
 
 @contextmanager

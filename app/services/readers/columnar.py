@@ -25,7 +25,7 @@ from app.services.readers.scratch import Scratch
 from app.services.readers.spool import Spool, check_size
 from app.services.readers.values.dates import YEARS
 from app.services.readers.values.typing_text import RAW
-from sampler.host.data import ROW_LABELS, is_missing
+from sampler.host.data import MAX_LEVELS, ROW_LABELS, is_missing
 from sampler.host.data import value_as_text as as_text
 
 MAX_TEXT = 10_000  # bytes of a value; a dictionary may repeat one in every row
@@ -191,6 +191,7 @@ def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool, repeated: Collecti
     for batch in batches:
         places = places or [batch.schema.names.index(name) for name in spool.names]
         batch.validate(full=True)  # rejects invalid offsets and indices
+        _note_orders(batch, spool)
         for start in range(0, batch.num_rows, PIECE_ROWS):
             piece = batch.slice(start, PIECE_ROWS)
             columns = [
@@ -205,6 +206,19 @@ def _spooled(batches: Iterator[pa.RecordBatch], spool: Spool, repeated: Collecti
     if spool.num_rows == 0:
         raise UnusableDataError("The file has columns but no rows.")
     return spool
+
+
+def _note_orders(batch: pa.RecordBatch, spool: Spool) -> None:
+    """Note the order of classes of ordered dictionaries; none where later batches have another."""
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        if not (pa.types.is_dictionary(column.type) and column.type.ordered and name in spool.names):
+            continue
+        if not pa.types.is_string(spool.schema.field(name).type) or len(column.dictionary) > MAX_LEVELS:
+            continue
+        own = [as_text(level) for level in column.dictionary.to_pylist() if not is_missing(level)]
+        known = spool.orders.get(name, own)
+        shorter, longer = sorted((own, known), key=len)
+        spool.orders[name] = longer if longer[: len(shorter)] == shorter else []
 
 
 def _plain_type(field: pa.Field, options: Options, *, category: bool) -> pa.DataType | None:

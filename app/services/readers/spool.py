@@ -32,6 +32,7 @@ class Spool:
     def __init__(self, schema: pa.Schema, limits: ReaderLimits, scratch: Scratch) -> None:
         self.schema = schema
         self.names: list[str] = list(schema.names)  # kept: pyarrow makes them anew for each caller
+        self.orders: dict[str, list[str]] = {}  # of classes, of columns whose type says it
         self.num_rows = 0
         self._limits = limits
         self._scratch = scratch

@@ -37,6 +37,9 @@ def dataset(file: BinaryIO, out: BinaryIO, task: Json) -> Json:
     ) as table:
         for position, name, values, note, text, decimal in table.columns():
             summary, profile = summarise(name, values, note)
+            levels = tuple(table.spool.orders.get(name, ()))
+            if summary.kind == "category" and {*summary.levels} <= {*levels}:
+                summary = replace(summary, order=levels)
             described[position] = summary.to_json(), profile
             write(stored := column_codec.storable(name, values), position, is_kept=False)
             if text is not None:

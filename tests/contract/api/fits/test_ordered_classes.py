@@ -1,6 +1,11 @@
 """Ordered classes over HTTP: order, scores, calibration, sets, pages, files, extension, studies, refusals."""
 
+import io
+
 import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from starlette.datastructures import FormData
 
@@ -135,3 +140,40 @@ def test_the_form_takes_levels_in_order():
     """They are typed in one field, from the lowest to the highest."""
     fields = [("target", "y"), ("features", "x"), ("family", "ordinal"), ("levels", "poor, fair,good , top")]
     assert body_of(FormData(fields))["levels"] == GRADES
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow"])
+def test_an_ordered_dictionary_brings_its_order(client, settings, kind):
+    """The classes of pandas' ordered Categorical are learnt in order without levels, also in a refit."""
+    frame = pd.read_csv(io.StringIO(grades()))
+    frame["y"] = pd.Categorical(frame["y"], [*GRADES, "never seen"], ordered=True)
+    frame["z"] = pd.Categorical(np.where(frame["z"] > 0.5, "a", "b"))
+    out, table = io.BytesIO(), pa.Table.from_pandas(frame, preserve_index=False)
+    if kind == "parquet":
+        pq.write_table(table, out, row_group_size=50)
+    else:
+        with pa.ipc.new_stream(out, table.schema) as writer:
+            writer.write_table(table, max_chunksize=50)
+    media = "application/vnd.apache.parquet" if kind == "parquet" else "application/vnd.apache.arrow.stream"
+    dataset = client.post("/datasets", content=out.getvalue(), headers={"content-type": media}).json()
+    columns = {column["name"]: column for column in dataset["columns"]}
+    assert columns["y"]["order"] == [*GRADES, "never seen"]
+    assert columns["y"]["levels"] == sorted(GRADES)
+    assert columns["z"]["order"] == columns["x"]["order"] == []
+    body = {"dataset_id": dataset["id"], "target": "y", "features": ["x", "z"], "family": "auto"} | SMALL
+    reply = client.post("/models", json=body)
+    assert reply.status_code == 202, reply.text
+    assert "has an order from 'poor' to 'never seen'" in reply.json()["warnings"][0]
+    run_units(settings)
+    model = client.get(reply.headers["location"]).json()
+    assert model["state"] == "succeeded", model["error"]
+    assert (model["settings"]["family"], model["settings"]["levels"]) == ("ordinal", columns["y"]["order"])
+    row = {"rows": [{"x": 0.4, "z": "a"}]}
+    assert client.post(f"/models/{model['id']}/predict", json=row).json()["classes"] == GRADES
+    for more, family, levels in (
+        ({"family": "ordinal"}, "ordinal", columns["y"]["order"]),
+        ({"family": "ordinal", "levels": GRADES[::-1]}, "ordinal", GRADES[::-1]),
+        ({"family": "categorical"}, "categorical", None),
+    ):
+        known = client.post("/models/estimate", json=body | more).json()["settings"]
+        assert (known["family"], known.get("levels")) == (family, levels), known
