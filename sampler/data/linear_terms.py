@@ -123,6 +123,15 @@ class LinearTerms:
             z[:, start : start + ROWS] = (np.where(missing, unknown, held) - mean) / scale
         return z
 
+    def restore(self, values: Floats, z: Floats) -> None:
+        """Put values [coded column, row] in place, of which these rows have the terms z [term, row].
+
+        They are as `of` holds them: missing where an indicator says so.
+        """
+        for k in np.argsort(self.missing, kind="stable"):
+            column, own = self.column[k], z[k] * self.scale[k] + self.mean[k]
+            values[column] = np.where(own > 0.5, np.nan, values[column]) if self.missing[k] else own
+
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads exactly."""
         return {

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from sampler.data.encode import Coded
 from sampler.engines import load_code
 from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
@@ -106,11 +108,18 @@ class TreatedPosterior:
         """Return the rows of the fit where they are at hand, or else the reference rows."""
         problem = None if self.origin is None else self.origin.problem
         draws = self.law.draws
-        if problem is not None and (self.law.adds_effect or not draws.header.needs_values):
-            training = problem.training
+        if problem is not None:
+            training, header, values = problem.training, draws.header, None
             groups = None if training.groups is None else training.groups.index
-            codes = training.codes[: len(draws.header.grid.cuts)]
-            return Coded(codes, [], groups=groups, by_role=dict(training.by_role))
+            codes = training.codes[: len(header.grid.cuts)]
+            if header.needs_values:
+                values = np.zeros(codes.shape)
+                slopes = None if header.groupings is None else header.groupings.slopes
+                if slopes is not None and training.groups is not None and training.groups.z is not None:
+                    slopes.restore(values, training.groups.z)
+                if header.linear is not None and training.linear is not None:  # it knows which are missing
+                    header.linear.restore(values, training.linear.z)
+            return Coded(codes, [], values=values, groups=groups, by_role=dict(training.by_role))
         rows, known = draws.reference.num_rows, draws.header.num_rows
         few = (
             f"{rows} of the {known} rows of the fit, those that a model file keeps: send the rows for others"

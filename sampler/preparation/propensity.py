@@ -13,6 +13,7 @@ from sampler.data.binning import cut_points
 from sampler.data.treatment.design import EffectDesign
 from sampler.data.treatment.reading import check_overlap
 from sampler.kernels.jit import warm
+from sampler.posterior.assessment.class_scores import area_under_roc
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.prior import outcome_sd
 from sampler.settings import Settings
@@ -117,6 +118,31 @@ def with_propensity(
     It is that of the rows of the fit: one of rows left out leans against the treatment by construction, and
     leaves more bias than none at all (docs/maths.md#treatments).
     """
+    fitted = _fitted(own, treated, design, codes, seed)
+    propensity = EffectColumns(fitted, len(codes)).propensity(codes)
+    others = _crossed(own, treated, design, codes, seed)
+    return replace(
+        fitted, cuts=cut_points(propensity), auc=(_area(treated, propensity), _area(treated, others))
+    )
+
+
+def _crossed(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int) -> Floats:
+    """Return the probability of being treated by a fit to the other half of the rows, float64 [row]."""
+    half = np.random.default_rng(seed).permutation(len(treated)) % 2 == 0
+    propensity = np.empty(len(treated))
+    for rows in (half, ~half):
+        fitted = _fitted(own, treated[rows], design[:, rows], codes[:, rows], seed)
+        propensity[~rows] = EffectColumns(fitted, len(codes)).propensity(codes[:, ~rows])
+    return propensity
+
+
+def _area(treated: Floats, propensity: Floats) -> float:
+    area = area_under_roc(treated == 1, propensity)
+    return 0.5 if area is None else area["value"]
+
+
+def _fitted(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int) -> EffectDesign:
+    """Return the design with draws of the probability of being treated."""
     settings = Settings.resolve(family="probit", seed=seed, **SHORT)
     constants = calibrate_probit(treated, design, None, settings, check_prior(None, settings))
     num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
@@ -130,6 +156,4 @@ def with_propensity(
         taken = chain.take()
         assert taken is not None, "the chain keeps draws"
         draws.append(taken)
-    fitted = replace(own, trees=pack(concatenate(draws)), offset=constants.offset, step=constants.step)
-    propensity = EffectColumns(fitted, len(codes)).propensity(codes)
-    return replace(fitted, cuts=cut_points(propensity))
+    return replace(own, trees=pack(concatenate(draws)), offset=constants.offset, step=constants.step)

@@ -39,6 +39,9 @@ class EffectDesign:
         Packed draws of the probit fit of the treatment, of which it is the mean; empty without one.
     offset, step
         Of these draws: a row's propensity is the mean of Phi(offset + step * sum of its leaves).
+    auc
+        Area under its ROC curve at the rows of the fit, and of fits to one half of them at the other; None
+        without one.
     given
         Name of the feature that is the propensity, known from elsewhere; "" without one.
     sd
@@ -54,6 +57,7 @@ class EffectDesign:
     step: float = 1.0
     given: str = ""
     sd: float = 1.0
+    auc: tuple[float, float] | None = None
 
     @property
     def more_columns(self) -> int:
@@ -67,6 +71,7 @@ class EffectDesign:
         if self.cuts is not None:
             own |= {"cuts": self.cuts.tolist(), "offset": self.offset, "step": self.step}
             own["trees"] = base64.b64encode(self.trees).decode()
+        own |= {} if self.auc is None else {"auc": list(self.auc)}
         return own | ({"given": self.given} if self.given else {})
 
     @classmethod
@@ -87,6 +92,11 @@ class EffectDesign:
         sd = float(values["sd"])
         if not (math.isfinite(offset) and math.isfinite(step) and 0 < sd < math.inf):
             raise ValueError("its treatment has no scale, or its propensity no offset or step")
+        auc = None  # of models before there was one
+        if "auc" in values:
+            auc = float(values["auc"][0]), float(values["auc"][1])
+            if not all(0 <= each <= 1 for each in auc):
+                raise ValueError("the areas of its propensity are not shares")
         codes = np.frombuffer(treated.encode(), np.uint8) - np.uint8(ord("0"))
         trees = base64.b64decode(values.get("trees", ""), validate=True)
-        return cls(kind, codes, cuts, trees, offset, step, str(values.get("given", "")), sd)
+        return cls(kind, codes, cuts, trees, offset, step, str(values.get("given", "")), sd, auc)

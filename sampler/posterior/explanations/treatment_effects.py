@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
+OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows and at others
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,15 @@ def treatment_effects(
             f"{unsupported.mean():.0%} of these rows have no comparable rows in the other arm (unsupported): "
             "their effects rest on the model's extrapolation"
         )
+    areas = None if law.effects is None else law.effects.design.auc
+    if areas is not None and overlap is not None:
+        overlap = replace(overlap, auc=areas[0], auc_other_half=areas[1])
+        if areas[0] - areas[1] > OVERFITS:
+            warnings.append(
+                "the fitted probability of being treated follows chance: its area under the ROC curve is "
+                f"{areas[0]:.2f} at the rows of the fit and {areas[1]:.2f} at others (propensity_overfits): "
+                "if chance drew the treatment, fit with assignment=random; else compare with effects=plain"
+            )
     average = found[ALL]
     return TreatmentEffects(
         difference=_in_words(law, header.roles[ROLE]),

@@ -108,6 +108,9 @@ class Overlap:
         Share of all rows whose fitted propensity is below .05 or above .95; None without one.
     supported
         Average over the other rows, another question than the average over all; None without such rows.
+    auc, auc_other_half
+        Area under the ROC curve of the fitted propensity at the rows of the fit, and of fits to one half of
+        them at the other: far apart, it follows chance. None without one.
 
     """
 
@@ -115,6 +118,8 @@ class Overlap:
     untreated: float | None
     outside: float | None
     supported: EffectEstimate | None
+    auc: float | None = None
+    auc_other_half: float | None = None
 
 
 @dataclass(frozen=True)

@@ -177,6 +177,34 @@ def test_beside_groups_weights_noise_and_transform():
     np.testing.assert_allclose(answer.mean, arms[0] - arms[1], rtol=1e-6)
 
 
+@pytest.mark.parametrize("effects", ["bcf", "plain"])
+@pytest.mark.parametrize("line", [{"linear": True}, {"slopes": "a"}])
+def test_the_rows_of_the_fit_have_their_values(effects, line):
+    """Without rows, models with lines answer as for the same rows sent, missing values too."""
+    table, y = rows()
+    table["a"][::7] = np.nan
+    site = {"groups": "site"} if "slopes" in line else {}
+    posterior = fit(
+        features(table), y, treatment=table["treatment"], effects=effects, seed=1, **SHORT, **line, **site
+    )
+    own, sent = posterior.effects(), posterior.effects(table)
+    np.testing.assert_allclose(own.mean, sent.mean, rtol=1e-6)
+    np.testing.assert_array_equal(own.unsupported, sent.unsupported)
+
+
+def test_a_propensity_that_follows_chance():
+    """Its area under the ROC curve is told at the rows of the fit and at others, and a gap is warned of."""
+    overlap = fitted().effects().overlap
+    assert 0.65 < overlap.auc_other_half < overlap.auc < overlap.auc_other_half + 0.15
+    assert load_of(fitted()).effects(rows()[0]).overlap.auc == overlap.auc
+    table, y = rows()
+    drawn = (np.random.default_rng(5).uniform(size=NUM_ROWS) < 0.5).astype(float)
+    answer = fit(features(table), y, treatment=drawn, **SHORT).effects()
+    assert answer.overlap.auc > 0.65 > answer.overlap.auc_other_half
+    assert "propensity_overfits" in answer.warnings[-1]
+    assert fitted("plain").effects().overlap.auc is None
+
+
 def test_known_propensity():
     """A feature may be the propensity: the mean's trees alone split on it."""
     table, y = rows()
