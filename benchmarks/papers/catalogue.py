@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.papers import (
+    cgm10_competitors,
     cgm10_friedman,
     cgm10_many_columns,
     cgm10_others,
@@ -17,6 +18,7 @@ _ALL = (
     *cgm10_friedman.STUDIES,
     *cgm10_many_columns.STUDIES,
     *cgm10_times.STUDIES,
+    *cgm10_competitors.STUDIES,
     *cgm10_others.STUDIES,
     *pg_bart.STUDIES,
     *dcc_tree.STUDIES,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from benchmarks.papers.study import Claim, Study
 
-_LOST = "its numbers are lost in the text that we have"
 _DRUG = "needs the compounds of the NCI's AIDS screen and their descriptors, which no registry has"
 
 
@@ -13,28 +12,6 @@ def _absent(name: str, item: str, *claims: tuple[str, str, str]) -> Study:
 
 
 STUDIES = (
-    _absent(
-        "tables2and3",
-        "Figure 2, tables 2 and 3: 42 real data sets, 20 splits each",
-        (
-            "relative RMSE: BART-cv first, BART-default second",
-            "shown",
-            f"{_LOST}; beside other packages at their defaults, 19 tables and one split are in "
-            "[benchmarks](benchmarks.md#answers-on-real-tables)",
-        ),
-    ),
-    _absent(
-        "table4",
-        "Figure 8 and table 4: RMSE of f beside other methods, 100 data sets",
-        (
-            "p = 10: both versions of BART are clearly the best",
-            "shown",
-            f"{_LOST}; the versions of BART alone are in "
-            "[benchmarks](benchmarks.md#the-studies-of-chipman-george-and-mcculloch-2010)",
-        ),
-        ("p = 1,000: BART-cv is much better than the others, BART-default poor", "shown", "as above"),
-        ("50 trees with the aggressive prior are chosen for p = 100 and 1,000", "60%", "as above"),
-    ),
     _absent(
         "fig9",
         "Figure 9: the 20 compounds most probably active",
