@@ -103,14 +103,21 @@ def count_moves(names: Sequence[str], counters: NDArray[np.int64]) -> dict[str, 
 
 def start_chain(training: Training, chain: int) -> AnyChain:
     """Start the chain with that index (0, 1, ...) of a fit."""
-    started: AnyChain = METHODS[training.settings.method].chain.start(training, chain)
+    started: AnyChain = _chain_of(training).start(training, chain)
     return started
 
 
 def resume_chain(training: Training, checkpoint: bytes) -> AnyChain:
     """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
-    resumed: AnyChain = METHODS[training.settings.method].chain.resume(training, checkpoint)
+    resumed: AnyChain = _chain_of(training).resume(training, checkpoint)
     return resumed
+
+
+def _chain_of(training: Training) -> Any:
+    """Find the class of a fit's chains."""
+    method = METHODS[training.settings.method]
+    several = method.engine.several
+    return method.chain if training.several is None or several is None else load_code(several)
 
 
 def needed_kernels(training: Training) -> list[Settings | str]:

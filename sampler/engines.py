@@ -52,6 +52,8 @@ class Engine:
         Whether its chains are of sums of trees, with the code that `sampler.families` names.
     update_seconds
         Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
+    several
+        Class of the chains of several outcomes; None where a fit takes one.
 
     """
 
@@ -71,6 +73,7 @@ class Engine:
     noise_laws: Mapping[str, str] = field(default_factory=dict)
     forests: bool = False
     update_seconds: float | None = None
+    several: str | None = None
 
 
 def load_code(place: str) -> Any:
@@ -102,6 +105,7 @@ FOREST = Engine(
     warnings="sampler.bart.prior:weight_warnings",
     forests=True,
     update_seconds=2e-9,
+    several="sampler.bart.several.chain:SeveralChain",
 )
 TREE = Engine(
     chain="sampler.cart.chain:TreeChain",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from sampler.definitions.new_rows import LIKE_THESE
 from sampler.definitions.other_names import suggest_arguments
+from sampler.definitions.several import are_several
 from sampler.errors import DataWarning, SettingsError
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def fit(
     recipe: str = "none",
     features: Sequence[str] | None = None,
     columns: Mapping[str, str] | None = None,
-    target_name: str | None = None,
+    target_name: str | Sequence[str] | None = None,
     missing_target: str = "refuse",
     calibrate: str = "none",
     holdout: float | None = None,
@@ -92,8 +93,10 @@ def fit(
         A pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows. Missing values are
         allowed and learnt from.
     y
-        n outcomes. Outcomes, weights, exposures, offsets, events and limits have the row labels of X where
-        they have any, and the values of the column of X that is called as they are, if there is one.
+        n outcomes, or a table of several (numbers, method "bart"), whose errors may have correlations: then
+        outcomes may be missing, and the result is a `SeveralPosterior` (docs/several_outcomes.md). Outcomes,
+        weights, exposures, offsets, events and limits have the row labels of X where they have any, and the
+        values of the column of X that is called as they are, if there is one.
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight.
     exposure
@@ -215,7 +218,7 @@ def fit(
     columns
         Kinds to use instead of the inferred ones, by name: "number", "boolean", "category", "date".
     target_name
-        Name of the outcome; None takes the name of `y`, or else "y".
+        Name of the outcome, or names of several; None takes the name of `y`, or else "y" (y1, y2, ..).
     missing_target
         What to do with rows whose outcome is missing: "refuse" them, or "leave_out" these rows (those with a
         limit stay).
@@ -281,6 +284,9 @@ def fit(
             field="num_threads",
             code="out_of_range",
         )
+    if are_several(y):
+        several: Posterior = _fit_several(**arguments)
+        return several
     if holdout and calibrate in ("none", "folds"):
         raise SettingsError(
             'holdout is the share of the rows by which calibrate="holdout" calibrates: to score a fit by '
@@ -313,8 +319,22 @@ def fit(
     return run(problem, progress=progress, num_threads=num_threads, executor=executor)
 
 
+def _fit_several(**arguments: Any) -> Any:
+    """Fit several outcomes."""
+    from sampler.preparation.several import check_several, prepare_several  # noqa: PLC0415
+    from sampler.running import run  # noqa: PLC0415
+
+    check_several(arguments)
+    mine = {name: value for name, value in arguments.items() if name not in (*_OF_STUDIES, "y")}
+    problem = prepare_several(Y=arguments["y"], **mine)
+    for warning in problem.warnings:
+        warnings.warn(warning, DataWarning, stacklevel=4)
+    return run(problem, progress=arguments["progress"], num_threads=arguments["num_threads"])
+
+
 def load(path: str | os.PathLike[str]) -> Posterior:
     """Read a posterior that `save` wrote; raise PackedError for any other file."""
-    from sampler.posterior.posterior import Posterior  # noqa: PLC0415
+    from sampler.posterior.several.posterior import read_posterior  # noqa: PLC0415
 
-    return Posterior.from_bytes(Path(path).read_bytes())
+    posterior: Posterior = read_posterior(Path(path).read_bytes())
+    return posterior

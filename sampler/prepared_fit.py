@@ -39,6 +39,7 @@ class PreparedFit:
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
     effects: EffectDesign | None = None
+    others: tuple[bytes, ...] = ()
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
         """Return the fit with that many draws per chain discarded already."""

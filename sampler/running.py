@@ -19,8 +19,9 @@ from sampler.methods import check_extends
 from sampler.posterior.charts.fit_progress import progress_bars
 from sampler.posterior.core.progress import shown_bars
 from sampler.posterior.posterior import Posterior
+from sampler.posterior.several.posterior import SeveralPosterior
 from sampler.posterior.treated_posterior import Origin
-from sampler.preparation import prepare_again
+from sampler.preparation import prepare_again, prepare_several_again
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
@@ -108,7 +109,11 @@ def extend(
             field="num_draws",
             code="out_of_range",
         )
-    problem = origin.problem if rows is None else prepare_again(posterior.header, *rows)
+    problem = origin.problem
+    if rows is not None and posterior.header.others:
+        problem = prepare_several_again(posterior.header, *rows[:2])
+    elif rows is not None:
+        problem = prepare_again(posterior.header, *rows)
     if problem is None:
         raise SettingsError(
             "a loaded posterior has no training rows: give them again, as in load(path).extend(500, X, y)",
@@ -163,7 +168,8 @@ def _run(
         )
         warnings.warn(warning, DataWarning, stacklevel=5)
         header = replace(problem, warnings=[*problem.warnings, warning]).header()
-    posterior = Posterior.from_blocks(header, blocks, [chain.statistics() for chain in chains])
+    kind: Any = SeveralPosterior if problem.others else Posterior
+    posterior: Posterior = kind.from_blocks(header, blocks, [chain.statistics() for chain in chains])
     posterior.origin = Origin(problem, [chain.checkpoint() for chain in chains])
     return posterior
 

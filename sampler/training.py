@@ -128,6 +128,37 @@ class EffectPrior:
         return cls(features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd)
 
 
+@dataclass(frozen=True, eq=False)
+class SeveralTraining:
+    """Several outcomes of the same rows, whose errors have a covariance (docs/maths.md#several-outcomes).
+
+    Attributes
+    ----------
+    parts
+        What the chain of each outcome runs on: its observed rows, with a noise that it does not draw.
+    rows
+        Which rows those are, int64 [n of the outcome], for each outcome.
+    num_rows
+        Number of rows, each with at least one outcome.
+    covariance
+        The errors' covariance, float64 [outcome, outcome], where it is known; None where it is drawn.
+
+    """
+
+    parts: tuple[Training, ...]
+    rows: tuple[NDArray[np.int64], ...]
+    num_rows: int
+    covariance: NDArray[np.float64] | None = None
+
+    @cached_property
+    def pattern(self) -> NDArray[np.int64]:
+        """Outcomes of each row that were observed, int64 [n]: bit j for outcome j."""
+        pattern = np.zeros(self.num_rows, np.int64)
+        for number, rows in enumerate(self.rows):
+            pattern[rows] |= 1 << number
+        return pattern
+
+
 @dataclass(frozen=True)
 class Training:
     """Encoded training data and the resolved model.
@@ -160,6 +191,8 @@ class Training:
         and further columns of the treatment are the last of the codes.
     directions
         int64 [p], 1 where the mean rises with a column, -1 where it falls, else 0; None where all are 0.
+    several
+        All outcomes, where there are several; what else is here is the first one's. None where there is one.
 
     """
 
@@ -175,6 +208,7 @@ class Training:
     limits: NDArray[np.float64] | None = None
     effect: EffectPrior | None = None
     directions: NDArray[np.int64] | None = None
+    several: SeveralTraining | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -318,4 +352,7 @@ class Training:
             check = zlib.crc32(self.limits.tobytes(), check)
         if self.effect is not None:
             check = zlib.crc32(repr(self.effect).encode(), check)
+        if self.several is not None:
+            parts = tuple(part.fingerprint for part in self.several.parts)
+            check = zlib.crc32(self.several.pattern.tobytes(), zlib.crc32(repr(parts).encode(), check))
         return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

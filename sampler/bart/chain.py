@@ -13,7 +13,7 @@ from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
 from sampler.bart.kernels import state as bart_state
 from sampler.bart.kernels.forest_sweep import keep_draw, rebuild, recount
-from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, UNIT
+from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
 from sampler.bart.particle_gibbs import Particles, are_used
@@ -297,6 +297,18 @@ class Chain(MarkovChain):
         """Copy the residual y minus all trees, in grid steps, int32 [n], as the sweep keeps it up to date."""
         residual: NDArray[np.int32] = self._models[0].residual
         return residual[: self._data.num_rows].copy()
+
+    def sweep_given(self, others: NDArray[np.int32], variance: float) -> None:
+        """Do one iteration while the residual has what other outcomes say of the errors taken out.
+
+        `others` are what they say, int32 [n] in grid steps; `variance` is that of the noise given them.
+        """
+        residual = self._models[0].residual[: self._data.num_rows]
+        residual -= others
+        self._noise[SIGMA2] = variance
+        measure_bound(self._models[0].residual, self._models[0].bound)
+        self.run(1)
+        residual += others
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
         """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""

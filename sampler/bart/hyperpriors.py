@@ -53,7 +53,10 @@ def groups_of(training: Training) -> tuple[str, ...]:
     latent = ("latent-outcomes",) if len(training.censored) else ()
     effect = () if training.effect is None else (forest_call.GROUP, "effect-scale")
     monotone = ("monotone",) if training.directions is not None else ()
-    beside = (*monotone, *latent, *effect, *linear, *groups)
+    several: tuple[str, ...] = ()
+    if training.several is not None:
+        several = ("covariance", *(group for part in training.several.parts for group in groups_of(part)))
+    beside = (*monotone, *latent, *effect, *linear, *groups, *several)
     return (*hyper, *weights, *beside, *row_noise.groups_of(training.settings))
 
 

@@ -15,7 +15,7 @@ from sampler.data.scalars import counted
 from sampler.data.table import read_rows
 from sampler.data.target import read_weights
 from sampler.definitions.new_rows import LIKE_TRAINING
-from sampler.errors import SettingsError
+from sampler.errors import PackedError, SettingsError
 from sampler.methods import method_of
 from sampler.posterior.assessable_posterior import AssessablePosterior
 from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
@@ -115,6 +115,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         chains = [concatenate([unpack(block) for block in chain]) for chain in blocks if chain]
         chains = [draws for draws in chains if draws.num_draws]
         read = Header.from_bytes(header)
+        if read.others:
+            raise PackedError("this is a model of several outcomes: read its file with load")
         law: type[Law] = method_of(read.settings).law_of(read.settings)
         return cls(law(StoredDraws(read, chains, blocks, statistics or []), chains))
 

@@ -88,6 +88,8 @@ def _read(data: bytes) -> Contents:
     _check_count(len(blocks))
     heads = [[draw_codec.sizes(block) for block in chain] for chain in blocks]
     known = Header.from_bytes(header, MAX_HEADER_TEXT)
+    if known.others:
+        raise PackedError("a model of several outcomes can't be imported: load it where it was saved")
     _check_sizes(known, [head for chain in heads for head in chain])
     _check_header(known)
     _check_statistics(statistics, len(blocks))

@@ -3,6 +3,7 @@
 from sampler.preparation.encode import prepare, prepare_rows, resemblance_warnings
 from sampler.preparation.from_header import prepare_again
 from sampler.preparation.plan import FitPlan, plan, resolve_settings
+from sampler.preparation.several import prepare_several, prepare_several_again
 from sampler.prepared_fit import PreparedFit
 
 __all__ = [
@@ -12,6 +13,8 @@ __all__ = [
     "prepare",
     "prepare_again",
     "prepare_rows",
+    "prepare_several",
+    "prepare_several_again",
     "resemblance_warnings",
     "resolve_settings",
 ]

@@ -28,6 +28,7 @@ from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import EffectDesign
 from sampler.definitions.data import CENSORING, PREDICTED
+from sampler.definitions.several import MAX_OUTCOMES
 from sampler.errors import PackedError
 from sampler.noise import NoiseChoice
 from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
@@ -89,6 +90,8 @@ class Header:
         Evidence by which the data chose the kind of noise; None where the settings did.
     effects
         How the trees see a treatment; None without one.
+    others
+        Headers of the further outcomes, encoded, of a model of several; what else is here is the first one's.
 
     """
 
@@ -111,6 +114,7 @@ class Header:
     dialect: FileDialect | None = None
     noise_choice: NoiseChoice | None = None
     effects: EffectDesign | None = None
+    others: tuple[bytes, ...] = ()
 
     @property
     def units(self) -> dict[str, str]:
@@ -173,6 +177,7 @@ class Header:
             **({} if self.dialect is None else {"dialect": self.dialect.to_json()}),
             **({} if self.noise_choice is None else {"noise_choice": self.noise_choice.to_json()}),
             **({} if self.effects is None else {"effects": self.effects.to_json()}),
+            **({"others": [len(other) for other in self.others]} if self.others else {}),
         }
         text = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode()
         arrays = [cuts.astype("<f8").tobytes() for cuts in self.grid.cuts]
@@ -185,6 +190,7 @@ class Header:
                 arrays.append(self.calibration.unit.astype("<i4").tobytes())
             if self.calibration.subgroups is not None:
                 arrays += self.calibration.subgroups.arrays
+        arrays += self.others
         body = struct.pack("<I", len(text)) + text + b"".join(arrays)
         return MAGIC + struct.pack("<HI", VERSION, zlib.crc32(body)) + body
 
@@ -215,6 +221,7 @@ class Header:
         try:
             fields = json.loads(text)
             linear, calibration = fields.get("linear"), fields.get("calibration")
+            arrays, others = _others(arrays, fields.get("others", []))
             arrays, in_subgroups = _in_subgroups(arrays, calibration)
             arrays, scores, unit = _scores(arrays, calibration)
             schema = Schema.from_json(fields["schema"])
@@ -262,6 +269,7 @@ class Header:
                 effects=EffectDesign.from_json(fields["effects"], reference.shape[1])
                 if "effects" in fields
                 else None,
+                others=others,
             )
         except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
             raise PackedError(f"the model's header can't be read: {error}") from error
@@ -302,6 +310,15 @@ def _censoring(names: Any) -> dict[str, str]:
     ):
         raise ValueError("its columns of censored outcomes are not those of any fit")
     return dict(names)
+
+
+def _others(arrays: bytes, sizes: Any) -> tuple[bytes, tuple[bytes, ...]]:
+    """Take the headers of further outcomes off the end of the arrays."""
+    sound = isinstance(sizes, list) and len(sizes) < MAX_OUTCOMES
+    if not sound or any(type(size) is not int or size <= 0 for size in sizes) or sum(sizes) > len(arrays):
+        raise ValueError("the sizes of its further outcomes are out of range")
+    ends = np.cumsum([len(arrays) - sum(sizes), *sizes]).tolist()
+    return arrays[: ends[0]], tuple(arrays[start:end] for start, end in pairwise(ends))
 
 
 def _default_grid(grid: Any) -> list[list[float]]:

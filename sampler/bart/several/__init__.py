@@ -1,0 +1,1 @@
+"""Chains of several outcomes at once (docs/maths.md#several-outcomes)."""

@@ -1,0 +1,302 @@
+"""One chain of several outcomes: a chain of each, in turn, and the covariance of their errors.
+
+y_ij = f_j(x_i) + e_ij with e_i ~ Normal(0, Sigma) (Chipman, George and McCulloch 2010, equation 29, with an f
+for each outcome). Given the other outcomes' errors, an outcome's own is a normal variable whose mean is their
+regression, so an ordinary chain draws f_j once that is taken out of its residuals. Outcomes that were not
+observed are integrated out while trees are drawn, and drawn anew for each draw of Sigma.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.bart.chain import Chain
+from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.bart.kernels.steps.covariance import draw_covariance, fill_normals
+from sampler.chains import MarkovChain
+from sampler.definitions.several import correlation_name, forest_name, scalar_name
+from sampler.kernels.jit import warm
+from sampler.settings import LIMITS
+from sampler.training import WEIGHT_BITS
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.storage.draws import Draws
+    from sampler.training import SeveralTraining, Training
+
+    Floats = NDArray[np.float64]
+
+STREAMS = LIMITS["num_chains"][1]  # between the numbers of two outcomes' chains: none has another's stream
+LOW_BITS = 26  # of a product of residuals, which is added up in two parts
+FARTHEST = 2.0**25  # of a residual, in grid steps
+
+
+class SeveralChain(MarkovChain):
+    """A Markov chain over the forests of several outcomes and the covariance of their errors.
+
+    Attributes
+    ----------
+    training
+        What it runs on.
+    chain
+        Its number.
+    chains
+        The chain of each outcome.
+    covariance
+        The errors' covariance, float64 [outcome, outcome], each outcome in its own grid steps.
+
+    """
+
+    def __init__(self, training: Training, chain: int, chains: Sequence[Chain], random: Any) -> None:
+        """Put the chains of the outcomes together (see `start`, `resume`)."""
+        assert training.several is not None, "there are several outcomes"
+        warm(["covariance"])
+        self.training, self.chain, self.chains = training, chain, list(chains)
+        self._several = training.several
+        self.iteration = self.num_kept = 0
+        self._random = np.array(random, np.uint64)
+        self._steps = np.array([part.constants.step for part in self._several.parts])
+        known = self._several.covariance
+        starts = [part.constants.sigma_start for part in self._several.parts]
+        start = np.diag(np.square(starts)) if known is None else known
+        self.covariance: Floats = start / np.outer(self._steps, self._steps)
+        self._kept: list[Floats] = []
+        self._patterns = [
+            [
+                (code, np.flatnonzero(self._several.pattern[rows] == code))
+                for code in _codes(self._several, rows)
+            ]
+            for rows in self._several.rows
+        ]
+        self._residual = np.zeros((len(self.chains), self._several.num_rows), np.int32)
+        self._read_residuals()
+
+    @classmethod
+    def start(cls, training: Training, chain: int) -> SeveralChain:
+        """Start a chain: every tree a stump of value 0, errors without correlation."""
+        parts = _parts(training)
+        chains = [Chain.start(part, chain + STREAMS * number) for number, part in enumerate(parts)]
+        key = (chain + STREAMS * len(parts),)
+        random = np.random.SeedSequence(training.settings.seed, spawn_key=key).generate_state(4, np.uint64)
+        return cls(training, chain, chains, random)
+
+    @classmethod
+    def resume(cls, training: Training, checkpoint: bytes) -> SeveralChain:
+        """Restore the chain that `checkpoint` was taken of, bit for bit.
+
+        Raises
+        ------
+        PackedError
+            For bytes that are damaged or were taken of other data or settings.
+
+        """
+        (chain, iteration, num_kept, size), body = read_checkpoint(checkpoint, training)
+        reader = Reader(body)
+        random = reader.take(np.uint64, 4)
+        covariance = reader.take(np.float64, size * size).reshape(size, size)
+        lengths = reader.take(np.int64, size)
+        states = [reader.take(np.uint8, int(length)).tobytes() for length in lengths]
+        parts = _parts(training)
+        self = cls(training, chain, list(map(Chain.resume, parts, states)), random)
+        self.iteration, self.num_kept = iteration, num_kept
+        self.covariance = covariance.copy()
+        return self
+
+    def checkpoint(self) -> bytes:
+        """Pack the state between iterations; draws not yet taken are not part of it."""
+        states = [chain.checkpoint() for chain in self.chains]
+        lengths = np.array([len(state) for state in states], np.int64)
+        body = [self._random.tobytes(), self.covariance.tobytes(), lengths.tobytes(), *states]
+        numbers = self.chain, self.iteration, self.num_kept, len(states)
+        return write_checkpoint(self.training, numbers, b"".join(body))
+
+    @property
+    def sigma(self) -> float:
+        """The noise standard deviation of the first outcome in the current state, in units of it."""
+        return float(math.sqrt(self.covariance[0, 0]) * self._steps[0])
+
+    @property
+    def leaf_counts(self) -> NDArray[np.int32]:
+        """Leaves of each tree of the current state, int32 [trees of all outcomes]."""
+        return np.concatenate([chain.leaf_counts for chain in self.chains])
+
+    def statistics(self) -> dict[str, Any]:
+        """Count the moves so far, of all outcomes: see `Chain.statistics`."""
+        moves: dict[str, dict[str, int]] = {}
+        for chain in self.chains:
+            for name, counts in chain.statistics()["moves"].items():
+                total = moves.setdefault(name, dict.fromkeys(counts, 0))
+                for each, count in counts.items():
+                    total[each] += count
+        return {"moves": moves}
+
+    def run(self, iterations: int) -> int:
+        """Run up to `iterations` iterations; return how many (fewer only at the end).
+
+        Raises
+        ------
+        SamplerError
+            When a state leaves the grid of residuals: see `Chain.run`.
+
+        """
+        before, settings = self.iteration, self.training.settings
+        while self.iteration < min(before + max(int(iterations), 0), self.iterations):
+            for number, chain in enumerate(self.chains):
+                self._sweep(number, chain)
+            if self._several.covariance is None:
+                self._draw_covariance()
+            self.iteration += 1
+            past = self.iteration - settings.num_burnin
+            if past > 0 and past % settings.thin == 0:
+                self._kept.append(self.covariance.copy())
+                self.num_kept += 1
+        return self.iteration - before
+
+    def _sweep(self, number: int, chain: Chain) -> None:
+        """Let an outcome's chain do an iteration given the other outcomes' errors."""
+        rows, patterns = self._several.rows[number], self._patterns[number]
+        others = np.zeros(len(rows), np.int32)
+        variances = np.zeros(len(patterns))
+        for place, (code, members) in enumerate(patterns):
+            seen = [k for k in range(len(self.chains)) if code >> k & 1 and k != number]
+            slopes, variances[place] = regression(self.covariance, number, seen)
+            at = rows if len(patterns) == 1 else rows[members]
+            said = np.zeros(len(at))
+            for k, slope in zip(seen, slopes, strict=True):
+                said += slope * self._residual[k, at]
+            others[members] = np.rint(said)
+        least = float(variances.min())
+        if len(patterns) > 1:  # rows of which more is known count for more
+            bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
+            weights = np.zeros(len(rows), np.int32)
+            for variance, (_, members) in zip(variances, patterns, strict=True):
+                weights[members] = int(np.rint(least / variance * (2.0**bits - 1)))
+            chain.reweigh(weights, 1 / (2.0**bits - 1))
+        chain.sweep_given(others, least)
+        self._residual[number, rows] = chain.residual()
+
+    def _draw_covariance(self) -> None:
+        """Draw the errors' covariance, once errors that were not observed are drawn given those that were."""
+        parts = self._several.parts
+        size, rows = len(parts), self._several.num_rows
+        scatter = np.zeros((size, size))
+        for number, part in enumerate(parts):
+            scatter[number, number] = part.constants.nu * part.constants.lambda_ / part.constants.step**2
+        degrees = parts[0].constants.nu + size - 1
+        if not self.training.settings.prior_only:
+            self._impute()
+            degrees += rows
+            for j in range(size):
+                for k in range(j + 1):
+                    scatter[j, k] += _inner(self._residual[j], self._residual[k])
+                    scatter[k, j] = scatter[j, k]
+        draw_covariance(scatter, float(degrees), self._random, self.covariance)
+
+    def _impute(self) -> None:
+        """Draw the errors that were not observed, in whole grid steps."""
+        everything = (1 << len(self.chains)) - 1
+        pattern = self._several.pattern
+        for code in np.unique(pattern[pattern != everything]).tolist():
+            rows = np.flatnonzero(pattern == code)
+            seen = [k for k in range(len(self.chains)) if code >> k & 1]
+            for j in (j for j in range(len(self.chains)) if not code >> j & 1):
+                slopes, variance = regression(self.covariance, j, seen)
+                error = np.empty(len(rows))
+                fill_normals(self._random, error)
+                error *= math.sqrt(variance)
+                for k, slope in zip(seen, slopes, strict=True):
+                    error += slope * self._residual[k, rows]
+                self._residual[j, rows] = np.rint(np.clip(error, -FARTHEST, FARTHEST))
+                seen = [*seen, j]
+
+    def _read_residuals(self) -> None:
+        """Take the present residuals of all chains."""
+        for number, (rows, chain) in enumerate(zip(self._several.rows, self.chains, strict=True)):
+            self._residual[number, rows] = chain.residual()
+
+    def set_outcomes(self, parts: Sequence[Training]) -> None:
+        """Go on with other outcomes of the same rows: see `Chain.set_outcome`."""
+        for chain, part in zip(self.chains, parts, strict=True):
+            chain.set_outcome(part)
+        self._read_residuals()
+
+    def take(self) -> Draws | None:
+        """Hand over the draws kept since the last take; None if there are none.
+
+        They are those of the first outcome, with the other outcomes' as further forests, and with the errors'
+        correlations as scalars (`sampler.definitions.several`).
+        """
+        taken = [chain.take() for chain in self.chains]
+        if not self._kept:
+            return None
+        covariances, self._kept = np.array(self._kept), []
+        sds = np.sqrt(np.diagonal(covariances, axis1=1, axis2=2))
+        scalars: dict[str, Floats] = {}
+        own: list[Draws] = []
+        for number, draws in enumerate(taken):
+            assert draws is not None, "all chains keep draws at the same iterations"
+            scalars |= {scalar_name(number, name): values for name, values in draws.scalars.items()}
+            own.append(replace(draws, sigma=sds[:, number] * self._steps[number], scalars={}))
+        for j in range(len(own)):
+            for k in range(j):
+                scalars[correlation_name(k, j)] = covariances[:, k, j] / (sds[:, k] * sds[:, j])
+        forests = {forest_name(number): draws for number, draws in enumerate(own) if number > 0}
+        return replace(own[0], scalars=scalars, forests=forests)
+
+
+def regression(covariance: Floats, number: int, seen: Sequence[int]) -> tuple[list[float], float]:
+    """Return the slopes of a variable's regression on others, and the variance that is left.
+
+    Gaussian elimination in a fixed order: equal covariances give equal bits on all machines.
+    """
+    slopes = [float(covariance[number, k]) for k in seen]
+    if not slopes:
+        return [], float(covariance[number, number])
+    rows = [[float(covariance[j, k]) for k in seen] + [float(covariance[j, number])] for j in seen]
+    for i, row in enumerate(rows):
+        for below in rows[i + 1 :]:
+            factor = below[i] / row[i]
+            for k in range(i, len(row)):
+                below[k] -= factor * row[k]
+    for i in range(len(rows) - 1, -1, -1):
+        rest = rows[i][-1]
+        for k in range(i + 1, len(rows)):
+            rest -= rows[i][k] * slopes[k]
+        slopes[i] = rest / rows[i][i]
+    left = float(covariance[number, number])
+    for k, slope in zip(seen, slopes, strict=True):
+        left -= slope * float(covariance[number, k])
+    return slopes, left
+
+
+def _inner(one: NDArray[np.int32], other: NDArray[np.int32]) -> float:
+    """Compute the inner product of two residuals exactly, whatever the order of its terms."""
+    products = one.astype(np.int64) * other
+    high = int((products >> LOW_BITS).sum())
+    return float((high << LOW_BITS) + int((products & ((1 << LOW_BITS) - 1)).sum()))
+
+
+def _codes(several: SeveralTraining, rows: NDArray[np.int64]) -> list[int]:
+    """List the patterns of observed outcomes among some rows."""
+    codes: list[int] = np.unique(several.pattern[rows]).tolist()
+    return codes
+
+
+def _parts(training: Training) -> list[Training]:
+    """Return what each outcome's chain runs on, with the lengths of the whole fit."""
+    assert training.several is not None, "there are several outcomes"
+    whole = training.settings
+    lengths = {name: getattr(whole, name) for name in ("num_draws", "num_burnin", "thin")}
+    return [
+        part
+        if all(getattr(part.settings, name) == value for name, value in lengths.items())
+        else replace(part, settings=replace(part.settings, **lengths))
+        for part in training.several.parts
+    ]

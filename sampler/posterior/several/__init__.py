@@ -1,0 +1,1 @@
+"""The posterior of several outcomes at once (docs/maths.md#several-outcomes)."""

@@ -1,0 +1,158 @@
+"""The joint distribution of several outcomes of rows: a mixture over draws of normal distributions.
+
+Where some outcomes of a row are known, the components are their conditional distributions given these, and
+each draw counts by the density that it gives to them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import logsumexp, ndtr, ndtri
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+NOISES = 8  # simulated errors of each draw, by which regions are found
+PASSES = 80  # of the search for a quantile; only bisection of a mixture far from normal comes near it
+EXACT = 1e-10  # of a standard deviation
+LOG_2_PI = float(np.log(2 * np.pi))
+
+
+@dataclass(frozen=True)
+class JointMixture:
+    """Distribution of some outcomes of rows: for each row a mixture over draws of normals.
+
+    Attributes
+    ----------
+    mean
+        float64 [draw, row, outcome].
+    covariance
+        float64 [draw, outcome, outcome], the same for all rows.
+    share
+        Weights of the draws, float64 [draw, row], with sum 1 for each row.
+
+    """
+
+    mean: Floats
+    covariance: Floats
+    share: Floats
+
+    @classmethod
+    def of(cls, f: Floats, covariance: Floats, known: Floats | None = None) -> JointMixture:
+        """Make the distribution of outcomes given others.
+
+        Parameters
+        ----------
+        f
+            float64 [draw, row, outcome].
+        covariance
+            float64 [draw, outcome, outcome].
+        known
+            float64 [row, outcome]; NaN for the outcomes whose distribution is asked for, the same in all
+            rows. None where none is known.
+
+        Returns
+        -------
+        JointMixture
+            That of the unknown outcomes.
+
+        """
+        draws, rows = f.shape[:2]
+        seen = np.zeros(f.shape[2], bool) if known is None else ~np.isnan(known).any(axis=0)
+        if known is None or not seen.any():
+            return cls(f, covariance, np.full((draws, rows), 1 / draws))
+        rest = known[None, :, seen] - f[:, :, seen]
+        within = covariance[:, seen][:, :, seen]
+        between = covariance[:, ~seen][:, :, seen]
+        slopes = np.linalg.solve(within, between.transpose(0, 2, 1)).transpose(0, 2, 1)
+        log_share = log_normal(rest, within)
+        share = np.exp(log_share - logsumexp(log_share, axis=0))
+        left = covariance[:, ~seen][:, :, ~seen] - slopes @ between.transpose(0, 2, 1)
+        return cls(f[:, :, ~seen] + np.einsum("dab,drb->dra", slopes, rest), left, share)
+
+    def moments(self) -> tuple[Floats, Floats]:
+        """Compute means [row, outcome] and covariances [row, outcome, outcome]."""
+        mean = np.einsum("dr,dra->ra", self.share, self.mean)
+        rest = self.mean - mean
+        spread = np.einsum("dr,dra,drb->rab", self.share, rest, rest)
+        return mean, spread + np.einsum("dr,dab->rab", self.share, self.covariance)
+
+    def effective_draws(self) -> Floats:
+        """Compute how many draws of equal weight count as much as these, float64 [row]."""
+        return np.asarray(1 / np.sum(self.share**2, axis=0))
+
+    def quantile(self, q: float) -> Floats:
+        """Compute the q-quantile of each outcome, float64 [row, outcome]."""
+        sd = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))[:, None, :]
+        share = self.share[:, :, None]
+        middle, covariance = self.moments()
+        whole = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        ends = self.mean + sd * ndtri(q)
+        low, high = ends.min(axis=0), ends.max(axis=0)
+        at = np.clip(middle + whole * ndtri(q), low, high)
+        for _ in range(PASSES):
+            z = (at - self.mean) / sd
+            miss = np.sum(share * ndtr(z), axis=0) - q
+            density = np.sum(share * np.exp(-0.5 * z * z) / (sd * np.sqrt(2 * np.pi)), axis=0)
+            low, high = np.where(miss > 0, low, at), np.where(miss > 0, at, high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = at - miss / density
+            inside = (step > low) & (step < high)
+            new = np.where(inside, step, 0.5 * (low + high))
+            done = bool(np.all(np.abs(new - at) <= EXACT * whole))
+            at = new
+            if done:
+                break
+        return np.asarray(at)
+
+    def simulate(self) -> Floats:
+        """Draw `NOISES` outcomes of each draw at each row, [draw, noise, row, outcome]; always the same."""
+        draws, _, size = self.mean.shape
+        noise = np.random.default_rng(0).standard_normal((draws, NOISES, size))
+        roots = np.linalg.cholesky(self.covariance)
+        return np.asarray(self.mean[:, None] + np.einsum("dab,dkb->dka", roots, noise)[:, :, None])
+
+    def radii(self, level: float) -> tuple[Floats, Floats]:
+        """Find how far joint regions of a probability reach, in standard deviations, float64 [row] each.
+
+        The first is of intervals that hold all outcomes at once, mean +- radius x sd; the second of an
+        ellipsoid, (y - mean)' covariance^-1 (y - mean) <= radius^2.
+        """
+        mean, covariance = self.moments()
+        drawn = self.simulate().reshape(-1, *mean.shape) - mean
+        sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
+        farthest = np.abs(drawn / sd).max(axis=2)
+        apart = np.sqrt(np.einsum("kra,rab,krb->kr", drawn, np.linalg.inv(covariance), drawn))
+        share = np.repeat(self.share / NOISES, NOISES, axis=0)
+        return _quantiles(farthest, share, level), _quantiles(apart, share, level)
+
+
+def _quantiles(values: Floats, share: Floats, level: float) -> Floats:
+    """Compute the quantile of each column of weighted values."""
+    order = np.argsort(values, axis=0)
+    sums = np.cumsum(np.take_along_axis(share, order, axis=0), axis=0)
+    place = np.minimum(np.sum(sums < level, axis=0), len(values) - 1)
+    return np.asarray(np.take_along_axis(values, order, axis=0)[place, np.arange(values.shape[1])])
+
+
+def log_normal(rest: Floats, covariance: Floats) -> Floats:
+    """Compute log densities of errors [draw, row, outcome] with a covariance for each draw; [draw, row]."""
+    roots = np.linalg.cholesky(covariance)
+    scaled = np.linalg.solve(roots, rest.transpose(0, 2, 1))
+    logs = np.log(np.diagonal(roots, axis1=1, axis2=2)).sum(axis=1)
+    return np.asarray(-0.5 * np.sum(scaled**2, axis=1) - logs[:, None] - 0.5 * rest.shape[2] * LOG_2_PI)
+
+
+def energy_scores(y: Floats, drawn: Floats) -> Floats:
+    """Compute the energy score of each row's outcomes [row, outcome] by draws of them [draw, row, outcome].
+
+    E|Y - y| - E|Y - Y'| / 2 (Gneiting and Raftery 2007, equation 22); less is better.
+    """
+    far = np.sqrt(np.sum((drawn - y) ** 2, axis=2)).mean(axis=0)
+    pairs = np.sqrt(np.sum((drawn - np.roll(drawn, len(drawn) // 2, axis=0)) ** 2, axis=2)).mean(axis=0)
+    return np.asarray(far - 0.5 * pairs)

@@ -1,0 +1,469 @@
+"""The posterior of several outcomes: one posterior of each, and what their errors have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.scalars import counted
+from sampler.data.table import read, read_rows
+from sampler.definitions.several import correlation_name, forest_name, scalar_name
+from sampler.errors import DataError, PackedError, SettingsError
+from sampler.methods import method_of
+from sampler.posterior.core.intervals import Request
+from sampler.posterior.posterior import Posterior
+from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
+from sampler.posterior.several.results import SeveralPrediction, SeveralScores
+from sampler.posterior.treated_posterior import Origin
+from sampler.storage.draw_codec import pack, unpack
+from sampler.storage.draws import concatenate
+from sampler.storage.model_file import read_parts, write_model
+from sampler.storage.model_header import Header
+
+if TYPE_CHECKING:
+    import os
+    from collections.abc import Iterator, Sequence
+
+    from numpy.typing import NDArray
+
+    from sampler.posterior.verdict.summary import Summary
+    from sampler.storage.draws import Draws
+
+    Floats = NDArray[np.float64]
+
+CELLS = 1 << 22  # numbers held at once for a block of rows
+FEW_DRAWS = 50  # that an answer given known outcomes should rest on at least
+LEVELS = (0.5, 0.8, 0.9, 0.95)
+
+
+class SeveralPosterior:
+    """Draws of the forests of several outcomes, and of the covariance of their errors.
+
+    ``posterior["a"]`` is the posterior of one outcome, which predicts, explains and is scored as any other;
+    what is here is about the outcomes together.
+
+    Attributes
+    ----------
+    outcomes
+        Names of the outcomes.
+    header
+        Header of the first outcome's model, which has those of the others.
+    origin
+        Data and states from which `extend` continues; None where there are none.
+
+    """
+
+    def __init__(
+        self, header: Header, blocks: Sequence[Sequence[bytes]], statistics: Sequence[dict[str, Any]]
+    ) -> None:
+        self.header = header
+        self.blocks = [list(chain) for chain in blocks]
+        self.statistics = list(statistics)
+        self.origin: Origin | None = None
+        self._headers = [replace(header, others=()), *map(Header.from_bytes, header.others)]
+        self.outcomes = tuple(each.schema.target.name for each in self._headers)
+        self._draws = [draws for draws in self.drawn() if draws is not None and draws.num_draws]
+        self._parts: dict[str, Posterior] = {}
+
+    @classmethod
+    def from_blocks(
+        cls,
+        header: bytes,
+        blocks: Sequence[Sequence[bytes]],
+        statistics: Sequence[dict[str, Any]] | None = None,
+    ) -> SeveralPosterior:
+        """Decode a posterior from a fit's header and each chain's packed blocks; raise PackedError."""
+        return cls(Header.from_bytes(header), blocks, statistics or [])
+
+    def drawn(self) -> list[Draws | None]:
+        """Decode the draws of every chain that was started; None for one without draws."""
+        return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self.blocks]
+
+    def __getitem__(self, outcome: str) -> Posterior:
+        """Return the posterior of one outcome; raise SettingsError for another name."""
+        if outcome not in self.outcomes:
+            raise SettingsError(
+                f"the outcomes are {', '.join(self.outcomes)}: there is no {outcome!r}",
+                field="outcome",
+                code="unknown",
+            )
+        if outcome not in self._parts:
+            number = self.outcomes.index(outcome)
+            header = self._headers[number]
+            lengths = {name: self.settings[name] for name in ("num_draws", "num_chains", "discarded")
+                       if name in self.settings}  # fmt: skip
+            header = replace(header, settings=header.settings | lengths)
+            blocks = [[pack(self._part(draws, number))] for draws in self._draws]
+            self._parts[outcome] = Posterior.from_blocks(header.to_bytes(), blocks, self.statistics)
+        return self._parts[outcome]
+
+    @staticmethod
+    def _part(draws: Draws, number: int) -> Draws:
+        """Return the draws of one outcome as those of a model of its own."""
+        own = draws if number == 0 else draws.forests.get(forest_name(number))
+        if own is None:
+            raise PackedError("the draws don't have all of the model's outcomes")
+        start = scalar_name(number, "")
+        plain = (name for name in draws.scalars if not name.startswith("correlation:"))
+        mine = [name for name in plain if (":" not in name if number == 0 else name.startswith(start))]
+        scalars = {name.removeprefix(start): draws.scalars[name] for name in mine}
+        return replace(own, scalars=scalars, forests={})
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """Settings of the fit; what each outcome chose by itself is in its own posterior's."""
+        return self.header.settings
+
+    @property
+    def warnings(self) -> list[str]:
+        """Warnings given while the data were prepared."""
+        return self.header.warnings
+
+    @property
+    def num_chains(self) -> int:
+        """Number of chains with draws."""
+        return len(self._draws)
+
+    @property
+    def num_draws(self) -> int:
+        """Number of draws used per chain."""
+        return min(draws.num_draws for draws in self._draws)
+
+    def summary(self) -> dict[str, Summary]:
+        """Tell of each outcome whether the chains agree, see `Posterior.summary`."""
+        return {name: self[name].summary() for name in self.outcomes}
+
+    @cached_property
+    def correlations(self) -> Floats:
+        """Draws of the errors' correlations, float64 [chain, draw, outcome, outcome]."""
+        size = len(self.outcomes)
+        found = np.broadcast_to(np.eye(size), (self.num_chains, self.num_draws, size, size)).copy()
+        for j in range(size):
+            for k in range(j):
+                name = correlation_name(k, j)
+                if not all(name in draws.scalars for draws in self._draws):
+                    raise PackedError("the draws don't have the correlations of the model's outcomes")
+                found[:, :, j, k] = [draws.scalars[name][: self.num_draws] for draws in self._draws]
+                found[:, :, k, j] = found[:, :, j, k]
+        return found
+
+    @property
+    def covariances(self) -> Floats:
+        """Draws of the errors' covariance in units of the outcomes, [chain, draw, outcome, outcome]."""
+        sigma = np.stack([self._sigma(name) for name in self.outcomes], axis=2)
+        return np.asarray(self.correlations * sigma[:, :, :, None] * sigma[:, :, None, :])
+
+    def _sigma(self, name: str) -> Floats:
+        sigma = self[name].sigma
+        assert sigma is not None, "outcomes are numbers"
+        return sigma
+
+    def predict(
+        self,
+        X: Any,
+        level: float = 0.9,
+        *,
+        given: Any = None,
+        num_draws: int | None = None,
+        ignore_extra: bool = False,
+    ) -> SeveralPrediction:
+        """Predict all outcomes of each row of X together, or some of them given the others.
+
+        Parameters
+        ----------
+        X
+            Rows, as for `Posterior.predict`.
+        level
+            Probability of the intervals and regions.
+        given
+            Outcomes that are known: values by name, ``{"b": [..]}``, or names of columns of X. Missing values
+            are unknown in their rows.
+        num_draws
+            Use the first `num_draws` draws of each chain; None uses all.
+        ignore_extra
+            Whether columns that the model doesn't know are left out with a warning; else they are refused.
+
+        Returns
+        -------
+        SeveralPrediction
+            Means and intervals of each outcome, intervals that hold for all at once, and a joint region.
+
+        Raises
+        ------
+        DataError
+            For rows or known outcomes that don't fit the model.
+        SettingsError
+            For an invalid level or number of draws, and outcomes that the model doesn't have.
+
+        """
+        level = Request.check_level(level)
+        coded = [self[name].encode(X, ignore_extra=ignore_extra) for name in self.outcomes]
+        rows, size = coded[0].num_rows, len(self.outcomes)
+        known = self._known(X, given, rows)
+        seen = ~np.isnan(known)
+        mean, sd, lower, upper, wide = (np.where(seen, known, 0.0) for _ in range(5))
+        sd[:], wide[:] = 0.0, 0.0
+        covariance, radius, effective = np.zeros((rows, size, size)), np.zeros(rows), np.zeros(rows)
+        for at, f, covariances in self._blocks(coded, num_draws):
+            for pattern in np.unique(seen[at], axis=0):
+                own = at[(seen[at] == pattern).all(axis=1)]
+                free = np.flatnonzero(~pattern)
+                law = JointMixture.of(f[:, own - at[0]], covariances, known[own])
+                effective[own] = law.effective_draws()
+                if not len(free):
+                    continue
+                place = np.ix_(own, free)
+                mean[place], covariance[np.ix_(own, free, free)] = moments = law.moments()
+                sd[place] = np.sqrt(np.diagonal(moments[1], axis1=1, axis2=2))
+                lower[place], upper[place] = law.quantile((1 - level) / 2), law.quantile((1 + level) / 2)
+                reach, radius[own] = law.radii(level)
+                wide[place] = reach[:, None] * sd[place]
+        warnings = list(dict.fromkeys(text for each in coded for text in each.warnings))
+        few = int(np.sum(effective < min(FEW_DRAWS, f.shape[0]))) if rows else 0
+        if few:
+            warnings.append(
+                f"{counted(few, 'row')}: the known outcomes are so unlike what most draws predict that the "
+                f"answer rests on fewer than {FEW_DRAWS} draws: take it as rough"
+            )
+        return SeveralPrediction(
+            self.outcomes, level, mean, sd, lower, upper, mean - wide, mean + wide, covariance, radius,
+            effective, seen, warnings, coded[0].labels,
+        )  # fmt: skip
+
+    def _known(self, X: Any, given: Any, rows: int) -> Floats:
+        """Read known outcomes, float64 [row, outcome], NaN where unknown."""
+        known = np.full((rows, len(self.outcomes)), np.nan)
+        if given is None:
+            return known
+        if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
+            table = read_rows(X)
+            absent = [name for name in given if name in self.outcomes and name not in table.names]
+            if absent:
+                raise DataError(f"given: the rows have no column {absent[0]!r}")
+            columns = {name: table.column(name) for name in given if name in table.names}
+        else:
+            table = read(dict(given) if isinstance(given, Mapping) else given)
+            columns = {name: table.column(name) for name in table.names}
+        unknown = [name for name in (given if isinstance(given, list | tuple) else columns)
+                   if name not in self.outcomes]  # fmt: skip
+        if unknown:
+            raise SettingsError(
+                f"given takes the outcomes {', '.join(self.outcomes)}: there is no {unknown[0]!r}",
+                field="given",
+                code="unknown",
+            )
+        for name, column in columns.items():
+            if column.numbers is None or len(column) != rows or np.isinf(column.numbers).any():
+                raise DataError(f"given: {name} must have a number, or none, for each of the {rows} rows")
+            known[:, self.outcomes.index(name)] = column.numbers
+        return known
+
+    def _blocks(
+        self, coded: Sequence[Any], num_draws: int | None
+    ) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
+        """Yield rows, f [draw of any chain, row, outcome] at them, and covariances of the draws."""
+        parts = [self[name].law for name in self.outcomes]
+        used = parts[0].draws.choose(num_draws)[1]
+        size = len(parts)
+        covariances = self.covariances[:, :used].reshape(-1, size, size)
+        step = max(1, CELLS // (8 * len(covariances) * size))
+        for start in range(0, coded[0].num_rows, step):
+            at = np.arange(start, min(start + step, coded[0].num_rows))
+            f = [
+                law.f(own.part(at), used).reshape(-1, len(at)) for law, own in zip(parts, coded, strict=True)
+            ]
+            yield at, np.stack(f, axis=2), covariances
+
+    def sample_predictive(self, X: Any, num_draws: int | None = None, *, seed: int = 0) -> Floats:
+        """Draw new outcomes of each row together, one of each from each posterior draw.
+
+        Parameters
+        ----------
+        X, num_draws
+            Rows and draws, as for `predict`.
+        seed
+            Seed of the draws: equal arguments give equal draws.
+
+        Returns
+        -------
+        ndarray
+            float64 [chain, draw, row, outcome], in units of the outcomes.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For an invalid number of draws.
+
+        """
+        coded = [self[name].encode(X) for name in self.outcomes]
+        rng, drawn = np.random.default_rng(seed), []
+        for _, f, covariances in self._blocks(coded, num_draws):
+            roots = np.linalg.cholesky(covariances)
+            drawn.append(f + np.einsum("dab,drb->dra", roots, rng.standard_normal(f.shape)))
+        y = np.concatenate(drawn, axis=1)
+        return np.asarray(y.reshape(self.num_chains, -1, *y.shape[1:]))
+
+    def score(self, X: Any, Y: Any) -> SeveralScores:
+        """Score the posterior on rows that it was not fitted to.
+
+        Parameters
+        ----------
+        X, Y
+            Rows and their outcomes, as for `fit`; outcomes may be missing, and rows without any don't count.
+
+        Returns
+        -------
+        SeveralScores
+            Joint log and energy scores, coverage of joint regions, and the scores of each outcome.
+
+        Raises
+        ------
+        DataError
+            For rows or outcomes that don't fit the model.
+
+        """
+        table, y = read(X), self._outcomes_of(Y)
+        seen = ~np.isnan(y)
+        counted_rows = np.flatnonzero(seen.any(axis=1))
+        if len(y) != table.num_rows or not len(counted_rows):
+            raise DataError(f"score: {table.num_rows} rows need outcomes, and {len(counted_rows)} have any")
+        table, y, seen = table.part(counted_rows), y[counted_rows], seen[counted_rows]
+        coded = [self[name].encode(table) for name in self.outcomes]
+        joint, separate, energy = np.zeros(len(y)), np.zeros(len(y)), np.full(len(y), np.nan)
+        sds = np.nanstd(y, axis=0)
+        sds[~(sds > 0)] = 1.0
+        for at, f, covariances in self._blocks(coded, None):
+            for pattern in np.unique(seen[at], axis=0):
+                own = at[(seen[at] == pattern).all(axis=1)]
+                there = np.flatnonzero(pattern)
+                rest = y[own][:, there] - f[:, own - at[0]][:, :, there]
+                within = covariances[:, there][:, :, there]
+                joint[own] = _log_mean(log_normal(rest, within))
+                for place in range(len(there)):
+                    alone = slice(place, place + 1)
+                    separate[own] += _log_mean(log_normal(rest[:, :, alone], within[:, alone, alone]))
+            drawn = JointMixture.of(f, covariances).simulate()[:, 0]
+            energy[at] = energy_scores(y[at] / sds, drawn / sds)
+        whole = np.flatnonzero(seen.all(axis=1))
+        gain = joint - separate
+        return SeveralScores(
+            rows=len(y),
+            log_score=float(joint.mean()),
+            separate_log_score=float(separate.mean()),
+            gain=float(gain.mean()),
+            gain_error=float(gain.std() / np.sqrt(len(gain))),
+            energy_score=float(energy[whole].mean()) if len(whole) else None,
+            coverage=self._coverage(table.part(whole), y[whole]) if len(whole) else [],
+            outcomes={
+                name: self[name].score(table.part(mine), y[mine, j])
+                for j, name in enumerate(self.outcomes)
+                if len(mine := np.flatnonzero(seen[:, j]))
+            },
+        )
+
+    def _coverage(self, table: Any, y: Floats) -> list[dict[str, float]]:
+        shares = []
+        for level in LEVELS:
+            predicted = self.predict(table, level)
+            together, region = predicted.contains(y)
+            separate = ((y >= predicted.lower) & (y <= predicted.upper)).all(axis=1)
+            each = {"region": region, "simultaneous": together, "separate": separate}
+            shares.append({"level": level} | {name: float(inside.mean()) for name, inside in each.items()})
+        return shares
+
+    def _outcomes_of(self, Y: Any) -> Floats:
+        """Read outcomes, float64 [row, outcome], NaN where missing."""
+        table = read(Y)
+        names = list(self.outcomes)
+        if not {*names} <= {*table.names}:
+            plain = getattr(Y, "columns", None) is None and len(table.names) == len(names)
+            if not plain or isinstance(Y, Mapping):
+                absent = next(name for name in names if name not in table.names)
+                raise DataError(f"score: the outcomes have no column {absent!r}")
+            names = table.names
+        columns = [table.column(name) for name in names]
+        wrong = [column.name for column in columns if column.numbers is None]
+        if wrong:
+            raise DataError(f"score: outcomes are numbers, and {wrong[0]!r} has others")
+        return np.stack([column.numbers for column in columns if column.numbers is not None], axis=1)
+
+    def extend(
+        self, num_draws: int, X: Any = None, Y: Any = None, *, progress: bool = True
+    ) -> SeveralPosterior:
+        """Continue the chains for more draws; see `Posterior.extend`.
+
+        Parameters
+        ----------
+        num_draws
+            Number of further draws per chain.
+        X, Y
+            Rows and outcomes given to `fit`, in the same order; needed after `load` only.
+        progress
+            Whether to show a progress bar.
+
+        Returns
+        -------
+        SeveralPosterior
+            A new posterior with the earlier and the further draws.
+
+        Raises
+        ------
+        SettingsError
+            When there are no rows or no states to continue from, or `num_draws` is out of range.
+        DataError
+            When the rows are not those of the fit.
+
+        """
+        if self.origin is None:
+            raise SettingsError(
+                "this model has no states of its chains: fit again with more draws",
+                field=None,
+                code="unavailable",
+            )
+        rows = None if X is None and Y is None else (X, Y, None)
+        extended: SeveralPosterior = method_of(self.settings).extend(
+            self, self.origin, num_draws, rows, progress=progress
+        )
+        return extended
+
+    def to_bytes(self) -> bytes:
+        """Encode the posterior as a model file."""
+        checkpoints = self.origin.checkpoints if self.origin else []
+        return write_model(self.header.to_bytes(), self.blocks, self.statistics, checkpoints)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model file."""
+        Path(path).write_bytes(self.to_bytes())
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the posterior as its model file, without the training rows."""
+        return read_posterior, (self.to_bytes(),)
+
+    def __repr__(self) -> str:
+        columns = ", ".join(column.name for column in self.header.schema.columns)
+        return (
+            f"<Posterior of {', '.join(self.outcomes)} given {columns}: "
+            f"{counted(self.num_chains, 'chain')} of {counted(self.num_draws, 'draw')}>"
+        )
+
+
+def _log_mean(logs: Floats) -> Floats:
+    """Average densities over draws, [draw, row], given and returned as logarithms."""
+    return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
+
+
+def read_posterior(data: bytes) -> Any:
+    """Decode a model file: a `Posterior`, or a `SeveralPosterior` of several outcomes; raise PackedError."""
+    header, blocks, statistics, checkpoints = read_parts(data)
+    if not Header.from_bytes(header).others:
+        return Posterior.from_bytes(data)
+    posterior = SeveralPosterior.from_blocks(header, blocks, statistics)
+    posterior.origin = Origin(None, checkpoints) if checkpoints else None
+    return posterior

@@ -1,0 +1,211 @@
+"""Several outcomes against the exact law of enumerated problems, and Geweke's test."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler.bart.chain import Chain
+from sampler.bart.several.chain import STREAMS, SeveralChain, regression
+from sampler.training import SeveralTraining
+from tests.reference.prior import draw_tree
+from tests.support.chain_driver import f_of, fits, training
+from tests.support.joint_law import ENDLESS, keeps_joint_law
+from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
+
+CODES = np.array([[0, 1, 2]])
+Y = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5]])
+KNOWN = np.array([[0.3, 0.12], [0.12, 0.2]])
+SHORT, THIN = 5_000, 10
+
+# by enumeration of both trees: whether row 2 lacks its second outcome, whether the covariance is drawn, the
+# probabilities of 1, 2, 3 leaves of the first outcome's tree, and where it is known f of both outcomes
+EXACT = {
+    "known": (
+        False,
+        False,
+        (0.03500236, 0.45592024, 0.50907739),
+        ((-0.02361955, -0.09895652, 0.41107748), (0.33028720, 0.18488450, 0.13563233)),
+    ),
+    "known, one missing": (True, False, (0.03595950, 0.45578974, 0.50825076), None),
+    "drawn": (False, True, (0.02757202, 0.39793425, 0.57449373), None),
+    "drawn, one missing": (True, True, (0.02906493, 0.39985435, 0.57108072), None),
+}
+MOMENTS = {"drawn": (0.2513404, -0.6474010), "drawn, one missing": (0.2251158, -0.6445974)}
+
+
+def problem(codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), **settings):
+    """Return the training of several outcomes, NaN where missing, with absolute constants."""
+    parts, rows = [], []
+    for y, leaf_sd, lambda_ in zip(outcomes.T, leaf_sds, lambdas, strict=True):
+        mine = np.flatnonzero(~np.isnan(y))
+        prior = {"leaf_sd": leaf_sd, "alpha": 0.95, "beta": 1.0, "nu": 3.0, "lambda": lambda_}
+        own = training(codes[:, mine], y[mine], prior=prior, **settings)
+        mixed = np.isnan(outcomes).any()
+        parts.append(
+            replace(
+                own,
+                constants=replace(own.constants, sigma_fixed=True),
+                weights=np.ones(len(mine)) if mixed else None,
+            )
+        )
+        rows.append(mine)
+    several = SeveralTraining(tuple(parts), tuple(rows), len(outcomes), known)
+    return replace(parts[0], several=several)
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_exact(name):
+    """Draws have the sizes of trees, means, and moments of the covariance that enumeration gives."""
+    missing, drawn, leaves, means = EXACT[name]
+    outcomes = Y.copy()
+    if missing:
+        outcomes[1, 1] = np.nan
+    lengths = {"num_trees": 1, "num_draws": SHORT, "num_burnin": 200, "thin": THIN, "seed": 2}
+    data = problem(CODES, outcomes, known=None if drawn else KNOWN, **lengths)
+    chain = SeveralChain.start(data, 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    counts = np.bincount(draws.leaf_counts[:, 0], minlength=4)[1:4]
+    holds(chi_square(counts, np.array(leaves)).p)
+    if means is not None:
+        both = draws, draws.forests["outcome:2"]
+        for own, mean, part in zip(both, means, data.several.parts, strict=True):
+            holds(mean_is(fits(own, CODES, part.constants), np.array(mean)))
+    if drawn:
+        moments = np.stack([draws.scalars["correlation:1:2"], np.log(draws.sigma)], axis=1)
+        holds(mean_is(moments, np.array(MOMENTS[name])))
+
+
+def test_separate_without_correlation():
+    """With a known covariance without correlation, chains are those of the outcomes alone, bit for bit."""
+    data = problem(CODES, Y, known=np.diag([0.3, 0.2]), num_trees=3, num_draws=20, seed=1)
+    chain = SeveralChain.start(data, 1)
+    chain.run(20)
+    draws = chain.take()
+    for number, own in enumerate((draws, draws.forests["outcome:2"])):
+        part = data.several.parts[number]
+        constants = replace(part.constants, sigma_start=float(np.sqrt((0.3, 0.2)[number])))
+        alone = Chain.start(replace(part, constants=constants), 1 + STREAMS * number)
+        alone.run(20)
+        assert np.array_equal(alone.take().leaf, own.leaf)
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_resumes(missing):
+    """A chain resumed from any checkpoint is the whole one, bit for bit."""
+    outcomes = np.where(np.arange(6).reshape(3, 2) == 3, np.nan, Y) if missing else Y
+    data = problem(CODES, outcomes, num_trees=2, num_draws=10, num_burnin=3)
+    whole = SeveralChain.start(data, 0)
+    whole.run(whole.iterations)
+    chain = SeveralChain.start(data, 0)
+    while not chain.done:
+        chain.run(1)
+        last = chain.take()
+        chain = SeveralChain.resume(data, chain.checkpoint())
+    assert chain.checkpoint() == whole.checkpoint()
+    assert last == whole.take()[9:]
+
+
+def test_regression():
+    """Slopes and what is left are those of the normal conditional law."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(4, 4))
+    covariance = root @ root.T
+    slopes, left = regression(covariance, 2, [0, 1, 3])
+    seen = [0, 1, 3]
+    expected = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen, 2])
+    assert np.allclose(slopes, expected)
+    assert np.isclose(left, covariance[2, 2] - expected @ covariance[seen, 2])
+
+
+def functions_of(f, covariance, leaves):
+    """Return the functions compared, of f [outcome, row], the covariance and the mean size of trees."""
+    sds = np.sqrt(np.diag(covariance))
+    rho = covariance[0, 1] / (sds[0] * sds[1])
+    return {
+        "f at a row": f[0, 0],
+        "f at a row squared": f[0, 0] ** 2,
+        "other f squared": f[1, 3] ** 2,
+        "f x other f": f[0, 0] * f[1, 0],
+        "log sd": np.log(sds[0]),
+        "log sd squared": np.log(sds[0]) ** 2,
+        "other log sd": np.log(sds[1]),
+        "log sd x other": np.log(sds[0]) * np.log(sds[1]),
+        "atanh rho": np.arctanh(rho),
+        "atanh rho squared": np.arctanh(rho) ** 2,
+        "rho x f x f": rho * f[0, 0] * f[1, 0],
+        "leaves": leaves,
+        "leaves x log sd": leaves * np.log(sds[0]),
+    }
+
+
+def joint(rounds, draws, *, missing):
+    """Return the p-values of Geweke's test by function."""
+    rng = np.random.default_rng(3)
+    num_rows, trees, sds, lambdas, nu = 16, 2, (0.6, 0.4), (0.5, 0.3), 8.0
+    codes = rng.integers(0, 4, (2, num_rows)).astype(np.uint8)
+    holes = rng.uniform(size=(num_rows, 2)) < (0.3 if missing else 0.0)
+    holes[holes.all(axis=1)] = False
+
+    def drawn_errors(covariance):
+        errors = rng.multivariate_normal(np.zeros(2), covariance, num_rows)
+        return np.where(holes, np.nan, errors)
+
+    data = problem(
+        codes, drawn_errors(np.eye(2)), leaf_sds=sds, lambdas=lambdas, **ENDLESS, num_trees=trees, seed=6
+    )
+    parts = tuple(
+        replace(part, constants=replace(part.constants, nu=nu, leaf_sd=sd / np.sqrt(trees)))
+        for part, sd in zip(data.several.parts, sds, strict=True)
+    )
+    data = replace(data, several=replace(data.several, parts=parts))
+
+    def prior_draw():
+        covariance = stats.invwishart(nu + 1, np.diag(nu * np.array(lambdas))).rvs(random_state=rng)
+        f, leaves = np.zeros((2, num_rows)), []
+        for number, (sd, rows) in enumerate(zip(sds, data.several.rows, strict=True)):
+            for _ in range(trees):
+                tree = draw_tree(codes[:, rows], 0.95, 1.0, rng)
+                values = rng.normal(0, sd / np.sqrt(trees), tree.num_leaves)
+                f[number, rows] += values[tree.leaf]
+                leaves += [tree.num_leaves] if number == 0 else []
+        return functions_of(f, covariance, np.mean(leaves))
+
+    def present(chain):
+        f = np.zeros((2, num_rows))
+        for number, (own, rows) in enumerate(zip(chain.chains, data.several.rows, strict=True)):
+            f[number, rows] = f_of(own)
+        step = np.array([part.constants.step for part in parts])
+        return f, chain.covariance * np.outer(step, step)
+
+    def observe(chain):
+        f, covariance = present(chain)
+        values = functions_of(f, covariance, np.mean(chain.chains[0].leaf_counts))
+        return values, f.T + drawn_errors(covariance)
+
+    def put(chain, y):
+        own = [
+            replace(each.training, y=column[rows])
+            for each, column, rows in zip(chain.chains, y.T, data.several.rows, strict=True)
+        ]
+        chain.set_outcomes(own)
+
+    chain = SeveralChain.start(data, 0)
+    prior = [prior_draw() for _ in range(draws)]
+    return keeps_joint_law(chain, prior, observe, rounds, replace=put, left_out=8)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [False, True])
+def test_joint(missing):
+    """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
+    all_above(joint(12_000, 4_000, missing=missing), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("missing", [False, True])
+def test_joint_long(missing):
+    """Geweke's test of several outcomes with many more draws."""
+    all_above(joint(96_000, 40_000, missing=missing), ALARM)

@@ -1,0 +1,184 @@
+"""Several outcomes at once: fits, answers, files and refusals."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from sampler import fit, load
+from sampler.errors import DataError, SettingsError
+from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
+
+SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
+ROWS = 60
+
+
+def made(missing=False):
+    """Return columns and two outcomes whose errors have correlation .9, with holes or without."""
+    rng = np.random.default_rng(4)
+    X = {"u": rng.uniform(size=ROWS), "v": rng.uniform(size=ROWS)}
+    errors = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], ROWS)
+    Y = {"a": 3 * X["u"] + errors[:, 0], "b": 100 * errors[:, 1]}
+    if missing:
+        Y["a"][:10], Y["b"][10:25] = np.nan, np.nan
+    return X, Y
+
+
+@pytest.fixture(scope="module")
+def posterior():
+    """Return a short fit to two outcomes."""
+    return fit(*made(), **SHORT)
+
+
+def test_finds_the_correlation(posterior):
+    """The errors' correlation is found, and each outcome has its own scale."""
+    assert posterior.outcomes == ("a", "b")
+    assert 0.75 < posterior.correlations[:, :, 0, 1].mean() < 0.97
+    assert 50 < posterior["b"].sigma.mean() < 200
+    covariances = posterior.covariances
+    assert np.allclose(covariances[:, :, 1, 1], posterior["b"].sigma ** 2)
+
+
+def test_given_another_outcome(posterior):
+    """An outcome is known better given the other: by the conditional law of the mixture over draws."""
+    X, Y = made()
+    alone, given = posterior.predict(X), posterior.predict(X, given={"b": Y["b"]})
+    assert np.all(given.sd[:, 0] < 0.8 * alone.sd[:, 0])
+    assert np.array_equal(given.mean[:, 1], Y["b"])
+    assert np.all(given.known[:, 1])
+    row, drawn = 3, posterior.covariances.reshape(-1, 2, 2)
+    f = np.stack([posterior[name].sample(X)[:, :, row].reshape(-1) for name in "ab"], axis=1)
+    share = stats.norm.pdf(Y["b"][row], f[:, 1], np.sqrt(drawn[:, 1, 1]))
+    share /= share.sum()
+    mean = f[:, 0] + drawn[:, 0, 1] / drawn[:, 1, 1] * (Y["b"][row] - f[:, 1])
+    sd = np.sqrt(drawn[:, 0, 0] - drawn[:, 0, 1] ** 2 / drawn[:, 1, 1])
+    assert np.isclose(given.mean[row, 0], share @ mean)
+    assert np.isclose(share @ stats.norm.cdf(given.upper[row, 0], mean, sd), 0.95)
+    assert np.isclose(given.effective_draws[row], 1 / np.sum(share**2))
+    columns = posterior.predict(X | {"b": Y["b"]}, given=["b"])
+    assert np.array_equal(columns.mean, given.mean)
+
+
+def test_unknown_in_some_rows(posterior):
+    """Rows whose given outcome is missing are answered as without it."""
+    X, Y = made()
+    some = np.where(np.arange(ROWS) % 2, Y["b"], np.nan)
+    mixed, alone = posterior.predict(X, given={"b": some}), posterior.predict(X)
+    whole = posterior.predict(X, given={"b": Y["b"]})
+    assert np.allclose(mixed.mean[::2], alone.mean[::2])
+    assert np.allclose(mixed.upper[1::2], whole.upper[1::2])
+
+
+def test_one_outcome_as_by_itself(posterior):
+    """A joint prediction has each outcome's own mean and interval."""
+    X, _ = made()
+    joint = posterior.predict(X, 0.8)
+    for number, name in enumerate("ab"):
+        own = posterior[name].predict(X, 0.8)
+        assert np.allclose(joint.mean[:, number], own.mean)
+        assert np.allclose(joint.lower[:, number], own.intervals[0].lower, rtol=1e-6)
+
+
+def test_regions(posterior):
+    """Regions hold as many joint draws as they say, and more than separate intervals hold at once."""
+    X, _ = made()
+    rows = {name: values[:2] for name, values in X.items()}
+    y = np.concatenate([posterior.sample_predictive(rows, seed=k).reshape(-1, 2, 2) for k in range(25)])
+    predicted = posterior.predict(rows, 0.9)
+    inside = np.array([predicted.contains(each) for each in y]).mean(axis=0)
+    assert np.all(np.abs(inside - 0.9) < 0.04)
+    assert np.all(predicted.simultaneous_upper > predicted.upper)
+    assert np.array_equal(posterior.predict(rows, 0.9).radius, predicted.radius)
+
+
+def test_scores(posterior):
+    """Correlation is worth what the scores say, and joint scores are by the outcomes' joint law."""
+    X, Y = made()
+    Y["b"] = np.where(np.arange(ROWS) < 5, np.nan, Y["b"])
+    scores = posterior.score(X, Y)
+    assert scores.gain > 3 * scores.gain_error > 0
+    assert np.isclose(scores.log_score - scores.separate_log_score, scores.gain)
+    assert scores.outcomes["b"]["rows"] == ROWS - 5
+    assert [each["level"] for each in scores.coverage] == [0.5, 0.8, 0.9, 0.95]
+    assert "energy_score" in scores.columns()["score"]
+
+
+def test_joint_densities():
+    """Densities, energy scores and conditional laws are those of multivariate normals."""
+    covariance = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.3], [0.1, -0.3, 0.5]])
+    y = np.array([0.3, -0.2, 1.0])
+    found = log_normal(y[None, None], covariance[None])[0, 0]
+    assert np.isclose(found, stats.multivariate_normal(np.zeros(3), covariance).logpdf(y))
+    known = np.array([[np.nan, 0.4, np.nan]])
+    law = JointMixture.of(np.zeros((1, 1, 3)), covariance[None], known)
+    mean, left = law.moments()
+    assert np.allclose(mean[0], covariance[[0, 2], 1] * 0.4)
+    assert np.allclose(left[0], covariance[np.ix_([0, 2], [0, 2])] - np.outer(*[covariance[[0, 2], 1]] * 2))
+    assert np.allclose(law.quantile(0.9)[0], mean[0] + 1.2815515655 * np.sqrt(np.diag(left[0])))
+    drawn = np.random.default_rng(0).standard_normal((20_000, 1, 1))
+    crps = 2 * stats.norm.pdf(0.5) + 0.5 * (2 * stats.norm.cdf(0.5) - 1) - 1 / np.sqrt(np.pi)
+    assert abs(energy_scores(np.array([[0.5]]), drawn)[0] - crps) < 0.02
+
+
+def test_extends_and_loads(tmp_path):
+    """Extended fits with holes are longer fits, bit for bit, from memory and from a file."""
+    X, Y = made(missing=True)
+    short, whole = fit(X, Y, **SHORT), fit(X, Y, **(SHORT | {"num_draws": 25}))
+    assert short.extend(5, progress=False).to_bytes() == whole.to_bytes()
+    short.save(tmp_path / "fit.model")
+    loaded = load(tmp_path / "fit.model")
+    assert np.array_equal(loaded.predict(X).mean, short.predict(X).mean)
+    assert loaded.extend(5, X, Y, progress=False).to_bytes() == whole.to_bytes()
+    assert "a, b given u, v" in repr(loaded)
+    with pytest.raises(DataError, match="fitted to this outcome"):
+        loaded.extend(5, X, {"a": Y["a"], "c": Y["b"]}, progress=False)
+
+
+def test_arrays_and_tables_of_outcomes():
+    """Outcomes may be columns of an array, and columns of the table that are outcomes are no features."""
+    X, Y = made()
+    lengths = SHORT | {"num_burnin": 1, "num_draws": 2}
+    array = fit(X, np.column_stack(list(Y.values())), **lengths)
+    assert array.outcomes == ("y1", "y2")
+    both = fit(X | Y, Y, **lengths)
+    assert [column.name for column in both["a"].schema.columns] == ["u", "v"]
+    assert np.array_equal(both.predict(X | Y).mean, array.predict(X).mean)
+
+
+@pytest.mark.parametrize(
+    ("field", "settings"),
+    [
+        ("weights", {"weights": np.ones(ROWS)}),
+        ("family", {"family": "poisson"}),
+        ("noise", {"noise": "forest"}),
+        ("transform", {"transform": "log"}),
+        ("calibrate", {"calibrate": "folds"}),
+        ("moves", {"moves": "pg"}),
+        ("prior.sigma", {"prior": {"sigma": 1.0}}),
+        ("treatment", {"treatment": np.ones(ROWS)}),
+        ("groups", {"groups": "u"}),
+        ("target_name", {"target_name": ["a", "a"]}),
+    ],
+)
+def test_refused(field, settings):
+    """Settings without a place for several outcomes are refused by name."""
+    with pytest.raises(SettingsError) as raised:
+        fit(*made(), **(SHORT | settings))
+    assert raised.value.field == field
+
+
+def test_refused_outcomes(posterior):
+    """Rows and outcomes that can't be used are named."""
+    X, Y = made()
+    Y["a"][4] = Y["b"][4] = np.nan
+    with pytest.raises(DataError, match="no outcome"):
+        fit(X, Y, **SHORT)
+    left_out = fit(X, Y, missing_target="leave_out", **(SHORT | {"num_burnin": 1, "num_draws": 2}))
+    assert left_out["a"].header.num_rows == ROWS - 1
+    with pytest.raises(DataError, match="other values"):
+        fit(X | {"a": X["u"]}, Y, **SHORT)
+    with pytest.raises(SettingsError, match="no 'c'"):
+        posterior.predict(X, given={"c": X["u"]})
+    with pytest.raises(SettingsError, match="no 'c'"):
+        posterior["c"]
+    with pytest.raises(DataError, match="a number"):
+        posterior.predict(X, given={"b": ["x"] * ROWS})
