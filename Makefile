@@ -90,7 +90,7 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build -o locks/run.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
-	    pyproject.toml --extra service --extra mlflow --group build --group dev -c locks/run.txt -o locks/dev.txt
+	    pyproject.toml --extra service --extra mlflow --extra mcp --group build --group dev -c locks/run.txt -o locks/dev.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    pyproject.toml --extra service --group build --group bench -c locks/run.txt -o locks/bench.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \

@@ -23,6 +23,7 @@ MODULES = {  # of each command, in the order of the help
     "outcomes": "outcomes",
     "datasets": "datasets",
     "webhooks": "access.webhooks",
+    "mcp": "assistants",
     "up": "service",
     "api": "service",
     "worker": "service",

@@ -34,6 +34,14 @@ def test_the_openapi_document_is_current(generate):
     assert (DOCS / "openapi.json").read_text() == generate.as_json(generate.document()), AGAIN
 
 
+def test_llms_txt_links_every_page_of_the_site():
+    """Each page of the navigation is in it with its heading, under its section."""
+    pages = [{"Start": "index.md"}, {"Guides": [{"Assistants": "assistants.md"}, "deploy.md"]}]
+    text = load_script("llms").as_text(pages, DOCS)
+    assert "## Pages\n\n- [Start](./): bartserve\n\n## Guides\n\n- [Assistants](assistants/)\n- [" in text
+    assert text.endswith("](deploy/)\n")
+
+
 def test_the_reference_of_the_site_has_every_route(generate):
     """The page that the site's build adds contains every route and every shape with fields."""
     document = generate.document()
