@@ -222,7 +222,8 @@ def _known_to(family: str) -> dict[str, Any]:
 def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str, Any]:
     """Check the entries of the prior, and add the defaults of the others that the family knows.
 
-    The defaults of some families have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given.
+    The defaults of some families have k_df and k_scale instead of k, unless k, k_df or leaf_sd is given;
+    with monotone features shares of columns are drawn (sparse).
 
     Returns
     -------
@@ -268,7 +269,10 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
             code="contradiction",
         )
     drawn_k = () if checked.keys() & {"k", "k_df", "leaf_sd"} else FAMILIES[family].drawn_k
-    entries = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False)) | checked
+    entries = _known_to(family) | dict(zip(("k_df", "k_scale"), drawn_k, strict=False))
+    if settings.monotone:  # a rise is expected of every such feature that trees split on
+        entries["sparse"] = True
+    entries |= checked
     if "k_scale" in entries and "k" not in checked:
         del entries["k"]  # it would change nothing
     return entries

@@ -34,6 +34,7 @@ MOVE_SECONDS: dict[str, tuple[float, float]] = {
 UNKNOWN = MOVE_SECONDS["change"]  # for a move without a measured time
 LOG_LINEAR = (1.5e-6, 7e-10)  # a log-linear tree's update
 MONOTONE = 9e-7  # more for a tree's update where all columns are monotone, by the root of their share
+MONOTONE_SHARES = 1e-4  # per iteration: drawing the shares of columns
 LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
@@ -100,6 +101,7 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
     of_effect = EFFECT_TREES if settings.get("treatment") and settings.get("effects", "bcf") == "bcf" else 0
     each = (forests * trees + family.more_trees + of_effect) * (update + of_row * rows) + latent
+    each += MONOTONE_SHARES if settings.get("monotone") else 0.0
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
         each += SCALE_ROW * rows

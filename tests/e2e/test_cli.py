@@ -183,6 +183,34 @@ def test_counts_are_fitted_and_predicted_with_their_exposures(run):
     assert (wrong.returncode, "exposure" in wrong.stderr) == (1, True)
 
 
+def test_ordered_classes_are_fitted_and_predicted(run):
+    """`fit --set family=ordinal --levels`: scores by rank, probabilities in order; odd levels are named."""
+    rows = ["poor,1", "fair,2", "fine,3"] * 20
+    (run.folder / "grades.csv").write_text("grade,x\n" + "\n".join(rows) + "\n")
+    fit = f"bartserve fit grades.csv --target grade --set family=ordinal {shlex.join(FAST)}"
+    fitted = run(f"{fit} --levels poor,fair,fine --holdout 0.2 --seed 1")
+    assert fitted.returncode == 0, fitted.stderr + fitted.stdout
+    assert re.search(r"held out .*ranked probability", fitted.stdout), fitted.stdout
+    predicted = json.loads(run("bartserve predict grades x=3 --json").stdout)
+    assert predicted["classes"] == ["poor", "fair", "fine"]
+    wrong = run(f"{fit} --levels poor,fair")
+    assert wrong.returncode == 1
+    assert "is not among levels" in wrong.stderr + wrong.stdout
+
+
+def test_monotone_features_are_named_in_lists(run):
+    """`fit --increasing --decreasing`: settings show the directions; a feature in both lists is refused."""
+    fit = f"bartserve fit cars.csv --target mpg --name ordered --json {shlex.join(FAST)}"
+    fitted = run(f"{fit} --increasing year --decreasing weight,horsepower")
+    assert fitted.returncode == 0, fitted.stderr
+    assert json.loads(fitted.stdout)["settings"]["monotone"] == {
+        "year": "increasing", "weight": "decreasing", "horsepower": "decreasing",
+    }  # fmt: skip
+    wrong = run(f"{fit} --increasing year --decreasing year")
+    assert wrong.returncode == 2
+    assert "can't both rise and fall" in wrong.stderr
+
+
 def test_groups_are_fitted_and_printed(run):
     """--groups and --slopes reach the fit; `models groups` prints both, or says there are none."""
     lines = (f"{k % 10},{'abcdef'[k % 6]},{(k % 6) + (k % 10) * (k % 6 - 2) + k % 3}\n" for k in range(120))

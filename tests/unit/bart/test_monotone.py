@@ -42,6 +42,62 @@ def test_no_draw_falls(noise):
     assert not never_falls(fit(X, y, noise=noise, transform="none", linear=False, **SHORT))
 
 
+def all_pairs(count=150, seed=2):
+    """Return rows, and every pair of them of which the second must have no lower f."""
+    rng = np.random.default_rng(seed)
+    a, b = rng.uniform(-0.2, 1.2, size=(2, count))
+    c = rng.choice([0.1, 0.5, 0.9, np.nan], count)
+    same = (c[:, None] == c) | (np.isnan(c)[:, None] & np.isnan(c))
+    return {"a": a, "b": b, "c": c}, np.nonzero(same & (a[:, None] <= a) & (b[:, None] >= b))
+
+
+BESIDE = {
+    "heavy tails": {"noise": "t"},
+    "mixture": {"noise": "mixture"},
+    "weights": {"weights": np.linspace(0.5, 2.0, 120)},
+    "censored": {"event": np.arange(120) % 3 > 0},
+    "groups": {"groups": ["g"]},
+    "logarithm": {"transform": "log"},
+    "columns alike": {"prior": {"sparse": False}},
+    "two classes": {"family": "probit"},
+}
+
+
+@pytest.mark.parametrize("case", BESIDE)
+def test_no_draw_is_out_of_order_at_any_pair(case):
+    """Every draw keeps every pair of rows in order, whatever stands beside the trees."""
+    X, y = rows()
+    new, (low, high) = all_pairs()
+    X["g"] = new["g"] = np.array(["u", "v", "w"])[np.arange(len(y)) % 3]
+    if case == "groups":
+        new = new | {"g": np.full(len(new["a"]), "u")}
+    else:
+        del X["g"], new["g"]
+    if case in ("logarithm", "censored"):
+        y = np.exp(y)
+    if case == "two classes":
+        y = y > 0.5
+    given = {"noise": "constant", "transform": "none"} if case != "two classes" else {}
+    posterior = fit(X, y, monotone=UP_AND_DOWN, **SHORT | given | BESIDE[case])
+    f = posterior.sample(new)
+    assert np.min(f[..., high] - f[..., low]) >= -1e-12
+    assert len(low) > 1000
+
+
+@pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # days resemble each other
+def test_dates_and_booleans_have_an_order():
+    """The outcome rises with later dates, and from false to true."""
+    rng = np.random.default_rng(1)
+    day = np.datetime64("2024-01-01") + rng.integers(0, 300, 100).astype("timedelta64[D]")
+    sold = rng.uniform(size=100) < 0.5
+    y = (day - day.min()).astype(float) / 300 + sold + rng.normal(0, 0.3, 100)
+    settings = SHORT | {"monotone": dict.fromkeys(("day", "sold"), "increasing")}
+    posterior = fit({"day": day, "sold": sold}, y, **settings)
+    ends = {"day": np.sort(day)[[0, 0, -1, -1]], "sold": np.array([False, True, False, True])}
+    f = posterior.sample(ends)
+    assert np.min(f[..., [1, 2, 3, 3]] - f[..., [0, 0, 1, 2]]) >= -1e-12
+
+
 def test_ordered_classes_rise():
     """Probabilities of low classes fall where f rises."""
     X, y = rows()
