@@ -10,6 +10,7 @@ import numpy as np
 
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.encode import Coded
+from sampler.errors import SamplerError
 from sampler.kernels.jit import warm
 from sampler.noise import AUTO, CONSTANT, HEAVIEST, KINDS, NOISES, NoiseChoice
 from sampler.posterior.laws.normal import predictive_of
@@ -95,7 +96,12 @@ def choose_noise(
         if name in BESIDE and all(each.sum() >= losses[CONSTANT].sum() for each in losses.values()):
             continue  # nothing like it is better than constant noise
         short = fit_of(shortened(own), its_transform)
-        losses[name], log_score = held_out_scores(short, looked_at(len(y)), y, design)
+        try:
+            losses[name], log_score = held_out_scores(short, looked_at(len(y)), y, design)
+        except SamplerError:  # its chain left the grid, as one may where outcomes have no noise at all
+            if name == CONSTANT:
+                return simplest, choice
+            continue
         log_scores[name] = float(log_score.mean())
     sound = [name for name in losses if log_scores[name] >= log_scores[CONSTANT]]
     found = _simplest({name: losses[name] for name in sound})

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from sampler import PackedError, SettingsError, fit, load
+from sampler import DataWarning, PackedError, SettingsError, fit, load
 from sampler.costs.memory import estimate
 from sampler.noise import NoiseChoice
 from sampler.posterior.untrusted import read_contents
@@ -141,3 +141,10 @@ def test_estimates_count_what_may_be_chosen():
     settings = Settings.resolve(noise="auto").to_json()
     auto, largest = (estimate(settings | {"noise": noise}, 10_000, 5) for noise in ("auto", "t-forest"))
     assert auto.bytes == largest.bytes
+
+
+def test_outcomes_without_noise_have_constant_noise():
+    """A kind whose chain leaves the grid there is none to choose."""
+    X = np.random.default_rng(0).uniform(size=(1000, 10))
+    with pytest.warns(DataWarning, match="has exactly the values of the target"):
+        assert fit(X, X[:, 0], **FAST).settings["noise"] == "constant"
