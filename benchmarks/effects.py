@@ -1,6 +1,7 @@
 """Measure effects of a treatment on simulated tables, beside stochtree's and bartz's causal forests.
 
     python benchmarks/effects.py [--tables 10] [--rows 250] [--methods bcf ps-bart plain stochtree bartz]
+    python benchmarks/effects.py --cost [--tables 3] [--rows 250 1000 5000]
 
 The process of Hahn, Murray and Carvalho (2020, section 6): five columns, a mean that is linear or not, the
 same effect for all or one that varies, treatment more probable where the mean is large. Prints, for each of
@@ -101,14 +102,35 @@ def figures(draws, effect):
     )
 
 
+def print_cost(rows, tables):
+    """Print the processor seconds of a fit beside those of a plain one of as many trees."""
+    settings = {"num_chains": CHAINS, "num_burnin": BURN, "num_draws": KEPT, "thin": 1, "progress": False}
+    settings |= {"transform": "none", "noise": "constant", "linear": False}
+    ratios = []
+    for seed in range(tables + 1):  # the first one compiles
+        table, z, y, _ = simulate(rows, False, True, seed)
+        start = time.process_time()
+        fit(table, y, treatment=z, seed=seed, num_trees=200, **settings)
+        middle = time.process_time()
+        fit(table | {"z": z}, y, seed=seed, num_trees=250, **settings)
+        ratios.append((middle - start) / (time.process_time() - middle))
+    few = ratios[1:]
+    print(f"{rows:5} rows: {np.median(few):.2f} times a plain fit of as many trees ({min(few):.2f} at best)")
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tables", type=int, default=10)
     parser.add_argument("--rows", type=int, nargs="+", default=[250])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--cost", action="store_true", help="print processor seconds alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.cost:
+        for rows in options.rows:
+            print_cost(rows, options.tables)
+        return
     print("rows surface   effect   method     bias  rmse cover | rows: rmse cover | seconds")
     for rows in options.rows:
         for surface, nonlinear in SURFACES.items():

@@ -22,6 +22,8 @@ from sampler.storage.draws import concatenate
 from sampler.training import EffectPrior, Training
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sampler.data.binning import Grid
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
 # Of the probit fit of the treatment: its mean is all that is kept of it.
 SHORT = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 6}
+SHORTER = SHORT | {"num_chains": 1, "num_burnin": 100, "num_draws": 25, "thin": 4}  # of fits to halves
 SD_OF_TWO = 0.5  # that stands for the outcome's sd where this is one of two classes
 
 
@@ -131,7 +134,7 @@ def _crossed(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, s
     half = np.random.default_rng(seed).permutation(len(treated)) % 2 == 0
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
-        fitted = _fitted(own, treated[rows], design[:, rows], codes[:, rows], seed)
+        fitted = _fitted(own, treated[rows], design[:, rows], codes[:, rows], seed, SHORTER)
         propensity[~rows] = EffectColumns(fitted, len(codes)).propensity(codes[:, ~rows])
     return propensity
 
@@ -141,9 +144,16 @@ def _area(treated: Floats, propensity: Floats) -> float:
     return 0.5 if area is None else area["value"]
 
 
-def _fitted(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int) -> EffectDesign:
+def _fitted(
+    own: EffectDesign,
+    treated: Floats,
+    design: Floats,
+    codes: Codes,
+    seed: int,
+    lengths: Mapping[str, int] = SHORT,
+) -> EffectDesign:
     """Return the design with draws of the probability of being treated."""
-    settings = Settings.resolve(family="probit", seed=seed, **SHORT)
+    settings = Settings.resolve(family="probit", seed=seed, **lengths)
     constants = calibrate_probit(treated, design, None, settings, check_prior(None, settings))
     num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
     training = Training(codes, num_codes, treated, None, constants, settings)

@@ -15,7 +15,7 @@ import numpy as np
 
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
-from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
+from sampler.bart.kernels.steps.effect_scale import draw_effect_scale, signed_sum
 from sampler.bart.state import ForestPlan, make_data
 from sampler.data.treatment.design import HALF_MEAN
 from sampler.kernels.random import normal
@@ -84,12 +84,15 @@ class EffectForest:
             return
         model, rows = self._model, len(self._signs)
         old = int(np.rint(self._mean[0] / self._step))
-        weights = model.weights * model.noise[UNIT] if len(model.weights) else np.ones(rows)
+        if len(model.weights):
+            weights = model.weights * model.noise[UNIT]
+            size = float(weights.sum())
+            signed = float(np.sum(weights * (self._signs * model.residual[:rows].astype(np.float64) + old)))
+        else:  # whole steps, whose sums are exact
+            size, signed = float(rows), float(signed_sum(self._signs, model.residual) + rows * old)
         power = model.noise[LIKELIHOOD] / model.noise[SIGMA2]
-        precision = power * weights.sum() + (2.0 * self._step / self._prior.mean_sd) ** 2
-        total = power * float(
-            np.sum(weights * (self._signs * model.residual[:rows].astype(np.float64) + old))
-        )
+        precision = power * size + (2.0 * self._step / self._prior.mean_sd) ** 2
+        total = power * signed
         new = int(np.rint(total / precision + float(normal(work.random)) / math.sqrt(precision)))
         model.residual[:rows] -= self._signs * np.int32(new - old)
         measure_bound(model.residual, model.bound)

@@ -21,13 +21,31 @@ STEPS, WIDTH = 3, 0.5  # of a random walk of the logarithm
 @kernel(allocates=False)
 def add_trees(forest: Forest, signs: Ints, residual: Ints, factor: Int) -> None:
     """Add each row's sum of leaves, times its sign and `factor`, to the residual."""
+    alike = np.int64(0)  # of trees without a split, which most are
     for tree in range(len(forest.num_leaves)):
+        if forest.num_leaves[tree] == 1:
+            alike += np.int64(forest.leaf[tree, 0, VALUE])
+            continue
         slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
-        for i in range(len(signs)):
-            slot = np.int64(slots.low[i])
-            if slots.wide:
-                slot += 256 * np.int64(slots.high[i])
-            residual[i] += factor * signs[i] * forest.leaf[tree, slot, VALUE]
+        leaf = forest.leaf[tree]
+        if slots.wide:
+            for i in range(len(signs)):
+                slot = np.int64(slots.low[i]) + 256 * np.int64(slots.high[i])
+                residual[i] += factor * signs[i] * leaf[slot, VALUE]
+        else:
+            for i in range(len(signs)):
+                residual[i] += factor * signs[i] * leaf[np.int64(slots.low[i]), VALUE]
+    for i in range(len(signs)):
+        residual[i] += factor * signs[i] * alike
+
+
+@kernel(allocates=False, entry=True)
+def signed_sum(signs: Ints, residual: Ints) -> Int:
+    """Sum the residuals of rows times their signs."""
+    total = np.int64(0)
+    for i in range(len(signs)):
+        total += np.int64(signs[i]) * np.int64(residual[i])
+    return total
 
 
 @kernel(allocates=False, entry=True)
