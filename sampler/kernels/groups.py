@@ -85,6 +85,7 @@ GROUPS = {
     "count-scores": Group(("posterior.kernels.count_crps",)),
     "soft-prediction": Group(("soft.kernels.predict",)),
     "shapley": Group(("posterior.kernels.shapley",)),
+    "usage": Group(("posterior.kernels.usage",)),
     "tree": Group(
         (
             "cart.kernels.rows",

@@ -12,7 +12,7 @@ from sampler.posterior.assessment.labelled_rows import LabelledRows
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.explanations.accumulated_effects import accumulated_effects
 from sampler.posterior.explanations.contrasts import ContrastWish, contrast
-from sampler.posterior.explanations.inclusion import inclusion
+from sampler.posterior.explanations.inclusion import inclusion, rows_at_rules
 from sampler.posterior.explanations.interactions import interactions
 from sampler.posterior.explanations.partial_dependence import (
     EffectRequest,
@@ -49,16 +49,51 @@ class ExplainablePosterior:
 
     law: Law
 
-    def inclusion(self, level: float = 0.9, of: str = "mean") -> Inclusion:
+    def inclusion(self, level: float = 0.9, of: str = "mean", by: str = "rules", X: Any = None) -> Inclusion:
         """Compute the share of split rules that use each feature; a category's indicators are added up.
 
-        Draws without any rule are left out of the mean; their number is reported. `level` is the probability
-        of the interval over draws; `of` is "mean", or "noise" for the trees that make the noise differ by row
-        (raises SettingsError where there are none).
+        Draws without any rule are left out of the mean; their number is reported.
+
+        Parameters
+        ----------
+        level
+            Probability of the interval over draws.
+        of
+            "mean", or "noise" for the trees that make the noise differ by row.
+        by
+            "rules", each counted once; or "rows", each counted by the rows that reach it, so that the first
+            rules of a tree weigh more, and rules on a few rows little (CGM10, section 3.2).
+        X
+            Rows to count, with `by` "rows"; None takes the up to 200 reference rows.
+
+        Returns
+        -------
+        Inclusion
+            Shares by feature, with intervals.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+        SettingsError
+            For an invalid level, `of` or `by`, for "noise" of a model whose noise doesn't differ by row; by
+            rows also for "noise", soft trees, and a model with a treatment.
+
         """
         level = Request.check_level(level)
         names = [column.name for column in self.law.schema.columns]
-        return inclusion(names, self.law.rules(self._check_part(of)), level)
+        self._check_part(of)
+        if by not in {"rules", "rows"}:
+            raise SettingsError(f"by must be rules or rows, not {by!r}", field="by", code="not_accepted")
+        if by == "rules":
+            return inclusion(names, self.law.rules(of), level)
+        if of == "noise":
+            raise SettingsError(
+                "by rows, usage is of the trees of the mean: leave of out, or count by rules",
+                field="by",
+                code="not_applicable",
+            )
+        return inclusion(names, rows_at_rules(self.law, self.law.draws.coded_to_average(X)), level)
 
     def _check_part(self, of: str) -> str:
         """Check the name of a part of the model that has trees; raise SettingsError."""

@@ -6,11 +6,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.kernels.jit import warm
 from sampler.posterior.core.intervals import equal_tailed
+from sampler.posterior.kernels.usage import count_rows
 from sampler.posterior.results.rankings import Inclusion
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from sampler.data.encode import Coded
+    from sampler.posterior.laws.law import Law
 
     Floats = NDArray[np.float64]
 
@@ -25,7 +30,7 @@ def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float
     names
         Names of the features.
     counts
-        Number of rules, [draw, feature].
+        Number of rules, or of rows at them, [draw, feature].
     level
         Probability of the interval.
 
@@ -42,3 +47,39 @@ def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float
     shares = counts[total > 0] / total[total > 0, None]
     lower, upper = equal_tailed(shares, level)
     return Inclusion(names, shares.mean(axis=0), lower, upper, level, int(np.sum(total == 0)))
+
+
+def rows_at_rules(law: Law, coded: Coded) -> NDArray[np.int64]:
+    """Count the rows that reach rules on each feature (CGM10, the end of section 3.2).
+
+    Parameters
+    ----------
+    law
+        Law of the draws.
+    coded
+        The rows.
+
+    Returns
+    -------
+    ndarray
+        int64 [draw, feature], over all trees of a draw; weighted draws are repeated in proportion.
+
+    Raises
+    ------
+    SettingsError
+        For soft trees, and for a model with a treatment.
+
+    """
+    schema = law.draws.header.schema
+    column_of = np.array([column for column, _ in schema.coded], np.int64)
+    codes = np.require(coded.codes, np.uint8, ["C", "W"])
+    warm("usage")
+    total = np.zeros((0, 0), np.int64)
+    for forest in law.forests_to_explain()[1]:
+        draws = forest.draws
+        count = np.zeros((draws.num_draws, len(schema.columns)), np.int64)
+        scratch = np.empty((2, int(np.diff(draws.tree_start).max())), np.int64)
+        arrays = (draws.feature, draws.cut, draws.missing_left)
+        count_rows(draws.tree_start, draws.num_trees, *arrays, column_of, codes, scratch, count)
+        total = total + count if total.size else count
+    return total[law.weights.spaced(law.draws.num_draws, len(total))]

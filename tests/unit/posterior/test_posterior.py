@@ -315,6 +315,38 @@ def test_inclusion_proportions():
     assert "x1" in str(inclusion)
 
 
+def test_usage_by_rows():
+    """By rows, each rule counts as often as rows reach it: walked here one by one."""
+    posterior, X, chains = make_posterior()
+    usage = posterior.inclusion(by="rows", X=X)
+    codes = posterior.law.draws.coded_to_average(X).codes
+    shares = []
+    for draws in chains:
+        for d in range(draws.num_draws):
+            tree, count = draws[d : d + 1], np.zeros(4)
+            for start in tree.tree_start[:-1] - tree.tree_start[0]:
+                _count(tree, int(start), np.arange(codes.shape[1]), codes, count)
+            shares.append(count / count.sum())
+    np.testing.assert_allclose(usage.mean, np.mean(shares, axis=0))
+    np.testing.assert_allclose(usage.upper, np.quantile(shares, 0.95, axis=0))
+    assert np.abs(usage.mean - posterior.inclusion().mean).max() > 0.001
+    assert posterior.inclusion(by="rows").mean.sum() == pytest.approx(1)
+    with pytest.raises(SettingsError, match="rules or rows"):
+        posterior.inclusion(by="leaves")
+
+
+def _count(draws, node, rows, codes, count):
+    """Count the rows at the splits from `node` on; return the node after its subtree."""
+    feature = draws.feature[node]
+    if feature < 0:
+        return node + 1
+    count[min(feature, 3)] += len(rows)
+    code = codes[feature, rows]
+    left = np.where(code == 255, draws.missing_left[node] > 0, code <= draws.cut[node])
+    after = _count(draws, node + 1, rows[left], codes, count)
+    return _count(draws, after, rows[~left], codes, count)
+
+
 def test_summary_of_a_posterior():
     """A summary has reference rows, moves, leaves and one of three verdicts."""
     posterior, _, chains = make_posterior()
