@@ -8,6 +8,7 @@ from benchmarks.papers import (
     cgm10_many_columns,
     cgm10_others,
     cgm10_times,
+    dcc_densities,
     dcc_tree,
     pg_bart,
     slides,
@@ -22,6 +23,7 @@ _ALL = (
     *cgm10_others.STUDIES,
     *pg_bart.STUDIES,
     *dcc_tree.STUDIES,
+    *dcc_densities.STUDIES,
     *slides.STUDIES,
 )
 STUDIES: dict[str, Study] = {

@@ -219,18 +219,6 @@ STUDIES = (
         _run_fig1,
     ),
     Study(
-        "dcc-tree-fig2",
-        "dcc-tree",
-        "Figures 2 and 3: predictive densities of four rows",
-        (
-            Claim(
-                "densities of RJHMC and DCC-Tree line up nearly exactly, around the truth",
-                "shown",
-                why="`posterior.density(row)` gives them; no study compares them yet",
-            ),
-        ),
-    ),
-    Study(
         "dcc-tree-search",
         "dcc-tree",
         "Tables 1 and 2 at the paper's search of 500 iterations and 16 chains",
