@@ -102,7 +102,7 @@ STUDIES = (
         (
             "several outcomes at once (29)",
             "stated",
-            "in the library ([mathematics](maths.md)); no number there",
+            "in the library ([mathematics](maths.md#several-outcomes)); no number there",
         ),
         ("a spatial component (SBART)", "stated", "none here"),
     ),

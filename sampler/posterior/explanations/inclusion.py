@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-def inclusion(names: list[str], counts: NDArray[np.int32] | Floats, level: float) -> Inclusion:
+def inclusion(
+    names: list[str], counts: NDArray[np.int32] | NDArray[np.int64] | Floats, level: float
+) -> Inclusion:
     """Compute inclusion proportions from the number of rules by draw and feature.
 
     Draws without any rule are left out of the mean; their number is reported.
