@@ -243,6 +243,16 @@ def test_the_page_about_ordered_classes_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_monotone_features_runs():
+    """The page's house has the prices that it says, intervals are narrower, and free draws fall."""
+    session = run_page(DOCS / "monotone.md")
+    np.testing.assert_allclose(session["prediction"].mean, [47_000, 55_600, 62_200, 68_100], atol=100)
+    np.testing.assert_allclose(session["width"], [15_800, 19_300], atol=100)
+    assert session["falls"] == pytest.approx(0.19, abs=0.01)
+    np.testing.assert_allclose(session["scores"], [9_130, 9_060], atol=10)
+
+
+@pytest.mark.slow
 def test_the_page_about_counts_runs():
     """The page's tables have the means, intervals and probabilities that it says."""
     session = run_page(DOCS / "counts.md")
