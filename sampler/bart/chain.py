@@ -10,12 +10,14 @@ import numpy as np
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import likelihood_of
+from sampler.bart.forest_call import ForestCall
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
 from sampler.bart.kernels import state as bart_state
-from sampler.bart.kernels.forest_sweep import keep_draw, rebuild, recount
+from sampler.bart.kernels.forest_sweep import keep_draw, rebuild, recount, room_for_trees
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
+from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.state import (
     can_split,
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
+OUT_OF_GRID = "the chain left the grid of residuals: the prior is thousands of times wider than y"
 FAINTEST = 0.02  # the likelihood's power in an annealed chain's first iteration
 
 
@@ -87,6 +90,7 @@ class Chain(MarkovChain):
             self._forests[0] = self._hyper.with_shares(self._forests[0])
         alone = len(self._plans) == 1 and isinstance(self._likelihood, Gaussian) and self._likelihood.alone
         assert not self._particles or alone, "particles know one forest of normal leaves alone"
+        self._several: ForestCall | None = None
         self._work: Work
 
     @classmethod
@@ -161,9 +165,7 @@ class Chain(MarkovChain):
             self.iteration, need = self._sweep(stop)
             self.num_kept += int(self._kept[0].fill[0]) - kept_before
             if need == bart_state.OUT_OF_GRID:
-                raise SamplerError(
-                    "the chain left the grid of residuals: the prior is thousands of times wider than y"
-                )
+                raise SamplerError(OUT_OF_GRID)
             if need == bart_state.NEEDS_LEAVES:
                 self._enlarge_trees()
             elif need == bart_state.NEEDS_PLANE:
@@ -307,8 +309,28 @@ class Chain(MarkovChain):
         residual -= others
         self._noise[SIGMA2] = variance
         measure_bound(self._models[0].residual, self._models[0].bound)
-        self.run(1)
+        self._several = self._several or ForestCall(SWEEP_OUTCOME)
+        self._iterate_alone(self._several)
         residual += others
+
+    def _iterate_alone(self, call: ForestCall) -> None:
+        """Do what `run` does in one iteration whose noise is not drawn, in some microseconds less."""
+        forest, settings = self._forests[0], self.training.settings
+        past = self.iteration + 1 - settings.num_burnin
+        keeps = past > 0 and past % settings.thin == 0
+        shares_drawn = self.training.constants.sparse
+        full = room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1]) != bart_state.DONE
+        if keeps or full or shares_drawn:
+            self.run(1)
+            return
+        assert isinstance(self._likelihood, Gaussian)
+        model, work = self._models[0], self._work
+        *_, at_model, at_work = call.places_of(self._data, forest, model, work)
+        self._likelihood.draw_line(at_model, at_work)
+        call(self._data, forest, model, work)
+        self.iteration += 1
+        if work.pending.state[BROKEN]:
+            raise SamplerError(OUT_OF_GRID)
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
         """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sampler.bart.kernels.state import Forest, Work
     from sampler.kernels.arrays import Data
+    from sampler.kernels.jit import Kernel
 
 GROUP = "forest-call"  # group of compiled kernels, see `sampler.kernels.groups`
 _SWEEP = ctypes.CFUNCTYPE(ctypes.c_double, *[ctypes.c_void_p] * 4)  # without the GIL
@@ -32,8 +33,9 @@ class ForestCall:
     the sweep finds them, until one of the arguments is another object than before.
     """
 
-    def __init__(self) -> None:
-        """Store nothing yet."""
+    def __init__(self, entry: Kernel = SWEEP_FOREST) -> None:
+        """Store nothing yet. `entry`: the kernel to call."""
+        self._entry = entry
         self._arguments: tuple[Any, ...] = (None,) * 4
 
     def __call__(self, data: Data, forest: Forest, model: Any, work: Work) -> float:
@@ -57,7 +59,7 @@ class ForestCall:
         self._arguments = data, forest, model, work  # keeps their arrays alive
         self._room = stored(store_arguments, *self._arguments)
         self._places: list[int] = self._room[:4].tolist()
-        self._sweep = _SWEEP(address(SWEEP_FOREST, type(model)))
+        self._sweep = _SWEEP(address(self._entry, type(model)))
 
 
 def stored(store: Callable[..., int], *arguments: Any) -> NDArray[np.int64]:

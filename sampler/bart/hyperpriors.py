@@ -55,7 +55,8 @@ def groups_of(training: Training) -> tuple[str, ...]:
     monotone = ("monotone",) if training.directions is not None else ()
     several: tuple[str, ...] = ()
     if training.several is not None:
-        several = ("covariance", *(group for part in training.several.parts for group in groups_of(part)))
+        each = (group for part in training.several.parts for group in groups_of(part))
+        several = (forest_call.GROUP, "several-outcomes", *each)
     beside = (*monotone, *latent, *effect, *linear, *groups, *several)
     return (*hyper, *weights, *beside, *row_noise.groups_of(training.settings))
 

@@ -116,7 +116,11 @@ GROUPS = {
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
     "effect-scale": Group(("bart.kernels.steps.effect_scale",), ("base",)),
-    "covariance": Group(("bart.kernels.steps.covariance",), ("base",)),
+    "several-outcomes": Group(
+        ("bart.kernels.steps.covariance", "bart.kernels.steps.one_outcome"),
+        ("base", "passes", "bart", "forest-call"),
+        NORMAL,
+    ),
     "student": Group(("bart.kernels.steps.student",), ("base", "log-linear")),
     "noise-mixture": Group(("bart.kernels.steps.noise_mixture",), ("base", "log-linear")),
     "log-linear": Group(("bart.kernels.leaf_models.log_linear_pass",), ("base",), LOG_LINEAR),

@@ -7,7 +7,8 @@ import pytest
 from scipy import stats
 
 from sampler.bart.chain import Chain
-from sampler.bart.several.chain import STREAMS, SeveralChain, regression
+from sampler.bart.kernels.steps.covariance import find_regression
+from sampler.bart.several.chain import STREAMS, SeveralChain
 from sampler.training import SeveralTraining
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, fits, training
@@ -113,10 +114,12 @@ def test_regression():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(4, 4))
     covariance = root @ root.T
-    slopes, left = regression(covariance, 2, [0, 1, 3])
+    slopes = np.zeros(4)
+    left = find_regression(covariance, 2, 0b1011, np.zeros((4, 5)), slopes)
     seen = [0, 1, 3]
     expected = np.linalg.solve(covariance[np.ix_(seen, seen)], covariance[seen, 2])
-    assert np.allclose(slopes, expected)
+    assert np.allclose(slopes[seen], expected)
+    assert slopes[2] == 0
     assert np.isclose(left, covariance[2, 2] - expected @ covariance[seen, 2])
 
 

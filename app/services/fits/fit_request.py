@@ -112,11 +112,21 @@ class StopRequest(_StopRules):
     """
 
 
+def _one_outcome(target: Any) -> Any:
+    if isinstance(target, list):
+        raise ValueError(  # noqa: TRY004  # pydantic reports this one
+            "the service fits one outcome: name one column (the library fits several, by fit(X, Y))"
+        )
+    return target
+
+
 class _DataRequest(StrictBody):
     """The dataset of a fit and the column to predict."""
 
     dataset_id: str
-    target: str = Field(description="The column to predict: numbers, or classes depending on `family`.")
+    target: Annotated[str, BeforeValidator(_one_outcome)] = Field(
+        description="The column to predict: numbers, or classes depending on `family`."
+    )
 
 
 class _OtherRequest(BaseModel):

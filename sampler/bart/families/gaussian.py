@@ -185,6 +185,11 @@ class Gaussian(Likelihood):
             self._row_noise.sweep(data, forests[-1], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
+    def draw_line(self, at_model: int, at_work: int) -> None:
+        """Draw the linear part, if there is one; the leaf model and the work are given by address."""
+        if self._slopes:
+            self._slopes.draw(at_model, at_work)
+
     def keep(self) -> None:
         """Keep the present intercepts with a draw."""
         if self._intercepts:

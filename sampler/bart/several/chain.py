@@ -16,7 +16,13 @@ import numpy as np
 
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
-from sampler.bart.kernels.steps.covariance import draw_covariance, fill_normals
+from sampler.bart.kernels.steps.covariance import (
+    add_products,
+    draw_covariance,
+    fill_normals,
+    find_regression,
+    regress,
+)
 from sampler.chains import MarkovChain
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.kernels.jit import warm
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 STREAMS = LIMITS["num_chains"][1]  # between the numbers of two outcomes' chains: none has another's stream
-LOW_BITS = 26  # of a product of residuals, which is added up in two parts
 FARTHEST = 2.0**25  # of a residual, in grid steps
 
 
@@ -57,7 +62,7 @@ class SeveralChain(MarkovChain):
     def __init__(self, training: Training, chain: int, chains: Sequence[Chain], random: Any) -> None:
         """Put the chains of the outcomes together (see `start`, `resume`)."""
         assert training.several is not None, "there are several outcomes"
-        warm(["covariance"])
+        warm(["forest-call", "several-outcomes"])
         self.training, self.chain, self.chains = training, chain, list(chains)
         self._several = training.several
         self.iteration = self.num_kept = 0
@@ -76,7 +81,18 @@ class SeveralChain(MarkovChain):
             for rows in self._several.rows
         ]
         self._residual = np.zeros((len(self.chains), self._several.num_rows), np.int32)
-        self._read_residuals()
+        whole, pattern = (1 << len(self.chains)) - 1, self._several.pattern
+        self._incomplete = [
+            (code, np.flatnonzero(pattern == code)) for code in np.unique(pattern).tolist() if code != whole
+        ]
+        self._others = [np.zeros(len(rows), np.int32) for rows in self._several.rows]
+        scales = [part.constants.nu * part.constants.lambda_ for part in self._several.parts]
+        self._prior_scatter = np.diag(scales / self._steps**2)
+        size = len(self.chains)
+        self._root, self._triangle, self._equations = np.zeros((3, size, size + 1))
+        self._slopes = np.zeros(size)
+        for number in range(len(self.chains)):
+            self._read_residual(number)
 
     @classmethod
     def start(cls, training: Training, chain: int) -> SeveralChain:
@@ -162,16 +178,11 @@ class SeveralChain(MarkovChain):
     def _sweep(self, number: int, chain: Chain) -> None:
         """Let an outcome's chain do an iteration given the other outcomes' errors."""
         rows, patterns = self._several.rows[number], self._patterns[number]
-        others = np.zeros(len(rows), np.int32)
+        others = self._others[number]
         variances = np.zeros(len(patterns))
         for place, (code, members) in enumerate(patterns):
-            seen = [k for k in range(len(self.chains)) if code >> k & 1 and k != number]
-            slopes, variances[place] = regression(self.covariance, number, seen)
-            at = rows if len(patterns) == 1 else rows[members]
-            said = np.zeros(len(at))
-            for k, slope in zip(seen, slopes, strict=True):
-                said += slope * self._residual[k, at]
-            others[members] = np.rint(said)
+            variances[place] = self._regression(number, code & ~(1 << number))
+            regress(self._residual, self._slopes, rows, members, others)
         least = float(variances.min())
         if len(patterns) > 1:  # rows of which more is known count for more
             bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
@@ -180,52 +191,51 @@ class SeveralChain(MarkovChain):
                 weights[members] = int(np.rint(least / variance * (2.0**bits - 1)))
             chain.reweigh(weights, 1 / (2.0**bits - 1))
         chain.sweep_given(others, least)
-        self._residual[number, rows] = chain.residual()
+        self._read_residual(number)
 
     def _draw_covariance(self) -> None:
         """Draw the errors' covariance, once errors that were not observed are drawn given those that were."""
         parts = self._several.parts
         size, rows = len(parts), self._several.num_rows
-        scatter = np.zeros((size, size))
-        for number, part in enumerate(parts):
-            scatter[number, number] = part.constants.nu * part.constants.lambda_ / part.constants.step**2
+        scatter = self._prior_scatter.copy()
         degrees = parts[0].constants.nu + size - 1
         if not self.training.settings.prior_only:
             self._impute()
             degrees += rows
-            for j in range(size):
-                for k in range(j + 1):
-                    scatter[j, k] += _inner(self._residual[j], self._residual[k])
-                    scatter[k, j] = scatter[j, k]
-        draw_covariance(scatter, float(degrees), self._random, self.covariance)
+            add_products(self._residual, scatter)
+        draw_covariance(scatter, float(degrees), self._random, self._root, self._triangle, self.covariance)
 
     def _impute(self) -> None:
         """Draw the errors that were not observed, in whole grid steps."""
-        everything = (1 << len(self.chains)) - 1
-        pattern = self._several.pattern
-        for code in np.unique(pattern[pattern != everything]).tolist():
-            rows = np.flatnonzero(pattern == code)
-            seen = [k for k in range(len(self.chains)) if code >> k & 1]
+        for code, rows in self._incomplete:
             for j in (j for j in range(len(self.chains)) if not code >> j & 1):
-                slopes, variance = regression(self.covariance, j, seen)
+                variance = self._regression(j, code)
                 error = np.empty(len(rows))
                 fill_normals(self._random, error)
                 error *= math.sqrt(variance)
-                for k, slope in zip(seen, slopes, strict=True):
-                    error += slope * self._residual[k, rows]
+                for k in (k for k in range(len(self.chains)) if code >> k & 1):
+                    error += self._slopes[k] * self._residual[k, rows]
                 self._residual[j, rows] = np.rint(np.clip(error, -FARTHEST, FARTHEST))
-                seen = [*seen, j]
+                code |= 1 << j  # noqa: PLW2901
 
-    def _read_residuals(self) -> None:
-        """Take the present residuals of all chains."""
-        for number, (rows, chain) in enumerate(zip(self._several.rows, self.chains, strict=True)):
-            self._residual[number, rows] = chain.residual()
+    def _regression(self, number: int, seen: int) -> float:
+        """Find the slopes of an outcome's error on others (bits of `seen`); return the variance left."""
+        return float(find_regression(self.covariance, number, seen, self._equations, self._slopes))
+
+    def _read_residual(self, number: int) -> None:
+        """Take the present residuals of an outcome's chain."""
+        residual = self.chains[number].residual()
+        if len(residual) == self._several.num_rows:
+            self._residual[number] = residual
+        else:
+            self._residual[number, self._several.rows[number]] = residual
 
     def set_outcomes(self, parts: Sequence[Training]) -> None:
         """Go on with other outcomes of the same rows: see `Chain.set_outcome`."""
         for chain, part in zip(self.chains, parts, strict=True):
             chain.set_outcome(part)
-        self._read_residuals()
+        for number in range(len(self.chains)):
+            self._read_residual(number)
 
     def take(self) -> Draws | None:
         """Hand over the draws kept since the last take; None if there are none.
@@ -249,38 +259,6 @@ class SeveralChain(MarkovChain):
                 scalars[correlation_name(k, j)] = covariances[:, k, j] / (sds[:, k] * sds[:, j])
         forests = {forest_name(number): draws for number, draws in enumerate(own) if number > 0}
         return replace(own[0], scalars=scalars, forests=forests)
-
-
-def regression(covariance: Floats, number: int, seen: Sequence[int]) -> tuple[list[float], float]:
-    """Return the slopes of a variable's regression on others, and the variance that is left.
-
-    Gaussian elimination in a fixed order: equal covariances give equal bits on all machines.
-    """
-    slopes = [float(covariance[number, k]) for k in seen]
-    if not slopes:
-        return [], float(covariance[number, number])
-    rows = [[float(covariance[j, k]) for k in seen] + [float(covariance[j, number])] for j in seen]
-    for i, row in enumerate(rows):
-        for below in rows[i + 1 :]:
-            factor = below[i] / row[i]
-            for k in range(i, len(row)):
-                below[k] -= factor * row[k]
-    for i in range(len(rows) - 1, -1, -1):
-        rest = rows[i][-1]
-        for k in range(i + 1, len(rows)):
-            rest -= rows[i][k] * slopes[k]
-        slopes[i] = rest / rows[i][i]
-    left = float(covariance[number, number])
-    for k, slope in zip(seen, slopes, strict=True):
-        left -= slope * float(covariance[number, k])
-    return slopes, left
-
-
-def _inner(one: NDArray[np.int32], other: NDArray[np.int32]) -> float:
-    """Compute the inner product of two residuals exactly, whatever the order of its terms."""
-    products = one.astype(np.int64) * other
-    high = int((products >> LOW_BITS).sum())
-    return float((high << LOW_BITS) + int((products & ((1 << LOW_BITS) - 1)).sum()))
 
 
 def _codes(several: SeveralTraining, rows: NDArray[np.int64]) -> list[int]:
