@@ -62,10 +62,14 @@ def signed(taken: Taken, at: int) -> dict[str, str]:
 def is_allowed(text: str, networks: Collection[_Network]) -> bool:
     """Tell whether something may be sent to an address: a public one, or one of the allowed networks."""
     address = ipaddress.ip_address(text.partition("%")[0])
-    inner = _inner(address)
-    if any(inner in network for network in networks):
-        return True
-    return all(one.is_global and not one.is_multicast for one in {address, inner})
+    public = all(one.is_global and not one.is_multicast for one in {address, _inner(address)})
+    return public or is_listed(text, networks)
+
+
+def is_listed(text: str, networks: Collection[_Network]) -> bool:
+    """Tell whether an address is of one of the networks."""
+    inner = _inner(ipaddress.ip_address(text.partition("%")[0]))
+    return any(inner in network for network in networks)
 
 
 def _inner(address: _Address) -> _Address:
@@ -132,11 +136,6 @@ async def _post(taken: Taken, networks: Collection[_Network]) -> tuple[str | Non
     if response.is_success:
         return None, False
     return f"It answered {response.status_code}.", response.status_code == httpx.codes.GONE
-
-
-def is_listed(text: str, networks: Collection[_Network]) -> bool:
-    """Tell whether an address is of one of the networks."""
-    return any(_inner(ipaddress.ip_address(text.partition("%")[0])) in network for network in networks)
 
 
 async def run(engine: Engine, networks: Sequence[_Network], seconds: float) -> int:

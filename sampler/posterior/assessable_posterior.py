@@ -204,7 +204,8 @@ class AssessablePosterior:
                 code="not_applicable",
             )
         scored = [row_scores(law, LabelledRows.read(law, X, y, weights)) for law in (self.law, other.law)]
-        return ModelComparison.of(*scored)
+        first, second = scored
+        return ModelComparison.of(first, second)
 
     def calibrate(
         self,

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 from sqlalchemy.orm import Session
 
 from app.store import draws, models, studies
@@ -22,7 +23,7 @@ from worker.context import Context
 from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
-from worker.fits.fit_spec import plan_of, read_rows, read_spec, split
+from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
 from worker.fits.promotion import decided
 from worker.fits.scoring import calibrate, importance_of, look_at, score
 from worker.heartbeat import Watch
@@ -59,7 +60,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     _beat(watch)
     scores = _score(context, claim, watch, posterior)
     table = scores.table
-    refit = _decide(context, claim, watch, summary.verdict, posterior)
+    weeks = (scores.holdout or {}).get("weeks_once")
+    refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
     watch.check()
     with session_scope(context.engine) as session:
         units.finish_model(
@@ -125,6 +127,9 @@ def _cut(model: Model, posterior: Posterior) -> units.Cut:
     return units.Cut(model.settings | lengths, header.to_bytes(), warnings, blocks)
 
 
+FEWEST_PERIODS = 8  # of later rows, whose differences tell a standard error
+
+
 @dataclass(frozen=True)
 class _HeldOut:
     """Scores on the held-out rows, figures by row, and the calibration by them."""
@@ -161,18 +166,41 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     )
 
 
-def _decide(context: Context, claim: Claim, watch: Watch, verdict: str, posterior: Posterior) -> Json | None:
+def _decide(
+    context: Context, claim: Claim, watch: Watch, verdict: str, posterior: Posterior, weeks: int | None
+) -> Json | None:
     """Decide whether the name moves to a refit; None for other fits."""
     with session_scope(context.engine, read_only=True) as session:
         if not session.get_one(Model, claim.model_id).refit:
             return None
         spec = read_spec(session, claim.model_id)
-        held = split(spec, read_rows(session, spec)).held
+        rows = split(spec, read_rows(session, spec))
 
     def beat() -> None:
         _beat(watch)
 
-    return decided(context, spec, verdict, posterior, held, beat)
+    return decided(context, spec, verdict, posterior, rows.held, _counted_once(rows, weeks), beat)
+
+
+def _counted_once(rows: SplitRows, weeks: int | None) -> NDArray[np.int64] | None:
+    """Return which held-out rows count once: groups, or as many `weeks` as outcomes count by; None: each.
+
+    Few weeks are halved until there are `FEWEST_PERIODS` of them, or they are days.
+    """
+    plan = rows.plan
+    if plan is None:
+        return None
+    if plan.new_rows.groups is not None:
+        return plan.unit.astype(np.int64)
+    later = plan.new_rows.later
+    if not weeks or plan.time is None or later is None or rows.held.table.column(later).type != "date":
+        return None
+    days = 7 * weeks
+    while True:
+        period = np.floor((plan.time - 4) / days).astype(np.int64)  # weeks from Monday on
+        if days <= 1 or len(np.unique(period)) >= FEWEST_PERIODS:
+            return period
+        days = max(1, days // 2)
 
 
 def _calibrate_by_folds(session: Session, model_id: str) -> None:

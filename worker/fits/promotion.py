@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
 from sqlalchemy.orm import Session
 
 from app.store import draws, models
@@ -20,13 +22,19 @@ from worker.fits.fit_spec import Spec, read_rows, read_spec, split
 
 FEWEST_ROWS = 30  # by which a difference of log scores is judged
 MOST_ROWS = 2_000
-NORMAL = 1.96  # standard errors of a 95% interval
+FEWEST_UNITS = 5  # groups or weeks, where rows of one count once
 FIGURES = ("champion", "challenger", "difference", "lower", "upper")
 VERDICTS = ("not_converged", "approximate", "converged")  # from worst to best
 
 
 def decided(
-    context: Context, spec: Spec, verdict: str, posterior: Posterior, held: Rows, beat: Callable[[], None]
+    context: Context,
+    spec: Spec,
+    verdict: str,
+    posterior: Posterior,
+    held: Rows,
+    unit: NDArray[np.int64] | None,
+    beat: Callable[[], None],
 ) -> Json | None:
     """Decide whether the name moves to a refit that is ending; None for other fits, and decided ones.
 
@@ -36,6 +44,8 @@ def decided(
         The refit.
     held
         Its held-out rows.
+    unit
+        int64 [row], equal for those of them that count once; None: each counts.
     beat
         Called between batches of rows.
     """
@@ -50,12 +60,17 @@ def decided(
             return refit | {"decision": PROMOTED, "champion": None, "text": text}
     compared, problem = None, ""
     try:
-        compared = _compared(context, before.model_id, spec, posterior, held, beat)
+        compared = _compared(context, before.model_id, spec, posterior, held, unit, beat)
     except (DataError, SettingsError, StoreError, KeyError) as error:
         problem = f"its scores can't be compared: {error}"
     if compared is not None and compared["rows"] < FEWEST_ROWS:
         problem = (
             f"{counted(compared['rows'], 'held-out row')} that neither has seen: {FEWEST_ROWS} are needed"
+        )
+    elif compared is not None and compared.get("units", FEWEST_UNITS) < FEWEST_UNITS:
+        problem = (
+            f"its held-out rows that neither has seen are of {counted(compared['units'], 'group or period')}"
+            f": {FEWEST_UNITS} are needed"
         )
     against = [problem] if problem else []
     if not problem and compared is not None and compared["upper"] < 0:
@@ -92,6 +107,7 @@ def _compared(
     spec: Spec,
     posterior: Posterior,
     held: Rows,
+    unit: NDArray[np.int64] | None,
     beat: Callable[[], None],
 ) -> Json | None:
     """Compare log scores on the refit's held-out rows that the champion wasn't fitted to.
@@ -110,18 +126,26 @@ def _compared(
     del seen
     if len(unseen) < FEWEST_ROWS or header is None:
         return {"rows": len(unseen)} | dict.fromkeys(FIGURES)
-    rows = held.take(unseen[kept_rows(len(unseen), MOST_ROWS)])
+    places = unseen[kept_rows(len(unseen), MOST_ROWS)]
+    rows = held.take(places)
+    once = None if unit is None else unit[places]
+    counted_once = {} if once is None else {"units": len(np.unique(once))}
+    free = counted_once.get("units", rows.num_rows) - 1
+    if once is not None and free + 1 < FEWEST_UNITS:
+        return {"rows": rows.num_rows} | counted_once | dict.fromkeys(FIGURES)
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
     champion = Posterior.from_blocks(header, blocks, drawn)
-    scores = [row_scores(each.law, LabelledRows.of(each.law, rows), beat) for each in (posterior, champion)]
-    found = next(e for e in ModelComparison.of(*scores).differences if e.score == "log_score")
+    new, old = (row_scores(each.law, LabelledRows.of(each.law, rows), beat) for each in (posterior, champion))
+    found = next(e for e in ModelComparison.of(new, old, once).differences if e.score == "log_score")
+    errors = float(stdtrit(free, 0.975))
     return {
         "rows": rows.num_rows,
+        **counted_once,
         "champion": found.second,
         "challenger": found.first,
         "difference": found.difference,
-        "lower": found.difference - NORMAL * found.error,
-        "upper": found.difference + NORMAL * found.error,
+        "lower": found.difference - errors * found.error,
+        "upper": found.difference + errors * found.error,
     }
 
 

@@ -72,8 +72,8 @@ def compare(session: Session, owner: str, first: str, second: str) -> Comparison
             f"The models have {len(common)} held-out rows in common, and {FEWEST_ROWS} are needed: fit both "
             "with the same holdout and seed."
         )
-    parts = [_common(each, common) for each in scores]
-    compared = ModelComparison.of(*parts).to_json()
+    mine, other = (_common(each, common) for each in scores)
+    compared = ModelComparison.of(mine, other).to_json()
     return ComparisonView(model_id=found[0].id, other_id=found[1].id, **compared)
 
 

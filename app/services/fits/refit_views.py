@@ -10,6 +10,9 @@ class LogScoresView(TypedDict):
     """Log scores of two models on held-out rows that neither was fitted to; null for too few."""
 
     rows: int
+    units: NotRequired[
+        Annotated[int, Field(description="Groups or weeks of these rows, where rows of one count once.")]
+    ]
     champion: Annotated[float | None, Field(description="Of the model that answered before.")]
     challenger: Annotated[float | None, Field(description="Of this one.")]
     difference: Annotated[float | None, Field(description="Challenger less champion.")]

@@ -36,7 +36,8 @@ class ScoreDifference:
     difference
         First minus second.
     error
-        Standard error of the difference, from the differences of single rows.
+        Standard error of the difference, from the differences of rows; of rows that count once together,
+        from their sums.
 
     """
 
@@ -64,9 +65,14 @@ class ModelComparison(Answer):
     differences: list[ScoreDifference]
 
     @classmethod
-    def of(cls, first: Mapping[str, Floats], second: Mapping[str, Floats]) -> ModelComparison:
-        """Compare scores of the same rows, float64 [row] by name."""
-        found = [_difference(name, first[name], second[name]) for name in first if name in second]
+    def of(
+        cls,
+        first: Mapping[str, Floats],
+        second: Mapping[str, Floats],
+        unit: NDArray[np.int64] | None = None,
+    ) -> ModelComparison:
+        """Compare scores of the same rows, float64 [row] by name; rows of one `unit` [row] count once."""
+        found = [_difference(name, first[name], second[name], unit) for name in first if name in second]
         return cls(len(next(iter(first.values()))), found)
 
     def to_json(self) -> dict[str, Any]:
@@ -92,10 +98,19 @@ class ModelComparison(Answer):
         return "\n".join(lines)
 
 
-def _difference(name: str, first: Floats, second: Floats) -> ScoreDifference:
+def _difference(name: str, first: Floats, second: Floats, unit: NDArray[np.int64] | None) -> ScoreDifference:
     means, apart = (float(first.mean()), float(second.mean())), first - second
     if name in ROOTS:  # a root changes by what its square does, over twice the root
         means = float(np.sqrt(means[0])), float(np.sqrt(means[1]))
         apart = first / max(2 * means[0], TINY) - second / max(2 * means[1], TINY)
-    error = float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else float("inf")
+    error = _error_of_mean(apart, unit)
     return ScoreDifference(ROOTS.get(name, name), *means, means[0] - means[1], error)
+
+
+def _error_of_mean(apart: Floats, unit: NDArray[np.int64] | None) -> float:
+    """Estimate the standard error of a mean of rows, or of rows that go together by `unit` (CR1)."""
+    if unit is None:
+        return float(apart.std(ddof=1) / np.sqrt(len(apart))) if len(apart) > 1 else float("inf")
+    sums = np.bincount(np.unique(unit, return_inverse=True)[1], apart - apart.mean())
+    units = len(sums)
+    return float(np.sqrt(units / (units - 1) * (sums @ sums)) / len(apart)) if units > 1 else float("inf")

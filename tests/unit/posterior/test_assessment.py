@@ -8,6 +8,7 @@ from sampler import DataError, fit
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.assessment.scoring import pinball_loss
 from sampler.posterior.laws.predictive import Predictive
+from sampler.posterior.results.comparison import ModelComparison
 from sampler.posterior.stop_rules import check_part, check_rules, next_look
 from sampler.posterior.verdict import rhat_ess
 from tests.support.friedman import friedman
@@ -167,6 +168,20 @@ def test_two_models_are_compared_row_by_row():
     assert [each.better for each in full.compare(full, held, y[200:]).differences] == ["", ""]
     assert "the first is better" in str(found)
     assert found.to_pandas()["better"].tolist() == ["first", "first"]
+
+
+def test_rows_that_go_together_count_once():
+    """The error of a difference is that of sums by group, as large as differences of 60 means have it."""
+    rng = np.random.default_rng(7)
+    unit = np.repeat(np.arange(60), 10)
+    scores = {"log_score": rng.standard_normal(60)[unit] + 0.1 * rng.standard_normal(600)}
+    nothing = {"log_score": np.zeros(600)}
+    by_row, by_unit = (ModelComparison.of(scores, nothing, of).differences[0] for of in (None, unit))
+    means = scores["log_score"].reshape(60, 10).mean(axis=1)
+    assert by_unit.difference == by_row.difference
+    assert by_unit.error == pytest.approx(means.std(ddof=1) / np.sqrt(60), rel=1e-12)
+    assert by_unit.error > 2.5 * by_row.error
+    assert ModelComparison.of(scores, nothing, np.zeros(600, np.int64)).differences[0].error == np.inf
 
 
 def test_classes_are_compared_by_their_probabilities():

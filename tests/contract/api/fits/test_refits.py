@@ -101,6 +101,29 @@ def test_a_worse_refit_is_refused(client, settings, champion):
     assert (kept["refit"]["decision"], answering(client)) == ("kept", moved["id"])
 
 
+@pytest.mark.parametrize(("new_rows", "units"), [({"groups": "colour"}, 7), ({"later": "day"}, None)])
+def test_rows_that_go_together_count_once(client, settings, new_rows, units):
+    """The gate of a model for new groups counts each once, and so does that for later rows their weeks."""
+
+    def text(seed: int) -> str:
+        rng = np.random.default_rng(seed)
+        rows = [
+            (rng.uniform(0, 18), row % 24, f"2024-{1 + row // 28:02}-{1 + row % 28:02}") for row in range(240)
+        ]
+        level, weekly = rng.standard_normal(24), 3 * rng.standard_normal(60)
+        return "y,size,colour,day\n" + "".join(
+            f"{size / 2 + level[c] + weekly[row // 7]:.4f},{size:.4f},c{c},{day}\n"
+            for row, (size, c, day) in enumerate(rows)
+        )
+
+    kept = {"new_rows": new_rows, "columns": {"day": "date"}, "features": ["size"], "holdout": 0.3}
+    fitted(client, settings, text=text(1), name="mine", **kept)
+    found = refitted(client, settings, text(2))["refit"]["log_score"]
+    assert found["rows"] >= 70, found
+    assert found["units"] == units if units else 8 <= found["units"] <= 16, found
+    assert found["lower"] < found["difference"] < found["upper"]
+
+
 def test_too_few_unseen_rows_decide_nothing(client, settings, champion):
     """Without enough rows that neither has seen, `auto` refuses and says how many there are."""
     same = client.post("/models/mine/refit", json={"promote": "auto"}).json()
