@@ -336,7 +336,7 @@ STUDIES = (
         ),
         "100 rows, RMSE of f at 1,000 new ones, median (upper quartile). Its numbers are lost in the text.",
         _run_friedman,
-        5,
+        3,
         100,
         "data set",
         _draw_friedman,
