@@ -98,7 +98,12 @@ PRIOR: dict[str, Setting] = {
         "yes",
         "prior",
         "Sparse (DART): drawn, so that irrelevant columns are rarely used.",
-        form=FormField("Columns' shares", "Hyperpriors", "all alike", choices=(("true", "sparse"),)),
+        form=FormField(
+            "Columns' shares",
+            "Hyperpriors",
+            "all alike; drawn with monotone features",
+            choices=(("true", "sparse"), ("false", "all alike")),
+        ),
     ),
     "sparse_a": Setting(
         "number",
