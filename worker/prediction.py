@@ -26,7 +26,7 @@ from sampler import DataError, Posterior, SamplerError
 from sampler.host.assessment import predict_calibrated, row_diagnostics
 from sampler.host.data import Coded, Flag
 from sampler.host.data import count_flags as count
-from sampler.host.posteriors import are_finite, prediction_columns, without_infinity
+from sampler.host.posteriors import are_finite, posterior_of, prediction_columns, without_infinity
 from sampler.host.storage import CalibratedLevel, Subgroup, columns_of
 from worker.context import Context
 from worker.errors import Stopped
@@ -147,7 +147,7 @@ def _posterior(context: Context, model_id: str, num_draws: int) -> Posterior:
         blocks = draws.read(session, model_id)
     if header is None:
         raise StoreError(f"Model {model_id} has no draws.")
-    _last_loaded.append(_Loaded(model_id, Posterior.from_blocks(header, blocks)))
+    _last_loaded.append(_Loaded(model_id, posterior_of(header, blocks)))
     return _last_loaded[0].posterior
 
 

@@ -162,6 +162,7 @@ BODIES: dict[str, Any] = {
     "compute_aggregate": {"rows": [CAR | {"fleet": "north"}], "by": "fleet", "of": "sum", "level": 0.9},
     "compute_shap": {"rows": [CAR], "level": 0.9},
     "compute_distribution": {"rows": [CAR], "outcomes": [25.5], "at": [20, 30], "quantiles": [0.1, 0.5, 0.9]},
+    "predict_jointly": {"rows": [CAR | {"mpg": 25.5}], "given": ["mpg"], "level": 0.9},
     "compute_survival": {"rows": [{"age": 60, "sex": "female"}], "times": [100, 365, 730], "level": 0.9},
 }
 TEXTS = {

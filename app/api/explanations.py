@@ -24,6 +24,7 @@ from app.services.explanations.importance import (
     InteractionsQuery,
     InteractionsView,
 )
+from app.services.explanations.joint import JointBody, JointView
 from app.services.explanations.partial_dependence import DependenceBody, DependenceView
 from app.services.explanations.shap_values import ShapBody, ShapView
 from app.services.explanations.survival import SurvivalBody, SurvivalView
@@ -185,6 +186,15 @@ async def compute_distribution(body: DistributionBody, answer: TheAnswer) -> Res
     """Return the predictive distributions of rows: scores of known outcomes, probabilities and quantiles.
 
     Classes have none: predict gives their probabilities.
+    """
+    return await answer(body)
+
+
+@_asked_of_rows("/joint", JointView, tag="predictions")
+async def predict_jointly(body: JointBody, answer: TheAnswer) -> Response:
+    """Predict several outcomes of rows together: intervals for all at once, regions, some given the others.
+
+    The model must have been fitted with a list of targets.
     """
     return await answer(body)
 

@@ -123,7 +123,10 @@ def _with_roles(command: Callable[..., None]) -> Callable[..., None]:
 @_with_roles
 def fit(
     data: Annotated[str, typer.Argument(metavar="DATA", help="A file, or the id of a dataset.")],
-    target: Annotated[str, typer.Option("--target", "-t", help="The column to predict.")],
+    target: Annotated[
+        list[str],
+        typer.Option("--target", "-t", help="The column to predict; repeatable for several at once."),
+    ],
     name: Annotated[str | None, typer.Option(help="The name of the model; default: the file's name.")] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
@@ -201,7 +204,10 @@ def fit(
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:
             model = client.fit(
-                dataset, target, holdout=holdout or None, **(settings | {"name": name or dataset.name})
+                dataset,
+                target if len(target) > 1 else target[0],
+                holdout=holdout or None,
+                **(settings | {"name": name or dataset.name}),
             )
         except ProblemError:
             if data != dataset.id:  # a corrected command uploads the file again

@@ -25,7 +25,7 @@ class Models(Calls):
     def fit(
         self,
         dataset: str | Dataset,
-        target: str,
+        target: str | Sequence[str],
         *,
         name: str | None = None,
         features: Sequence[str] | None = None,
@@ -73,7 +73,7 @@ class Models(Calls):
         dataset
             A dataset returned by `upload`, or an id.
         target
-            The column to predict.
+            The column to predict, or several whose errors may have correlations (`joint`).
         name
             Name that can replace the model's id; it then means the newest model of that name.
         features, columns
@@ -110,7 +110,7 @@ class Models(Calls):
         body = {"dataset_id": id_of(dataset), **without_none(given | others)}
         return Model.of(self._json(Call("POST", "/models", json=body, keyed=True)))
 
-    def estimate(self, dataset: str | Dataset, target: str, **settings: Any) -> Json:
+    def estimate(self, dataset: str | Dataset, target: str | Sequence[str], **settings: Any) -> Json:
         """Estimate the cost of `fit` with the same arguments: seconds, memory_bytes, slots, settings.
 
         Nothing is started; arguments that `fit` refuses are refused.

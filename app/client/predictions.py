@@ -236,6 +236,16 @@ class Predictions(Calls):
         body = {**rows_json(rows), **known, **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))
 
+    def joint(self, model: str | Model, rows: Any, **options: Any) -> Json:
+        """Return predictions of several outcomes of rows together; `options` as in POST .../joint.
+
+        `rows` is a list of dicts, a dict of lists or arrays, or a data frame: ``joint("pupils", rows,
+        given=["read"])`` predicts the others of rows with a column `read`.
+        """
+        path = address("models", model, "joint")
+        body = {**rows_json(rows), **without_none(options)}
+        return self._json(Call("POST", path, json=body, repeatable=True))
+
     def aggregate(
         self, model: str | Model, rows: Any, *, weights: Any = None, observed: Any = None, **options: Any
     ) -> Json:

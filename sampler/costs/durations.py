@@ -75,8 +75,8 @@ def prepare_seconds(rows: int, columns: int) -> float:
 
 
 def num_forests(settings: Mapping[str, Any]) -> int:
-    """Return the number of sums of trees of num_trees trees each: one for each of several classes."""
-    return int(settings.get("classes") or 1)
+    """Return the number of sums of trees of num_trees trees each: one for each class or outcome."""
+    return int(settings.get("classes") or len(settings.get("outcomes") or ()) or 1)
 
 
 def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:

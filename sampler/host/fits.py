@@ -10,6 +10,7 @@ from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, nex
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
+from sampler.preparation.several import check_several, prepare_several
 from sampler.running import run as run_fit
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "check_members",
     "check_part",
     "check_rules",
+    "check_several",
     "checked_prior",
     "coded_columns",
     "estimate_memory",
@@ -35,6 +37,7 @@ __all__ = [
     "plan",
     "prepare_rows",
     "prepare_seconds",
+    "prepare_several",
     "resolve_settings",
     "run_fit",
 ]

@@ -16,6 +16,7 @@ from sampler.posterior.explanations.work import (
     distribution_work,
     effects_work,
     interactions_work,
+    joint_work,
     num_figures,
     shap_work,
     survival_work,
@@ -39,6 +40,7 @@ from sampler.posterior.results.treatment_effects import (
     TreatmentEffects,
     averages_of,
 )
+from sampler.posterior.several.posterior import posterior_of
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import times_to_converge
@@ -88,10 +90,12 @@ __all__ = [
     "distribution_work",
     "effects_work",
     "interactions_work",
+    "joint_work",
     "moving_most",
     "num_figures",
     "percent",
     "permutation_importance",
+    "posterior_of",
     "prediction_columns",
     "read_contents",
     "shap_work",

@@ -16,6 +16,7 @@ from sampler.definitions.other_names import meant_setting
 from sampler.definitions.prior import PRIOR
 from sampler.definitions.recipes import NO_RECIPE
 from sampler.definitions.setting import Setting
+from sampler.definitions.several import MAX_OUTCOMES
 from sampler.definitions.stop import BY_DEFAULT as STOP_BY_DEFAULT
 from sampler.definitions.stop import (
     DEFAULT_CORES,
@@ -59,6 +60,7 @@ __all__ = [
     "FIELD_LABELS",
     "HOLDOUT",
     "LIMITS",
+    "MAX_OUTCOMES",
     "METHODS",
     "MISSING_TARGET",
     "MORE_TREES",

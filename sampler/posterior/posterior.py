@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 # Members for services and other modules, which completion of a notebook leaves out.
 INTERNAL = frozenset({
     "calibrated_by", "conformal_table", "drawn", "from_blocks", "grid", "header", "law", "match", "nbytes",
-    "noise_differs", "origin", "reference", "sample_learnt", "usual_interval", "with_table",
+    "noise_differs", "origin", "reference", "sample_learnt", "several", "usual_interval", "with_table",
 })  # fmt: skip
 
 
@@ -75,11 +75,17 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
     origin
         Data and states from which `extend` continues; None where there are none.
 
+    Attributes
+    ----------
+    several
+        The `SeveralPosterior` of which this is the first outcome's, where a service reads it; else None.
+
     """
 
     def __init__(self, law: Law, origin: Origin | None = None) -> None:
         self.law = law
         self.origin = origin
+        self.several: Any = None
 
     @classmethod
     def from_blocks(

@@ -58,6 +58,15 @@ def test_fit_shows_bars_the_verdict_and_the_next_step(run, service):
     assert "next      bartserve predict cars NEW_ROWS.csv" in fitted
 
 
+def test_fit_takes_several_targets(run):
+    """Each target is an outcome of the model; the first is the one that it is listed by."""
+    lines = f"bartserve fit cars.csv --target mpg --target acceleration --name both --json {shlex.join(FAST)}"
+    fitted = run(lines)
+    assert fitted.returncode == 0, fitted.stderr
+    document = json.loads(fitted.stdout)
+    assert (document["target"], document["settings"]["outcomes"]) == ("mpg", ["mpg", "acceleration"])
+
+
 def test_predict_writes_csv_or_a_row_of_pairs(run):
     """A file of rows gives CSV on stdout or in a file; NAME=VALUE pairs are one row."""
     piped = run("bartserve predict cars new.csv --level 0.5 --level 0.9")

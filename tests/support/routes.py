@@ -60,6 +60,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "aggregate": {"rows": [{"size": 1, "colour": "red"}]},
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "survival": {"rows": [{"size": 1, "colour": "red"}]},
+        "joint": {"rows": [{"size": 1, "colour": "red"}]},
         "distribution": {"rows": [{"size": 1, "colour": "red"}], "at": [1.0]},
         "extend": {"num_draws": 1},
         "refit": {"holdout": 0.0},

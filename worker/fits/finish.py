@@ -17,6 +17,7 @@ from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior, SettingsError
 from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, check_part, check_rules, next_look
+from sampler.host.posteriors import VERDICTS, posterior_of
 from sampler.host.settings import VALUES_OF_OLD_MODELS
 from sampler.host.storage import ConformalTable, with_calibration, with_counts
 from worker.context import Context
@@ -43,12 +44,15 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         raise OutOfTimeError("The time was over before any chain had a kept draw: retry, or allow more time.")
     rules = model.settings.get("stop") if model.stopped is None else None
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
-    posterior = Posterior.from_blocks(header, blocks, drawn)
+    posterior = posterior_of(header, blocks, drawn)
     seen, stopped, cut = None, None, None
     short = min(chain.num_draws for chain in chains) < model.settings["num_draws"]
     if rules is not None:
-        posterior, seen = _look(model, posterior, rules, whole=short)
-    summary = posterior.summary()
+        if posterior.several is None:
+            posterior, seen = _look(model, posterior, rules, whole=short)
+        else:
+            seen = check_rules(_least_settled(posterior), rules)
+    summary = _least_settled(posterior).summary()
     watch.check()
     if seen is not None:
         ended_by = stop_rules.reason_to_stop(seen, model.settings, time_up=time_up, cut=short)
@@ -81,6 +85,15 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
         if model.settings.get("calibrate") == "folds":
             _calibrate_by_folds(session, claim.model_id)
+
+
+def _least_settled(posterior: Posterior) -> Posterior:
+    """Return the posterior, of several outcomes that with the worst verdict."""
+    several = posterior.several
+    if several is None:
+        return posterior
+    parts: list[Posterior] = [several[name] for name in several.outcomes]
+    return max(parts, key=lambda each: [*VERDICTS].index(each.summary().verdict))
 
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:
@@ -119,7 +132,8 @@ def _cut(model: Model, posterior: Posterior) -> units.Cut:
         lengths["discarded"] = discarded
         num_trees = int(model.settings["num_trees"])
         blocks = [BlockWriter(num_trees).add(chain) for chain in posterior.chains()]
-    header = replace(posterior.header, settings=posterior.settings | lengths, calibration=None)
+    whole = posterior if posterior.several is None else posterior.several
+    header = replace(whole.header, settings=posterior.settings | lengths, calibration=None)
     warnings = [*model.warnings]
     if posterior.num_chains < num_chains:
         left = f"{posterior.num_chains} of {num_chains}"

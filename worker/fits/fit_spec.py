@@ -21,7 +21,7 @@ from sampler.host.data import (
     read_column,
     undeclared,
 )
-from sampler.host.fits import prepare_rows
+from sampler.host.fits import prepare_rows, prepare_several
 from sampler.host.settings import (
     COLUMN_ROLES,
     FAMILIES,
@@ -49,6 +49,11 @@ class Spec:
     settings: Json
     warnings: list[str]
     dialect: FileDialect | None = None  # of the dataset's file
+
+    @property
+    def others(self) -> list[str]:
+        """Further outcomes than the target."""
+        return list(self.settings.get("outcomes", ())[1:])
 
     @property
     def roles(self) -> dict[str, str]:
@@ -80,7 +85,7 @@ class Spec:
     @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
-        taken = {self.target, *self.roles.values(), *self.groups}
+        taken = {self.target, *self.others, *self.roles.values(), *self.groups}
         used = set(self.features.get("features", self.names))
         return [name for name in self.names if name in used and name not in taken]
 
@@ -106,7 +111,8 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 def read_rows(session: Session, spec: Spec) -> Rows:
     """Read all rows of the columns that the model uses, which were checked when it was created."""
-    names = list(dict.fromkeys([*spec.learnt, *spec.groups, *spec.new_rows.columns, *spec.subgroups.columns]))
+    beside = [*spec.groups, *spec.new_rows.columns, *spec.subgroups.columns, *spec.others]
+    names = list(dict.fromkeys([*spec.learnt, *beside]))
     table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
@@ -128,7 +134,7 @@ def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[st
         read_column(table.column(spec.target), spec.target),
         has_classes=FAMILIES[prepared.training.settings.family].has_classes,
         features=[column.name for column in prepared.schema.columns],
-        taken=[spec.target, *spec.roles.values()],
+        taken=[spec.target, *spec.others, *spec.roles.values()],
         groups=spec.groups,
         new_rows=spec.new_rows,
     )
@@ -180,13 +186,13 @@ def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
     arguments: dict[str, Any] = VALUES_OF_OLD_MODELS | {
         name: stored[name] for name in _PASSED if stored.get(name) is not None
     }
-    used = {*spec.learnt, spec.target}
-    prepared = prepare_rows(
-        training,
-        ignored=[name for name in spec.names if name not in used],
-        **spec.features,
-        **arguments,
-    )
+    used = {*spec.learnt, spec.target, *spec.others}
+    arguments |= {"ignored": [name for name in spec.names if name not in used], **spec.features}
+    if spec.others:
+        columns = {spec.target: training.outcome} | {n: training.table.column(n) for n in spec.others}
+        prepared = prepare_several(training.table, columns, target_name=[*columns], **arguments)
+    else:
+        prepared = prepare_rows(training, **arguments)
     used |= {*spec.groups, *spec.roles.values()}
     dialect = None if spec.dialect is None else spec.dialect.of_columns(used)
     return replace(prepared, dialect=dialect).with_discarded(stored.get("discarded", 0))

@@ -15,7 +15,7 @@ from app.store.tables import ALWAYS, AUTO, KEPT, PROMOTED, REFUSED, Json, Model
 from sampler import DataError, Posterior, SettingsError
 from sampler.host.assessment import LabelledRows, row_scores
 from sampler.host.data import Rows, are_among, counted
-from sampler.host.posteriors import ModelComparison
+from sampler.host.posteriors import ModelComparison, posterior_of
 from sampler.host.storage import kept_rows
 from worker.context import Context
 from worker.fits.fit_spec import Spec, read_rows, read_spec, split
@@ -134,7 +134,7 @@ def _compared(
     if once is not None and free + 1 < FEWEST_UNITS:
         return {"rows": rows.num_rows} | counted_once | dict.fromkeys(FIGURES)
     drawn = [chain.statistics or {} for chain in chains if chain.num_draws]
-    champion = Posterior.from_blocks(header, blocks, drawn)
+    champion = posterior_of(header, blocks, drawn)
     new, old = (row_scores(each.law, LabelledRows.of(each.law, rows), beat) for each in (posterior, champion))
     found = next(e for e in ModelComparison.of(new, old, once).differences if e.score == "log_score")
     errors = float(stdtrit(free, 0.975))

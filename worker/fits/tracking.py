@@ -7,7 +7,7 @@ from typing import Any
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.tables import SUCCEEDED, Json, Model
-from sampler import Posterior
+from sampler.host.posteriors import posterior_of
 from worker.context import Context
 
 log = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ def _log(context: Context, model_id: str, uri: str) -> None:
         blocks = draws.read(session, model_id)
         drawn = [each.statistics or {} for each in models.chains(session, [model_id])[model_id]]
     assert header is not None, "a model that has succeeded has its header"
-    posterior = Posterior.from_blocks(header, blocks, [each for each in drawn if each])
+    posterior = posterior_of(header, blocks, [each for each in drawn if each])
     facts = {"Name": model.name or model_id, "Id": model_id}
     card = posterior.model_card(scores=model.holdout, importance=by_loss[0], facts=facts)
     for name, value in CALM.items():

@@ -243,7 +243,7 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
         read_column(table.column(request.target), request.target),
         has_classes=FAMILIES[planned.settings.family].has_classes,
         features=planned.choice.kinds,
-        taken=[request.target, *request.roles.values()],
+        taken=[request.target, *request.others, *request.roles.values()],
         groups=request.data.get("groups") or (),
         new_rows=NewRows.read(request.new_rows),
     )
@@ -251,6 +251,7 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
 
 
 def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> PlannedModel:
+    asked = request_checks.of_several(asked)
     request = stop_rules.given_or_default(asked)
     name = None if request.name is None else request_checks.check_model_name(request.name)
     with session_scope(engine, read_only=True) as session:
@@ -272,10 +273,12 @@ def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> Plann
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     request_checks.check_subgroups(request, settings, rows, used, planned)
+    request_checks.check_others(request, dataset, settings, rows)
     choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),
+        **({"outcomes": [request.target, *request.others]} if request.others else {}),
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
         **{

@@ -15,6 +15,7 @@ from sampler.host.settings import (
     ALL_SETTINGS,
     CALIBRATE,
     HOLDOUT,
+    MAX_OUTCOMES,
     MISSING_TARGET,
     MOST_SUBGROUPS,
     PRIOR,
@@ -112,20 +113,14 @@ class StopRequest(_StopRules):
     """
 
 
-def _one_outcome(target: Any) -> Any:
-    if isinstance(target, list):
-        raise ValueError(  # noqa: TRY004  # pydantic reports this one
-            "the service fits one outcome: name one column (the library fits several, by fit(X, Y))"
-        )
-    return target
-
-
 class _DataRequest(StrictBody):
     """The dataset of a fit and the column to predict."""
 
     dataset_id: str
-    target: Annotated[str, BeforeValidator(_one_outcome)] = Field(
-        description="The column to predict: numbers, or classes depending on `family`."
+    target: str | Annotated[list[str], Field(min_length=2, max_length=MAX_OUTCOMES)] = Field(
+        description="The column to predict: numbers, or classes depending on `family`. Or names of several, "
+        "all numbers, whose errors may have correlations (`POST /models/{model_id}/joint`): the first must "
+        "be known in every row, and is what other answers and scores are about."
     )
 
 
@@ -212,12 +207,18 @@ class ModelRequest(_SettingsRequest):
 
     name: str | None = Field(None, description="A name that can replace the model's id everywhere.")
 
+    @property
+    def targets(self) -> list[str]:
+        """The columns to predict."""
+        return [self.target] if isinstance(self.target, str) else self.target
+
     def fit_request(self) -> FitRequest:
         """Convert to the service's request."""
         settings = {name: value for name in ALL_SETTINGS if (value := getattr(self, name, None)) is not None}
         return FitRequest(
             dataset_id=self.dataset_id,
-            target=self.target,
+            target=self.targets[0],
+            others=tuple(self.targets[1:]),
             name=self.name,
             data={name: settings[name] for name in ROLES if name in settings},
             settings={name: settings[name] for name in SETTINGS if name in settings},

@@ -31,6 +31,7 @@ from sampler.host.fits import (
     FitPlan,
     calibration_splits,
     check_members,
+    check_several,
     members_of,
     plan,
     resolve_settings,
@@ -59,6 +60,10 @@ def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
     known = {column["name"] for column in dataset.columns}
     faults = [Fault(name, None, _absent(name, known)) for name in request.reserved if name not in known]
     whose = {request.target: ""}
+    for name in request.others:
+        if name in whose and not faults:
+            faults.append(Fault(name, None, "it is named twice among the targets"))
+        whose[name] = ""
     for role, name in request.roles.items():
         message = COLUMN_ROLES[role].twice
         if not faults and whose.setdefault(name, message) != message:
@@ -135,7 +140,7 @@ def plan_fit(
 
     Raises UnusableDataError or InvalidRequestError for everything that the fit would refuse.
     """
-    summaries = datasets.summaries_of(dataset)
+    summaries = [each for each in datasets.summaries_of(dataset) if each.name not in request.others]
     with refusing(request):
         rows = without_new_groups(rows, NewRows.read(request.new_rows), request.data)
     train, held = split_of(request, settings, rows)
@@ -160,6 +165,27 @@ def plan_fit(
     if rounded:
         raise UnusableDataError(errors=[Fault(name, None, EXACT.format(name)) for name in rounded])
     return whole
+
+
+def of_several(request: FitRequest) -> FitRequest:
+    """Return the request with what several outcomes leave no choice; raises InvalidRequestError."""
+    if not request.others:
+        return request
+    with refusing(request):
+        given = {**request.data, **request.settings, "prior": request.prior, "calibrate": request.calibrate}
+        check_several({**given, "new_rows": request.new_rows, "subgroups": request.subgroups})
+    only = {"family": "gaussian", "noise": "constant", "transform": "none"}
+    return replace(request, settings={**request.settings, **only})
+
+
+def check_others(request: FitRequest, dataset: Dataset, settings: Settings, rows: Rows) -> None:
+    """Check the rows of each further outcome, as `plan_fit` does those of the target."""
+    for name in request.others:
+        own = replace(rows, outcome=rows.table.column(name))
+        mine = np.flatnonzero(own.has_outcome)
+        check_rows(dataset, request.holdout, rows.num_rows - len(mine))
+        others = [request.target, *(each for each in request.others if each != name)]
+        plan_fit(replace(request, target=name, others=others), dataset, settings, own, mine)
 
 
 def rows_plan_of(request: FitRequest, settings: Settings, rows: Rows) -> SplitPlan:

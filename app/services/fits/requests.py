@@ -1,6 +1,6 @@
 """Requests for fits, and that for a fit with the settings of another."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,6 +28,7 @@ class FitRequest:
 
     dataset_id: str
     target: str
+    others: Sequence[str] = ()  # further outcomes, whose errors may be correlated with those of the target
     name: str | None = None
     data: Mapping[str, Any] = field(default_factory=dict)  # entries of `sampler.definitions.data.ROLES`
     settings: Mapping[str, Any] = field(default_factory=dict)  # settings of the model and its chains
@@ -48,7 +49,7 @@ class FitRequest:
     @property
     def reserved(self) -> list[str]:
         """Columns that are no features, the target first."""
-        return [self.target, *self.roles.values(), *(self.data.get("groups") or ())]
+        return [self.target, *self.others, *self.roles.values(), *(self.data.get("groups") or ())]
 
 
 def subgroups_in(text: str) -> list[Any]:
@@ -115,6 +116,7 @@ def request_like(
     return FitRequest(
         dataset_id=model.dataset_id if dataset_id is None else dataset_id,
         target=model.target,
+        others=tuple(settings.get("outcomes", ())[1:]),
         name=model.name if name is None else name,
         data={role: settings[role] for role in ROLES if settings.get(role) is not None},
         settings={name: value for name, value in (known | draws).items() if value is not None},

@@ -20,6 +20,7 @@ from app.store.models import ModelHead
 from app.store.tables import OPEN_STATES, SUCCEEDED, Model
 from sampler import PackedError, Posterior, is_warm, warm
 from sampler.host.assessment import row_diagnostics
+from sampler.host.posteriors import posterior_of
 
 log = logging.getLogger(__name__)
 LOADS = 3  # attempts to load a posterior that grows during the read
@@ -196,7 +197,7 @@ class Posteriors:
             raise NotFoundError("The model was deleted.")
         warm(KERNELS)
         try:
-            return Posterior.from_blocks(header, blocks)
+            return posterior_of(header, blocks)
         except PackedError as error:
             raise DamagedError(f"Model {model_id}: {error}.") from error
 

@@ -118,6 +118,8 @@ def plan(
             raise ConflictError(
                 "The model's outcomes may be censored: studies do not support censored outcomes yet."
             )
+        if model.settings.get("outcomes"):
+            raise ConflictError("The model has several outcomes: studies are of models of one.")
         dataset = datasets.get(session, owner, model.dataset_id)
     kinds = model.settings.get("columns") or {}
     data = TrainingData(

@@ -31,6 +31,7 @@ LEAF, LEAF_ROW, DEEP_LEAF_ROW, DEEP = 8000, 10, 2000, 16
 # Per draw at a row, of a new outcome: its density or cdf at a value, a quantile, the continuous ranked
 # probability score, and that of heavy tails.
 POINT, QUANTILE, CRPS, CRPS_OF_TAILS = 500, 20_000, 20_000, 260_000
+JOINT = 30_000  # per draw, row and outcome of several: quantiles, and simulated outcomes for regions
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -96,6 +97,11 @@ def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: i
     scored = CRPS_OF_TAILS if noise is not None and noise.heavy_tails else CRPS
     each = POINT * points + QUANTILE * quantiles + scored * scores
     return rows * (of_row(law, draws) + draws * each)
+
+
+def joint_work(law: Law, draws: int, rows: int, outcomes: int) -> float:
+    """Estimate the work of predictions of several outcomes together."""
+    return rows * outcomes * (of_row(law, draws) + draws * JOINT)
 
 
 def shap_work(law: Law, draws: int, rows: int) -> float:

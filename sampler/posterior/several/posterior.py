@@ -467,3 +467,18 @@ def read_posterior(data: bytes) -> Any:
     posterior = SeveralPosterior.from_blocks(header, blocks, statistics)
     posterior.origin = Origin(None, checkpoints) if checkpoints else None
     return posterior
+
+
+def posterior_of(
+    header: bytes, blocks: Sequence[Sequence[bytes]], statistics: Sequence[dict[str, Any]] | None = None
+) -> Posterior:
+    """Decode a posterior; of several outcomes that of the first, with all as its `several`.
+
+    Raises PackedError and NotFittedError as `Posterior.from_blocks`.
+    """
+    if not Header.from_bytes(header).others:
+        return Posterior.from_blocks(header, blocks, statistics)
+    several = SeveralPosterior.from_blocks(header, blocks, statistics)
+    first = several[several.outcomes[0]]
+    first.several = several
+    return first

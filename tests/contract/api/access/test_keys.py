@@ -33,6 +33,7 @@ OTHERWISE = {
     ("POST", "/models/{model_id}/shap"): ASK,
     ("POST", "/models/{model_id}/survival"): ASK,
     ("POST", "/models/{model_id}/distribution"): ASK,
+    ("POST", "/models/{model_id}/joint"): ASK,
     ("POST", "/models/{model_id}/accumulated-effects"): ASK,
     ("POST", "/ui/models/{model_id}/predict"): ASK,
     ("POST", "/ui/models/{model_id}/outcomes"): ASK,

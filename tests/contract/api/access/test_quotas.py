@@ -253,6 +253,7 @@ COMPUTES = {
     "/models/{model_id}/effects",
     "/models/{model_id}/aggregate",
     "/models/{model_id}/distribution",
+    "/models/{model_id}/joint",
     "/models/{model_id}/extend/estimate",
     "/webhooks/{webhook_id}/test",
     "/webhooks/{webhook_id}/deliveries/{delivery_id}/retry",

@@ -103,11 +103,3 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
     assert client.get(path).json()["state"] == "succeeded"
-
-
-def test_several_targets_are_refused_by_name(client):
-    """A list of targets is a 422 that names the field and says where several outcomes are fitted."""
-    answer = client.post("/models", json={"dataset_id": "ds_x", "target": ["a", "b"]})
-    fault = answer.json()["errors"][0]
-    assert (answer.status_code, fault["column"]) == (422, "target"), answer.text
-    assert "the service fits one outcome" in str(fault)

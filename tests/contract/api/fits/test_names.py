@@ -42,6 +42,7 @@ def test_every_call_takes_a_name(client, settings):
         "shap": {"rows": [{"size": 1, "colour": "red"}]},
         "aggregate": {"rows": [{"size": 1, "colour": "red"}]},
         "distribution": {"rows": [{"size": 1, "colour": "red"}], "at": [2.5]},
+        "joint": {"rows": [{"size": 1, "colour": "red"}]},
         "survival": {"rows": [{"size": 1, "colour": "red"}]},
         "outcomes": {"rows": [{"size": row, "colour": "red", "y": row / 2 + 3} for row in range(12)]},
         "recalibrate": {},
@@ -65,6 +66,9 @@ def test_every_call_takes_a_name(client, settings):
             continue
         if path.endswith("/survival"):
             assert "event" in problem(answer, 422)["detail"]  # found, but nothing censors its outcomes
+            continue
+        if path.endswith("/joint"):
+            assert "list of targets" in problem(answer, 422)["detail"]  # found, but it has one outcome
             continue
         if path.endswith("/effects"):
             assert "treatment" in problem(answer, 422)["detail"]  # found, but it has none

@@ -64,6 +64,7 @@ QUESTIONS = {  # a valid body of each route about a model, and fields to change
         {"rows": [{"size": 1, "colour": "red"}], "outcomes": [1.5]},
         ("rows", "columns", "outcomes", "at", "quantiles"),
     ),
+    "joint": ({"rows": [{"size": 1, "colour": "red"}]}, ("rows", "columns", "given", "level")),
     "accumulated-effects": ({"feature": "size"}, ("feature", "level", "draws", "rows", "columns")),
     "invocations": (
         {"inputs": {"size": [1], "colour": ["red"]}},

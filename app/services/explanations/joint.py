@@ -1,0 +1,89 @@
+"""Predictions of several outcomes of rows together, or of some given the others."""
+
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated
+
+from pydantic import Field
+
+from app.services.errors import Fault, InvalidRequestError
+from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.predictions.rows import Columns, columns_of
+from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
+from sampler.host.posteriors import joint_work
+from sampler.host.settings import MAX_OUTCOMES
+
+ByOutcome = list[list[float]]  # [row][outcome]
+
+
+@dataclass(frozen=True, kw_only=True)
+class JointView:
+    """Predictions of several outcomes of rows; figures are [row][outcome]. A known outcome has no spread."""
+
+    model_id: str
+    outcomes: list[str]
+    level: float
+    mean: ByOutcome
+    sd: Annotated[ByOutcome, Field(description="Of new outcomes.")]
+    lower: Annotated[ByOutcome, Field(description="Lower ends of each outcome's own predictive interval.")]
+    upper: Annotated[ByOutcome, Field(description="Upper ends of these.")]
+    simultaneous_lower: Annotated[
+        ByOutcome, Field(description="Lower ends of intervals that hold all outcomes of a row at once.")
+    ]
+    simultaneous_upper: Annotated[ByOutcome, Field(description="Upper ends of these.")]
+    covariance: Annotated[
+        list[ByOutcome], Field(description="Of new outcomes, [row][outcome][outcome]; 0 of known ones.")
+    ]
+    radius: Annotated[
+        list[float],
+        Field(
+            description="By row: the outcomes y that aren't known are in the region "
+            "(y - mean)' covariance^-1 (y - mean) <= radius^2 with probability `level`."
+        ),
+    ]
+    effective_draws: Annotated[
+        list[float],
+        Field(description="How many draws count, by how well they predict known outcomes."),
+    ]
+    warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
+
+
+class JointBody(StrictBody, Question):
+    """A request for predictions of several outcomes."""
+
+    rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
+    columns: ColumnsInBody | None = Field(
+        default=None, description="The rows as lists of values by column name."
+    )
+    given: Annotated[list[str], Field(max_length=MAX_OUTCOMES)] | None = Field(
+        default=None,
+        description="Outcomes that are known: the rows have their values, missing where unknown.",
+    )
+    level: Share = Field(default=0.9, description="The probability of intervals and regions.")
+
+    def sent_rows(self, max_rows: int) -> Columns:
+        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
+        return columns_of(self.rows, self.columns, max_rows)
+
+    def answer(self, model: ExplainedModel) -> JointView:
+        """Return the predictions of the rows; raises InvalidRequestError for a model of one outcome."""
+        several = model.posterior.several
+        if several is None:
+            message = "the model has one outcome: ask predict, or fit with a list of targets"
+            raise InvalidRequestError(errors=[Fault("target", None, message, "not_applicable")])
+        law, size = model.posterior.law, len(several.outcomes)
+        model.check_work(partial(joint_work, law, model.all_draws, outcomes=size), "Joint predictions")
+        found = several.predict(model.rows, self.level, given=self.given)
+        names = (
+            "mean", "sd", "lower", "upper", "simultaneous_lower", "simultaneous_upper", "covariance",
+            "radius", "effective_draws",
+        )  # fmt: skip
+        figures = {name: getattr(found, name) for name in names}
+        check_finite(*figures.values())
+        return JointView(
+            model_id=model.head.id,
+            outcomes=list(found.outcomes),
+            level=self.level,
+            warnings=found.warnings,
+            **{name: values.tolist() for name, values in figures.items()},
+        )
