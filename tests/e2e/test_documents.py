@@ -253,6 +253,18 @@ def test_the_page_about_monotone_features_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_several_outcomes_runs():
+    """The page's table has the means, regions and gain that it says."""
+    session = run_page(DOCS / "several_outcomes.md")
+    assert session["correlation"] == pytest.approx(-0.20, abs=0.02)
+    alone, given = session["alone"], session["given"]
+    np.testing.assert_allclose(alone.mean, [[28.4, 68.8]], rtol=0.01)
+    np.testing.assert_allclose(alone.simultaneous_upper, [[33.7, 92.8]], rtol=0.01)
+    assert given.mean[0, 0] == pytest.approx(28.0, abs=0.2)
+    assert session["scores"].gain == pytest.approx(0.060, abs=0.01)
+
+
+@pytest.mark.slow
 def test_the_page_about_counts_runs():
     """The page's tables have the means, intervals and probabilities that it says."""
     session = run_page(DOCS / "counts.md")
