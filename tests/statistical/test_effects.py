@@ -46,6 +46,7 @@ EXACT = {
         None,
     ),
 }
+MEAN_OF_DEEP = -0.00153407  # the average effect for Y_A, where alpha is .95 and beta 1
 LOG_SCALE, SCALE = -0.857387, 0.529077  # of "drawn scale"
 
 
@@ -80,6 +81,13 @@ def test_exact(name, moves):
     if drawn:
         scale = draws.scalars["effect_sd"]
         holds(mean_is(np.stack([np.log(scale), scale], axis=1), np.array([LOG_SCALE, SCALE])))
+
+
+def test_a_deep_tree_of_effects_is_exact():
+    """An effect's tree as deep as the mean's has the average effect that enumeration gives."""
+    data = problem(Y_A, (0.95, 1.0), SHORT)
+    average = effects_of(draws_of(data), data).mean(axis=1)[:, None]
+    holds(mean_is(average, np.array([MEAN_OF_DEEP])))
 
 
 def test_resumes():
