@@ -84,9 +84,18 @@ def _lined_up(name: str, figures: Figures) -> Answer:
     shares = _in_common(name, figures)
     ours = "least area in common: " + ", ".join(f"{pair} {share:.2f}" for pair, share in shares.items())
     holds = min(shares.values()) > LINED_UP
-    return judged(
-        ours, holds, "" if holds else f"a pair has less than {LINED_UP} in common at one of the rows"
+    sds = ", ".join(
+        f"{METHODS[m]} {_mean_sd(name, found):.2f}" for m, found in figures[name]["densities"].items()
     )
+    return judged(ours, holds, "" if holds else f"mean deviations of the four densities: {sds}")
+
+
+def _mean_sd(name: str, densities: list[list[float]]) -> float:
+    """Return the mean over rows of the densities' standard deviations."""
+    points = _points(name)
+    shares = np.array(densities) / np.sum(densities, axis=1, keepdims=True)
+    means = shares @ points
+    return float(np.mean(np.sqrt(shares @ points**2 - means**2)))
 
 
 def _peaked(figures: Figures) -> Answer:
