@@ -19,6 +19,7 @@ from http import HTTPStatus
 from typing import Any, ClassVar
 
 import uvicorn
+from starlette.types import ASGIApp
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from app.application import create_app
@@ -253,6 +254,18 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
     port
         Overrides the port of the settings, and the host with loopback.
     """
+    app = create_app(settings)
+    host, port = (settings.host, settings.port) if port is None else ("127.0.0.1", port)
+    return Server(make_config(app, settings, host, port), app.state.feed)
+
+
+def serve_app(app: ASGIApp, settings: Settings) -> None:
+    """Serve another application with the same limits, until a signal."""
+    uvicorn.Server(make_config(app, settings, settings.host, settings.port)).run()
+
+
+def make_config(app: ASGIApp, settings: Settings, host: str, port: int) -> uvicorn.Config:
+    """Configure a server of an application with the limits of the settings."""
     limits = {
         "head_seconds": settings.head_seconds,
         "write_seconds": settings.write_seconds,
@@ -263,11 +276,10 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         "proxies": networks_of(settings.trusted_proxies),
         "addresses": Counter[str](),
     }
-    app = create_app(settings)
-    config = uvicorn.Config(
+    return uvicorn.Config(
         app,
-        host=settings.host if port is None else "127.0.0.1",
-        port=settings.port if port is None else port,
+        host=host,
+        port=port,
         http=type("Limited", (Deadlines,), limits),
         ws="none",
         lifespan="on",
@@ -279,4 +291,3 @@ def server(settings: Settings, *, port: int | None = None) -> Server:
         forwarded_allow_ips=settings.trusted_proxies,
         timeout_graceful_shutdown=STOP_SECONDS,
     )
-    return Server(config, app.state.feed)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from app.cli.common import DataDir, fail, version
+from app.cli.common import DataDir, fail, settings_with, version
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import err
@@ -49,7 +49,7 @@ def offer_tools(
 ) -> None:
     """Run the tools' server; the help is MCP."""
     try:
-        from app.assistants.server import PATH, asks_for_keys, http_application, make_server, serve_http
+        from app.assistants.server import PATH, asks_for_keys, http_application, make_server
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] != "mcp":
             raise
@@ -58,19 +58,19 @@ def offer_tools(
         fail("--folder is for stdio: over HTTP assistants send tables as text.")
     import httpx
 
+    from app.server import serve_app
     from app.settings import is_loopback
 
     with asking(url, data_dir, err.print) as client:
         if not http:
             make_server(lambda _headers: client, folder, version()).run("stdio")
             return
-        keyed = not is_loopback(host) or bool(name)
-        if keyed and not asks_for_keys(client.url):
+        if (name or not is_loopback(host)) and not asks_for_keys(client.url):
             fail(
                 f"The service at {client.url} trusts every client on its machine, so none would need a key: "
                 "give --url of a service that asks for keys, or listen on loopback without --name."
             )
         err.print(f"tools     http://{host}:{port}{PATH}")
         with httpx.HTTPTransport() as connections:
-            app = http_application(client.url, connections, names=name or [], keyed=keyed, version=version())
-            serve_http(app, host, port)
+            app = http_application(client.url, connections, names=name or [], version=version())
+            serve_app(app, settings_with(host=host, port=port))
