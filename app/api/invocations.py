@@ -1,20 +1,20 @@
 """POST /models/{id}/invocations: predictions in the shapes of MLflow's scoring server."""
 
-from typing import BinaryIO
+from typing import Annotated, BinaryIO
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT
 from app.services.predictions.answers import PredictionAnswer
-from app.services.predictions.invocations import InvocationBody, InvocationView
+from app.services.predictions.invocations import InvocationBody, InvocationQuery, InvocationView
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.rows import SentRows
 from app.services.readers.options import Options
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.negotiation import JSON
-from app.web.rows_route import OPENAPI, FileRequest, RowsRoute
+from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import needs
 
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=RowsRoute)
@@ -31,6 +31,7 @@ async def invoke(
     model_id: str,
     request: Request,
     body: InvocationBody,
+    query: Annotated[InvocationQuery, Query()],
     predictor: ThePredictor,
     gate: TheGate,
     owner: Owner,
@@ -38,17 +39,19 @@ async def invoke(
     """Predict rows as an MLflow model does: `dataframe_split`, `dataframe_records`, `inputs`, or a CSV file.
 
     `params` are `level`, `interval` and `quantiles`; figures and rules of values are those of
-    `POST /models/{id}/predict`, which has more options.
+    `POST /models/{id}/predict`, which has more options. With a file, level and interval are query parameters.
     """
     if not isinstance(request, FileRequest):
+        refuse_misplaced(query)
         asked = body.to_body()
         sent = SentRows(asked.rows, asked.columns)
         return await gate.run(lambda: _answered(predictor.predict(owner, model_id, asked, sent)))
     options = Options(format=request.promised)
+    asked_of_file = PredictionOptions(level=query.level, interval=query.interval)
 
     def work(file: BinaryIO) -> Response:
         sent = SentRows(file=(file, options))
-        return _answered(predictor.predict(owner, model_id, PredictionOptions(), sent))
+        return _answered(predictor.predict(owner, model_id, asked_of_file, sent))
 
     return await gate.run(await request.reading(work))
 

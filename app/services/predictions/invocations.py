@@ -21,6 +21,15 @@ class InvocationParams(BaseModel):
     quantiles: Annotated[list[Share], Field(max_length=100)] = []
 
 
+class InvocationQuery(BaseModel):
+    """Parameters for rows in a CSV file, which has no place for `params`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    level: Share = Field(0.9, description="The level of the intervals of a file's rows.")
+    interval: AskedInterval = None
+
+
 class SplitFrame(BaseModel):
     """Rows as pandas splits a data frame; the index is ignored."""
 

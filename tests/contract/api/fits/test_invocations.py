@@ -41,6 +41,11 @@ def test_a_csv_and_refusals(client, settings):
     path = "/models/mine/invocations"
     plain = client.post(path, json={"instances": ROWS[:1]}).json()
     assert client.post(path, content="size,colour\n3,red\n", headers=CSV).json() == plain
+    narrow = client.post(f"{path}?level=0.5&interval=credible", content="size,colour\n3,red\n", headers=CSV)
+    params = {"level": 0.5, "interval": "credible"}
+    assert narrow.json() == client.post(path, json={"instances": ROWS[:1], "params": params}).json()
+    misplaced = client.post(f"{path}?level=0.5", json={"instances": ROWS[:1]})
+    assert problem(misplaced, 422)["errors"][0]["column"] == "level"
     for body, column in (
         ({}, None),
         ({"instances": ROWS, "inputs": ROWS}, "inputs"),
