@@ -1,4 +1,4 @@
-"""Which requests reach the tools over HTTP: those with a key that the service knows, each key's few at once.
+"""Admission of requests to the tools over HTTP: those with a known key, each key's few at once.
 
 The SDK's server has none of this: anyone could send it bodies that never end, and one key hold every thread.
 """
@@ -12,8 +12,7 @@ import httpx
 from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from app.web.scopes import KEY
-
+KEY = "bartserve.key"  # in the ASGI scope, by which `app.server` tells known clients
 BODY_BYTES = 4 * 1024 * 1024  # a table given as text
 BODY_SECONDS = 10.0
 MOST_AT_ONCE = 4  # calls of one key; threads are forty

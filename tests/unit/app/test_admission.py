@@ -1,4 +1,4 @@
-"""Which requests reach the tools of assistants over HTTP."""
+"""Admission of requests to the tools of assistants over HTTP."""
 
 import asyncio
 
