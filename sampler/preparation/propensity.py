@@ -131,7 +131,9 @@ def with_propensity(
 
 def _crossed(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int) -> Floats:
     """Return the probability of being treated by a fit to the other half of the rows, float64 [row]."""
-    half = np.random.default_rng(seed).permutation(len(treated)) % 2 == 0
+    rng, half = np.random.default_rng(seed), np.zeros(len(treated), bool)
+    for arm in (0, 1):  # both halves have rows of both arms
+        half[rng.permutation(np.flatnonzero(treated == arm))[::2]] = True
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
         fitted = _fitted(own, treated[rows], design[:, rows], codes[:, rows], seed, SHORTER)

@@ -205,6 +205,17 @@ def test_a_propensity_that_follows_chance():
     assert fitted("plain").effects().overlap.auc is None
 
 
+def test_halves_have_rows_of_both_arms():
+    """Few treated rows are parted between the halves, though a plain parting has them all in one."""
+    seed, rng = 7, np.random.default_rng(0)
+    treated = np.zeros(60)
+    treated[np.flatnonzero(np.random.default_rng(seed).permutation(60) % 2 == 0)[:12]] = 1
+    X = rng.normal(size=(60, 2)) + 2 * treated[:, None]
+    y = X[:, 0] + treated + rng.normal(size=60)
+    overlap = fit(X, y, treatment=treated, seed=seed, **SHORT).effects().overlap
+    assert overlap.auc_other_half > 0.8
+
+
 def test_known_propensity():
     """A feature may be the propensity: the mean's trees alone split on it."""
     table, y = rows()
