@@ -2,14 +2,17 @@
 
 import contextlib
 import os
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 from typing import TYPE_CHECKING
 
 from app.cli.common import fail, settings_with
@@ -53,12 +56,13 @@ def run_embedded(data_dir: Path, say: Callable[[str], None]) -> Iterator[str]:
             process = subprocess.Popen(  # noqa: S603  the command is ours
                 command, env=environment, stdout=output, stderr=output, start_new_session=True
             )
-        try:
-            address = f"http://127.0.0.1:{port}"
-            _wait_until_ready(address, process, log, say)
-            yield address
-        finally:
-            _stop(process)
+        with _terminated_in_order():
+            try:
+                address = f"http://127.0.0.1:{port}"
+                _wait_until_ready(address, process, log, say)
+                yield address
+            finally:
+                _stop(process)
 
 
 @contextlib.contextmanager
@@ -105,6 +109,23 @@ def _wait_until_ready(
             time.sleep(0.1)
     last = (log.read_text(errors="replace").strip().splitlines() or ["(empty)"])[-1]
     raise StartError(f"The service did not start; the last line of its log: {last}")
+
+
+@contextlib.contextmanager
+def _terminated_in_order() -> Iterator[None]:
+    """Let SIGTERM end the command as Ctrl-C does: without this the service would outlive it."""
+    if threading.current_thread() is not threading.main_thread():  # only that one can take signals
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, _leave)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _leave(number: int, _frame: FrameType | None) -> None:
+    raise SystemExit(128 + number)
 
 
 def _stop(process: subprocess.Popen[bytes]) -> None:

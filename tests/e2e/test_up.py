@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from app.supervisor import address_of
 from tests.support.processes.embedded_service import Up, alive, clean_environment, free_port, running_up
 from tests.support.waiting import eventually, stretched
 
@@ -111,3 +112,29 @@ def test_the_parts_end_when_the_supervisor_is_killed(tmp_path):
         up.process.wait()
 
         eventually(lambda: not any(alive(pid) for pid in below), 40, str(below))
+
+
+def test_a_terminated_command_takes_its_service_with_it(tmp_path):
+    """SIGTERM to a command that started a service for itself ends both, in order."""
+    data = tmp_path / "data"
+    words = ["mcp", "--http", "--port", str(free_port()), "--data-dir", str(data)]
+    log = tmp_path / "command.log"
+    with log.open("wb") as output:
+        command = subprocess.Popen(
+            [sys.executable, "-m", "app.cli", *words], env=clean_environment(), stdout=output, stderr=output
+        )
+    up = Up(command, "", log)
+    try:
+        eventually(lambda: "tools" in log.read_text(), why=log.read_text)
+        parts = up.descendants()
+        assert parts
+        assert address_of(data) is not None
+
+        command.send_signal(signal.SIGTERM)
+
+        assert command.wait(stretched(60)) == 128 + signal.SIGTERM
+        assert address_of(data) is None
+        eventually(lambda: not any(alive(pid) for pid in parts), 20, "parts of its service remain")
+    finally:
+        command.kill()
+        command.wait()
