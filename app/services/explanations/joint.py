@@ -72,7 +72,8 @@ class JointBody(StrictBody, Question):
             message = "the model has one outcome: ask predict, or fit with a list of targets"
             raise InvalidRequestError(errors=[Fault("target", None, message, "not_applicable")])
         law, size = model.posterior.law, len(several.outcomes)
-        model.check_work(partial(joint_work, law, model.all_draws, outcomes=size), "Joint predictions")
+        work = partial(joint_work, law, model.all_draws, outcomes=size, given=bool(self.given))
+        model.check_work(work, "Joint predictions")
         found = several.predict(model.rows, self.level, given=self.given)
         names = (
             "mean", "sd", "lower", "upper", "simultaneous_lower", "simultaneous_upper", "covariance",

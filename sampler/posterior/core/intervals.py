@@ -249,7 +249,7 @@ class IntervalFigures:
         else:
             variance += np.mean(sd**2, axis=1)
             if len(tails):
-                bounds = _mixture_bounds(f, noise, tails, shape, alike)
+                bounds = mixture_bounds(f, noise, tails, shape, alike)
                 self._bounds[:, rows] = bounds if transform is None else transform.inverse(bounds)
         self.sd[rows] = np.sqrt(variance)
 
@@ -276,7 +276,7 @@ class IntervalFigures:
         return [Quantile(q, self._bounds[first + i]) for i, q in enumerate(self.request.quantiles)]
 
 
-def _mixture_bounds(
+def mixture_bounds(
     f: Floats, noise: Floats, tails: Floats, shape: Shape | None, alike: AlikeNoise | None
 ) -> Floats:
     """Compute quantiles [tail, row] of the mixtures over draws of f and noise [row, draw].

@@ -31,7 +31,8 @@ LEAF, LEAF_ROW, DEEP_LEAF_ROW, DEEP = 8000, 10, 2000, 16
 # Per draw at a row, of a new outcome: its density or cdf at a value, a quantile, the continuous ranked
 # probability score, and that of heavy tails.
 POINT, QUANTILE, CRPS, CRPS_OF_TAILS = 500, 20_000, 20_000, 260_000
-JOINT = 30_000  # per draw, row and outcome of several: quantiles, and simulated outcomes for regions
+# Per draw, row and outcome of several: quantiles, and simulated outcomes for regions; given others
+JOINT, JOINT_GIVEN = 4_000, 20_000
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -99,9 +100,9 @@ def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: i
     return rows * (of_row(law, draws) + draws * each)
 
 
-def joint_work(law: Law, draws: int, rows: int, outcomes: int) -> float:
-    """Estimate the work of predictions of several outcomes together."""
-    return rows * outcomes * (of_row(law, draws) + draws * JOINT)
+def joint_work(law: Law, draws: int, rows: int, outcomes: int, *, given: bool) -> float:
+    """Estimate the work of predictions of several outcomes together, or of some given others."""
+    return rows * outcomes * (of_row(law, draws) + draws * (JOINT_GIVEN if given else JOINT))
 
 
 def shap_work(law: Law, draws: int, rows: int) -> float:

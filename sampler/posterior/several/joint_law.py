@@ -12,7 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import logsumexp, ndtr, ndtri
 
+from sampler.posterior.core.intervals import AlikeNoise, Request, mixture_bounds
+
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
@@ -35,12 +39,15 @@ class JointMixture:
         float64 [draw, outcome, outcome], the same for all rows.
     share
         Weights of the draws, float64 [draw, row], with sum 1 for each row.
+    alike
+        Whether all draws count alike.
 
     """
 
     mean: Floats
     covariance: Floats
     share: Floats
+    alike: bool = False
 
     @classmethod
     def of(cls, f: Floats, covariance: Floats, known: Floats | None = None) -> JointMixture:
@@ -65,7 +72,7 @@ class JointMixture:
         draws, rows = f.shape[:2]
         seen = np.zeros(f.shape[2], bool) if known is None else ~np.isnan(known).any(axis=0)
         if known is None or not seen.any():
-            return cls(f, covariance, np.full((draws, rows), 1 / draws))
+            return cls(f, covariance, np.full((draws, rows), 1 / draws), alike=True)
         rest = known[None, :, seen] - f[:, :, seen]
         within = covariance[:, seen][:, :, seen]
         between = covariance[:, ~seen][:, :, seen]
@@ -85,6 +92,21 @@ class JointMixture:
     def effective_draws(self) -> Floats:
         """Compute how many draws of equal weight count as much as these, float64 [row]."""
         return np.asarray(1 / np.sum(self.share**2, axis=0))
+
+    def bounds(self, level: float, grids: Sequence[tuple[float, float]]) -> tuple[Floats, Floats]:
+        """Compute the ends of each outcome's own interval, float64 [row, outcome] each.
+
+        `grids` are the offset and step of each outcome's f, see `AlikeNoise`.
+        """
+        if not self.alike:
+            return self.quantile((1 - level) / 2), self.quantile((1 + level) / 2)
+        tails = Request((level,), (), "predictive").tails
+        ends = np.empty((2, *self.mean.shape[1:]))
+        for j, grid in enumerate(grids):
+            f, sigma = np.ascontiguousarray(self.mean[:, :, j].T), np.sqrt(self.covariance[:, j, j])
+            noise = np.broadcast_to(sigma, f.shape)
+            ends[:, :, j] = mixture_bounds(f, noise, tails, None, AlikeNoise(sigma, *grid))
+        return ends[0], ends[1]
 
     def quantile(self, q: float) -> Floats:
         """Compute the q-quantile of each outcome, float64 [row, outcome]."""
@@ -124,20 +146,28 @@ class JointMixture:
         ellipsoid, (y - mean)' covariance^-1 (y - mean) <= radius^2.
         """
         mean, covariance = self.moments()
-        drawn = self.simulate().reshape(-1, *mean.shape) - mean
+        drawn = np.ascontiguousarray(
+            (self.simulate().reshape(-1, *mean.shape) - mean).T
+        )  # [outcome, row, ..]
         sd = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        farthest = np.abs(drawn / sd).max(axis=2)
-        apart = np.sqrt(np.einsum("kra,rab,krb->kr", drawn, np.linalg.inv(covariance), drawn))
-        share = np.repeat(self.share / NOISES, NOISES, axis=0)
+        farthest = np.abs(drawn / sd.T[:, :, None]).max(axis=0)
+        scaled = np.einsum("rab,brk->ark", np.linalg.inv(np.linalg.cholesky(covariance)), drawn)
+        apart = np.sqrt(np.sum(scaled**2, axis=0))
+        if self.alike:
+            place = int(np.ceil(level * farthest.shape[1] - EXACT)) - 1
+            ranked = (np.partition(each, place, axis=1) for each in (farthest, apart))
+            reach, radius = (each[:, place] for each in ranked)
+            return reach, radius
+        share = np.repeat(self.share.T / NOISES, NOISES, axis=1)
         return _quantiles(farthest, share, level), _quantiles(apart, share, level)
 
 
 def _quantiles(values: Floats, share: Floats, level: float) -> Floats:
-    """Compute the quantile of each column of weighted values."""
-    order = np.argsort(values, axis=0)
-    sums = np.cumsum(np.take_along_axis(share, order, axis=0), axis=0)
-    place = np.minimum(np.sum(sums < level, axis=0), len(values) - 1)
-    return np.asarray(np.take_along_axis(values, order, axis=0)[place, np.arange(values.shape[1])])
+    """Compute the quantile of each row of weighted values."""
+    order = np.argsort(values, axis=1)
+    sums = np.cumsum(np.take_along_axis(share, order, axis=1), axis=1)
+    place = np.minimum(np.sum(sums < level, axis=1), values.shape[1] - 1)
+    return np.asarray(np.take_along_axis(values, order[np.arange(len(values)), place][:, None], axis=1)[:, 0])
 
 
 def log_normal(rest: Floats, covariance: Floats) -> Floats:

@@ -206,8 +206,9 @@ class SeveralPosterior:
         rows, size = coded[0].num_rows, len(self.outcomes)
         known = self._known(X, given, rows)
         seen = ~np.isnan(known)
-        mean, sd, lower, upper, wide = (np.where(seen, known, 0.0) for _ in range(5))
-        sd[:], wide[:] = 0.0, 0.0
+        mean, lower, upper, low, high = (np.where(seen, known, 0.0) for _ in range(5))
+        sd = np.zeros(known.shape)
+        grids = [(self[name].law.offset, self[name].law.step) for name in self.outcomes]
         covariance, radius, effective = np.zeros((rows, size, size)), np.zeros(rows), np.zeros(rows)
         for at, f, covariances in self._blocks(coded, num_draws):
             for pattern in np.unique(seen[at], axis=0):
@@ -220,9 +221,12 @@ class SeveralPosterior:
                 place = np.ix_(own, free)
                 mean[place], covariance[np.ix_(own, free, free)] = moments = law.moments()
                 sd[place] = np.sqrt(np.diagonal(moments[1], axis1=1, axis2=2))
-                lower[place], upper[place] = law.quantile((1 - level) / 2), law.quantile((1 + level) / 2)
+                lower[place], upper[place] = law.bounds(level, grids)
                 reach, radius[own] = law.radii(level)
-                wide[place] = reach[:, None] * sd[place]
+                wide = reach[:, None] * sd[place]
+                low[place], high[place] = mean[place] - wide, mean[place] + wide
+                if len(free) == 1:
+                    low[place], high[place] = lower[place], upper[place]
         warnings = list(dict.fromkeys(text for each in coded for text in each.warnings))
         few = int(np.sum(effective < min(FEW_DRAWS, f.shape[0]))) if rows else 0
         if few:
@@ -231,7 +235,7 @@ class SeveralPosterior:
                 f"answer rests on fewer than {FEW_DRAWS} draws: take it as rough"
             )
         return SeveralPrediction(
-            self.outcomes, level, mean, sd, lower, upper, mean - wide, mean + wide, covariance, radius,
+            self.outcomes, level, mean, sd, lower, upper, low, high, covariance, radius,
             effective, seen, warnings, coded[0].labels,
         )  # fmt: skip
 

@@ -1,5 +1,7 @@
 """Several outcomes at once: fits, answers, files and refusals."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -56,6 +58,7 @@ def test_given_another_outcome(posterior):
     assert np.isclose(given.effective_draws[row], 1 / np.sum(share**2))
     columns = posterior.predict(X | {"b": Y["b"]}, given=["b"])
     assert np.array_equal(columns.mean, given.mean)
+    assert np.array_equal(columns.simultaneous_lower, given.lower)  # the one left
 
 
 def test_unknown_in_some_rows(posterior):
@@ -75,7 +78,17 @@ def test_one_outcome_as_by_itself(posterior):
     for number, name in enumerate("ab"):
         own = posterior[name].predict(X, 0.8)
         assert np.allclose(joint.mean[:, number], own.mean)
-        assert np.allclose(joint.lower[:, number], own.intervals[0].lower, rtol=1e-6)
+        assert np.allclose(joint.lower[:, number], own.intervals[0].lower, rtol=1e-9)
+
+
+def test_equal_weights_as_given_ones(posterior):
+    """Compiled intervals and ranks of draws of equal weight are those of draws of given weights."""
+    f = np.stack([posterior[name].sample(made()[0]).reshape(-1, ROWS) for name in "ab"], axis=2)
+    law = JointMixture.of(f, posterior.covariances.reshape(-1, 2, 2))
+    grids = [(posterior[name].law.offset, posterior[name].law.step) for name in "ab"]
+    slow = replace(law, alike=False)
+    assert np.allclose(law.bounds(0.8, grids), slow.bounds(0.8, grids), rtol=1e-6)
+    assert np.allclose(law.radii(0.83), slow.radii(0.83))
 
 
 def test_regions(posterior):
