@@ -165,8 +165,12 @@ def _unfit(name: str, change: ColumnChangeRequest, column: Mapping[str, Any]) ->
 
 def _merged(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], parsed: Parsed) -> Parsed:
     """Keep the descriptions of the columns that don't change, and how the file was read."""
-    old = {column["name"]: column for column in dataset.columns if column["name"] not in changes}
-    columns = [old.get(column["name"], column) for column in parsed.columns]
+    before = {column["name"]: column for column in dataset.columns}
+    old = {name: column for name, column in before.items() if name not in changes}
+    columns = [
+        old.get(name) or _in_order(column, before[name], changes[name].codes)
+        for name, column in ((column["name"], column) for column in parsed.columns)
+    ]
     notes = set(datasets.notes_on(dataset.columns))
     warnings = [warning for warning in dataset.warnings if warning not in notes]
     read_as = datasets.reported_as(dataset, parsed).read_as
@@ -184,6 +188,12 @@ def _merged(dataset: Dataset, changes: Mapping[str, ColumnChangeRequest], parsed
         warnings=[*warnings, *datasets.notes_on(columns)],
         read_as=read_as,
     )
+
+
+def _in_order(column: dict[str, Any], before: Mapping[str, Any], codes: Sequence[str]) -> dict[str, Any]:
+    """Return a category's description with the order that the type of its file said, if it is still one."""
+    order = [level for level in before.get("order", ()) if level not in codes]
+    return column | ({"order": order} if order and column["kind"] == "category" else {})
 
 
 def _codes(

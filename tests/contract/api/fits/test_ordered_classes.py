@@ -177,3 +177,21 @@ def test_an_ordered_dictionary_brings_its_order(client, settings, kind):
     ):
         known = client.post("/models/estimate", json=body | more).json()["settings"]
         assert (known["family"], known.get("levels")) == (family, levels), known
+
+
+def test_an_amended_column_keeps_its_order(client):
+    """A class that is declared to mean missing leaves the order; the others stay as they were ordered."""
+    frame = pd.read_csv(io.StringIO(grades()))
+    frame["y"] = pd.Categorical(frame["y"], [*GRADES, "never seen"], ordered=True)
+    out = io.BytesIO()
+    pq.write_table(pa.Table.from_pandas(frame, preserve_index=False), out)
+    media = "application/vnd.apache.parquet"
+    dataset = client.post("/datasets", content=out.getvalue(), headers={"content-type": media}).json()
+    change = {"columns": {"y": {"missing": [GRADES[1]]}}}
+
+    amended = client.post(f"/datasets/{dataset['id']}/amend", json=change)
+
+    assert amended.status_code == 201, amended.text
+    (y,) = [column for column in amended.json()["columns"] if column["name"] == "y"]
+    left = [GRADES[0], *GRADES[2:]]
+    assert (y["levels"], y["order"], y["missing"] > 0) == (sorted(left), [*left, "never seen"], True)
