@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.definitions.design import Design
 
 MEDIAN_SIZE = 1.4826  # sd of normal noise over the median of its absolute values
+SUMMED_ROWS, READ_CELLS = 4096, 1 << 19  # at once, for a straight line
 SIGMA_FLOOR = 1e-6  # least noise as a share of y's range; a perfect linear fit would give a prior of scale 0
 
 
@@ -120,7 +122,7 @@ def chi2_quantile(probability: float, degrees: float) -> float:
 
 def estimate_sigma(
     y: NDArray[np.float64],
-    design: NDArray[np.float64],
+    design: Design,
     weights: NDArray[np.float64] | None,
     entries: Mapping[str, Any],
     *,
@@ -171,7 +173,7 @@ def _weighted_sd(y: NDArray[np.float64], weight: NDArray[np.float64]) -> float:
 
 
 def residual_sd(
-    y: NDArray[np.float64], design: NDArray[np.float64], weight: NDArray[np.float64], *, robust: bool = False
+    y: NDArray[np.float64], design: Design, weight: NDArray[np.float64], *, robust: bool = False
 ) -> float | None:
     """Compute the residual sd of least squares with intercept; None with too few rows.
 
@@ -197,10 +199,14 @@ def residual_sd(
     gram = np.zeros((len(used) + 2, len(used) + 2))
     y_mean = float(np.average(y[seen], weights=weight[seen]))
     y_scale = max(float(np.ptp(y[seen])), np.finfo(float).tiny)
-    for start in range(0, len(y), 4096):
-        rows = slice(start, start + 4096)
+    many = SUMMED_ROWS * max(READ_CELLS // (SUMMED_ROWS * len(gram)), 1)
+    for start in range(0, len(y), SUMMED_ROWS):
+        if start % many == 0:
+            read = design[used, start : start + many]
+        rows = slice(start, start + SUMMED_ROWS)
         block = np.ones((len(used) + 2, len(y[rows])))
-        block[1:-1] = np.nan_to_num((design[used, rows] - means[used, None]) / scales[used, None], nan=0.0)
+        x = read[:, start % many :][:, :SUMMED_ROWS]
+        block[1:-1] = np.nan_to_num((x - means[used, None]) / scales[used, None], nan=0.0)
         block[-1] = (y[rows] - y_mean) / y_scale
         gram += (block * weight[rows]) @ block.T
     values, vectors = np.linalg.eigh(gram[:-1, :-1])

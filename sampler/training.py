@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sampler.data.groupings import Groupings
     from sampler.data.linear_terms import LinearTerms
+    from sampler.definitions.design import Design
     from sampler.prior import Constants
     from sampler.settings import Settings
 
@@ -75,7 +76,7 @@ class GroupTraining:
         groupings: Groupings,
         index: NDArray[np.int32],
         linear: LinearTraining | None,
-        values: NDArray[np.float64] | None,
+        values: Design | None,
     ) -> GroupTraining:
         """Make the groups of training rows, int32 [grouping, n].
 

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -58,7 +59,7 @@ FARTHEST_LATENT = 6.0  # how far latent outcomes may lie beyond their limits, in
 
 def calibrate(
     y: NDArray[np.float64],
-    design: NDArray[np.float64],
+    design: Design,
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,
@@ -143,7 +144,7 @@ def calibrate(
 
 def calibrate_probit(
     y: NDArray[np.float64],
-    design: NDArray[np.float64],
+    design: Design,
     weights: NDArray[np.float64] | None,  # noqa: ARG001
     settings: Settings,
     entries: Mapping[str, Any],

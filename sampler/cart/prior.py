@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -83,7 +84,7 @@ def check_tree_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
 
 def calibrate_tree(
     y: NDArray[np.float64],
-    design: NDArray[np.float64],
+    design: Design,
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None = None,

@@ -21,11 +21,12 @@ if TYPE_CHECKING:
 
     from sampler.data.binning import Cuts
     from sampler.data.schema import Schema
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
 
 
 def choose_grid(
-    design: NDArray[np.float64], schema: Schema, cuts: Any, settings: Settings
+    design: Design, schema: Schema, cuts: Any, settings: Settings
 ) -> tuple[Grid, list[list[float]]]:
     """Choose the cut points, and each numeric or date column's default points for showing effects."""
     fixed = check_cuts(cuts, [column.name for column in schema.columns])

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Column, Schema
     from sampler.data.table import RawColumn
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
 
 SOME_ROWS = 1_000  # rows in which a feature with more values than classes shows them
@@ -25,12 +26,15 @@ FEW_OF_LEVEL = 10  # rows of a level
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
 
-def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], schema: Schema) -> list[str]:
+def copy_warnings(design: Design, outcome: NDArray[np.float64], schema: Schema) -> list[str]:
     """Warn about features that are copies of the outcome, or follow from it by scale and offset."""
     warnings = []
     for j, column in enumerate(schema.columns):
-        coded = design[[i for i, (of, _) in enumerate(schema.coded) if of == j]]
-        how = _how_alike(column, coded, outcome, len(schema.target.levels))
+        coded = [i for i, (of, _) in enumerate(schema.coded) if of == j]
+        values = design[coded[0]]
+        if len(coded) > 1:  # of a category: the number of each row's level
+            values = sum((number * design[i] for number, i in enumerate(coded)), np.zeros(len(outcome)))
+        how = _how_alike(column, values, outcome, len(schema.target.levels))
         if how:
             warnings.append(
                 f"{column.name} {how} the target: predictions only repeat it; leave it out of the features "
@@ -39,16 +43,18 @@ def copy_warnings(design: NDArray[np.float64], outcome: NDArray[np.float64], sch
     return warnings
 
 
-def _how_alike(column: Column, coded: NDArray[np.float64], outcome: NDArray[np.float64], classes: int) -> str:
-    """Say how the coded columns [k, n] of a feature repeat the outcome; "" if they don't."""
-    values = coded[0] if len(coded) == 1 else coded.argmax(axis=0)
+def _how_alike(
+    column: Column, values: NDArray[np.float64], outcome: NDArray[np.float64], classes: int
+) -> str:
+    """Say how the values [n] of a feature repeat the outcome; "" if they don't."""
+    several = len(column.indicators) > 1
     if np.array_equal(values, outcome):
         return "has exactly the values of"
     if not classes:
-        repeats = len(coded) == 1 and is_copy(values, outcome)
+        repeats = not several and is_copy(values, outcome)
         return "has, but for scale and offset, the values of" if repeats else ""
     known = ~np.isnan(values)
-    if len(coded) > 1 and None in column.indicators:
+    if several and None in column.indicators:
         known &= values != column.indicators.index(None)
     values, outcome = values[known], outcome[known]
     if 2 * len(values) < len(known) or len(np.unique(values[:SOME_ROWS])) > classes:

@@ -146,7 +146,7 @@ class Coded:
 
 def train_column(
     raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]
-) -> tuple[Column, list[NDArray[np.float64]]]:
+) -> tuple[Column, NDArray[Any]]:
     """Convert a training column to `kind`.
 
     Problems are appended to `problems`.
@@ -154,7 +154,8 @@ def train_column(
     Returns
     -------
     tuple
-        The column as the schema keeps it, and its coded columns (float64 [n], NaN for missing).
+        The column as the schema keeps it, and its values, float64 [n], NaN for missing; of a category the
+        position of each row's level, -1 for missing (see `indicator`).
 
     """
     if kind == "category":
@@ -164,15 +165,14 @@ def train_column(
         if len(column.indicators) > MAX_INDICATORS:
             detail = f"{len(labels.names)} levels are too many for a category (at most {MAX_INDICATORS})"
             problems.append(DataProblem(raw.name, None, detail))
-            return column, []
-        return column, list(_indicators(column, _level_of(column, labels)))
+        return column, _level_of(column, labels)
     read_text = raw.numbers is None
     values = to_floats(raw, kind, problems, read_text=read_text)
     present = values[~np.isnan(values)]
     low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
     if why := why_too_large(low, high):
         problems.append(DataProblem(raw.name, None, why))
-    return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text), [values]
+    return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text), values
 
 
 def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
@@ -182,19 +182,17 @@ def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
     return lookup[labels.index]
 
 
-def _indicators(column: Column, level: NDArray[np.intp]) -> Iterator[NDArray[np.float64]]:
-    """Yield a 0/1 column [n] per indicator.
+def indicator(column: Column, level: NDArray[np.signedinteger], name: str | None) -> NDArray[np.float64]:
+    """Return the 0/1 column [n] of one of the indicators, of a level or of missing ones (None).
 
     An unseen level, or a missing value where training had none, is zero in all of several indicators. A
     single indicator can't express that: there it is missing, and follows the missing side of each rule.
     """
-    stray = (level == -2) | ((level == -1) & (column.missing == 0))
-    for name in column.indicators:
-        number = -1 if name is None else column.levels.index(name)
-        values = np.asarray(level == number, dtype=np.float64)
-        if len(column.indicators) == 1:
-            values[stray] = math.nan
-        yield values
+    number = -1 if name is None else column.levels.index(name)
+    values = np.asarray(level == number, dtype=np.float64)
+    if len(column.indicators) == 1:
+        values[(level == -2) | ((level == -1) & (column.missing == 0))] = math.nan
+    return values
 
 
 def encode(
@@ -354,7 +352,7 @@ def _new_values(
         if total:
             rows = int(np.count_nonzero(level == -2))
             warnings.append(f"{column.name}: {unseen_in_words(first, rows, total)}")
-        yield from _indicators(column, level)
+        yield from (indicator(column, level, name) for name in column.indicators)
     else:
         values = to_floats(raw, column.kind, problems, read_text=column.from_text)
         if marks is not None:

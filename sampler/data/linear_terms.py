@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
+    from sampler.definitions.design import Design
 
     Floats = NDArray[np.float64]
 
@@ -55,7 +56,7 @@ class LinearTerms:
     slope_scale: float
 
     @classmethod
-    def choose(cls, design: Floats, schema: Schema, sd: float) -> LinearTerms:
+    def choose(cls, design: Design, schema: Schema, sd: float) -> LinearTerms:
         """Choose the terms of training rows [coded column, row], whose outcomes have that sd.
 
         The most frequent level of a category of several has none, nor has a column with one value.
@@ -71,10 +72,10 @@ class LinearTerms:
             For no term, or more than 250.
 
         """
-        rows = []
+        rows, most_frequent = [], _most_frequent(design, schema)
         for position, values in enumerate(design):
             present = values[~np.isnan(values)]
-            if position not in _most_frequent(design, schema):
+            if position not in most_frequent:
                 rows += _standardised(position, present, schema)
             if 0 < len(present) < len(values):
                 rows.append((position, True, 1 - len(present) / len(values), 1.0, 0.0, 1.0))
@@ -91,7 +92,7 @@ class LinearTerms:
 
     @classmethod
     def of_columns(
-        cls, design: Floats, schema: Schema, names: Sequence[str], sd: float
+        cls, design: Design, schema: Schema, names: Sequence[str], sd: float
     ) -> LinearTerms | None:
         """Make a term of each of these columns, no categories, for slopes that differ by group; None of none.
 
@@ -111,7 +112,7 @@ class LinearTerms:
             rows += own
         return cls(**_by_field(rows), slope_scale=sd) if rows else None
 
-    def of(self, values: Floats) -> Floats:
+    def of(self, values: Design) -> Floats:
         """Compute the terms, float64 [term, row], of rows before binning [coded column, row]."""
         column, missing = np.array(self.column), np.array(self.missing)[:, None]
         mean, scale, low, high = np.array([self.mean, self.scale, self.low, self.high])[:, :, None]
@@ -180,7 +181,7 @@ def slope_names(count: int) -> tuple[str, ...]:
     return tuple(f"slope_{k}" for k in range(count))
 
 
-def _most_frequent(design: Floats, schema: Schema) -> set[int]:
+def _most_frequent(design: Design, schema: Schema) -> set[int]:
     """Find the coded column of the most frequent level of each category that has several columns."""
     by_column: dict[int, list[int]] = {}
     for position, (column, _) in enumerate(schema.coded):

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cache, cached_property, partial
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
 import narwhals as nw
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
+ALL = slice(None)  # rows
 
 
 @dataclass(frozen=True)
@@ -78,17 +79,29 @@ class RawColumn:
             return self.numbers is None and other.numbers is None and self.cells == other.cells
         return np.array_equal(self.numbers, other.numbers, equal_nan=True)
 
-    def part(self, rows: NDArray[np.int64]) -> RawColumn:
+    def part(self, rows: NDArray[np.int64] | slice) -> RawColumn:
         """Select some of the rows."""
-        numbers = None if self.numbers is None else self.numbers[rows]
-        return replace(
-            self, numbers=numbers, cells=None if self.cells is None else [self.cells[i] for i in rows]
-        )
+        numbers, cells = self.numbers, self.cells
+        if cells is not None:
+            cells = cells[rows] if isinstance(rows, slice) else [cells[i] for i in rows]
+        return replace(self, numbers=None if numbers is None else numbers[rows], cells=cells)
 
     @property
     def missing(self) -> int:
         """Number of missing cells."""
         return int(np.count_nonzero(self.is_missing))
+
+
+class _Once:
+    """Reader of a column that keeps it when it is first asked for."""
+
+    def __init__(self, reader: Callable[[slice], RawColumn]) -> None:
+        self._reader = reader
+        self._whole: RawColumn | None = None
+
+    def __call__(self, rows: slice) -> RawColumn:
+        self._whole = self._reader(ALL) if self._whole is None else self._whole
+        return self._whole if rows == ALL else self._whole.part(rows)
 
 
 @dataclass(frozen=True)
@@ -97,23 +110,30 @@ class Table:
 
     names: list[str]
     num_rows: int
-    readers: Mapping[str, Callable[[], RawColumn]]
+    readers: Mapping[str, Callable[[slice], RawColumn]]
     labels: Any = None
 
-    def column(self, name: str) -> RawColumn:
-        """Read the column of that name, which must be among `names`."""
-        return self.readers[name]()
+    def column(self, name: str, rows: slice = ALL) -> RawColumn:
+        """Read the column of that name, which must be among `names`, or some successive rows of it.
+
+        Where a column has `numbers`, its parts have the same ones. Other types are those of the cells read.
+        """
+        return self.readers[name](rows)
 
     def reading_once(self, names: Collection[str]) -> Table:
         """Read some columns once, however often they are asked for."""
-        readers = {name: cache(each) if name in names else each for name, each in self.readers.items()}
+        readers = {name: _Once(each) if name in names else each for name, each in self.readers.items()}
         return replace(self, readers=readers)
 
     def part(self, rows: NDArray[np.int64]) -> Table:
         """Select some of the rows; columns are still read on request."""
 
-        def select(reader: Callable[[], RawColumn]) -> RawColumn:
-            return reader().part(rows)
+        def select(reader: Callable[[slice], RawColumn], of_these: slice) -> RawColumn:
+            chosen = rows[of_these]
+            if of_these == ALL or not len(chosen):
+                return reader(ALL).part(chosen)
+            first, last = int(chosen.min()), int(chosen.max())
+            return reader(slice(first, last + 1)).part(chosen - first)
 
         readers = {name: partial(select, each) for name, each in self.readers.items()}
         return Table(self.names, len(rows), readers, None if self.labels is None else self.labels[rows])
@@ -206,8 +226,10 @@ def _from_rows(rows: list[Any]) -> Table:
     return _from_mapping({name: [row[name] for row in named] for name in names})
 
 
-def read_column(values: Any, name: str) -> RawColumn:
+def read_column(values: Any, name: str, rows: slice = ALL) -> RawColumn:
     """Read a 1-D column: a NumPy array, a pandas, polars or pyarrow column, a list, or one that was read.
+
+    Of all its rows, or of successive ones.
 
     Returns
     -------
@@ -221,7 +243,10 @@ def read_column(values: Any, name: str) -> RawColumn:
 
     """
     if isinstance(values, RawColumn):
-        return values if values.name == name else replace(values, name=name)
+        column = values if values.name == name else replace(values, name=name)
+        return column if rows == ALL else column.part(rows)
+    if rows != ALL:
+        values = getattr(values, "iloc", values)[rows]
     values = one_column(_unwrapped(values))
     if isinstance(values, np.ndarray):
         if values.ndim != 1:
@@ -289,9 +314,10 @@ def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:
         lengths[name] = len(values)
     if len(set(lengths.values())) > 1:
         raise DataError(f"the columns differ in length: {lengths}")
-    readers = {
-        name: partial(read_column, values, name) for name, values in zip(names, columns.values(), strict=True)
-    }
+    readers = {}
+    for name, values in zip(names, columns.values(), strict=True):
+        reader = partial(read_column, values, name)
+        readers[name] = _Once(reader) if isinstance(values, list | tuple) else reader
     labels = {f"column {name!r}": row_labels(values) for name, values in columns.items()}
     check_row_labels(labels)
     first = next((each for each in labels.values() if each is not None), None)
@@ -317,8 +343,9 @@ def _from_frame(table: Any) -> Table:
     return Table(names, len(frame), readers, row_labels(table))
 
 
-def _read_frame_column(frame: Any, name: str) -> RawColumn:
-    return _from_series(frame.get_column(name), name)
+def _read_frame_column(frame: Any, name: str, rows: slice) -> RawColumn:
+    series = frame.get_column(name)
+    return _from_series(series if rows == ALL else series[rows], name)
 
 
 def _reject_doubled(names: list[str]) -> None:

@@ -18,7 +18,6 @@ from sampler.data.data_warnings import (
     outlier_warnings,
     rounding_warnings,
 )
-from sampler.data.encode import train_column
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms, ridge_fit
 from sampler.data.rows import Rows
@@ -34,6 +33,7 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
+from sampler.preparation.design import TableDesign
 from sampler.preparation.monotone import directions_of
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
@@ -51,11 +51,13 @@ if TYPE_CHECKING:
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
     from sampler.data.transform import Transform
+    from sampler.definitions.design import Design
     from sampler.prior import Constants
     from sampler.settings import Settings
 
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
-MAX_CELLS = 1 << 28  # 2 GB while the noise is estimated, a quarter of a GB afterwards
+MAX_CELLS = 1 << 30  # coded: a GB
+KEPT_CELLS = 1 << 22  # up to which coded columns are kept as floats: 32 MB
 
 
 def prepare(
@@ -141,7 +143,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
     by_role = dict(planned.by_role)
     weight = by_role.pop("weights", None)
-    codes = np.stack([grid.encode(j, values) for j, values in enumerate(design)])
+    codes = np.empty(design.shape, np.uint8)
+    for j, values in enumerate(design):
+        codes[j] = grid.encode(j, values)
     places = reference_rows(len(outcome))
     arms = None
     if ROLE in by_role:
@@ -245,7 +249,7 @@ def _method_warnings(training: Training, schema: Schema) -> list[str]:
 
 def _linear_training(
     settings: Settings,
-    design: NDArray[np.float64],
+    design: Design,
     schema: Schema,
     y: NDArray[np.float64],
     weights: NDArray[np.float64] | None,
@@ -261,23 +265,21 @@ def _linear_training(
 
 def _read_features(
     table: Table, kinds: Mapping[str, FeatureKind]
-) -> tuple[tuple[Column, ...], NDArray[np.float64], list[str]]:
-    """Read the features as columns of the schema and numbers, float64 [p, n], with warnings."""
+) -> tuple[tuple[Column, ...], Design, list[str]]:
+    """Read the features as columns of the schema and of numbers, with warnings."""
     used: list[Column] = []
-    design: list[NDArray[np.float64]] = []
+    design = TableDesign(table)
     problems: list[DataProblem] = []
     warnings: list[str] = []
     for name, kind in kinds.items():
         raw = table.column(name)
-        column, values = train_column(raw, kind, problems)
+        used.append(design.add(raw, kind, problems))
         warnings += rounding_warnings(raw, kind)
-        used.append(column)
-        design += values
-        if len(design) > MAX_COLUMNS or len(design) * table.num_rows > MAX_CELLS:
+        if len(design) > MAX_COLUMNS or design.size > MAX_CELLS:
             size = (
                 f"{table.num_rows} rows of more than {len(design) - 1} coded columns (a category takes many)"
             )
             raise DataError(f"the table is too large: {size}; use fewer features")
     if problems:
         raise DataError(problems)
-    return tuple(used), np.stack(design), warnings
+    return tuple(used), np.stack([*design]) if design.size <= KEPT_CELLS else design, warnings

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.transform import Transform
+    from sampler.definitions.design import Design
     from sampler.prepared_fit import PreparedFit
 
     Floats = NDArray[np.float64]
     Choice = tuple[Settings, Transform | None]
-    EncodedRows = tuple[Floats, Floats, Floats | None, NDArray[np.uint8]]
+    EncodedRows = tuple[Floats, Design, Floats | None, NDArray[np.uint8]]
 
 BESIDE = ("mixture", HEAVIEST)  # asked for only where a kind before it is better than constant noise
 FEWEST_ROWS = 100  # below, constant
@@ -153,7 +154,7 @@ def _options(settings: Settings, simplest: Choice, rows: EncodedRows) -> dict[st
 
 
 def held_out_scores(
-    problem: PreparedFit, rows: NDArray[np.int64], y: Floats, design: Floats
+    problem: PreparedFit, rows: NDArray[np.int64], y: Floats, design: Design
 ) -> tuple[Floats, Floats]:
     """Fit to two of three parts of the rows in turn, and score each row of the third.
 
@@ -189,7 +190,7 @@ def held_out_scores(
     return losses, log_scores
 
 
-def _of_rows(problem: PreparedFit, rows: NDArray[np.int64], design: Floats) -> PreparedFit:
+def _of_rows(problem: PreparedFit, rows: NDArray[np.int64], design: Design) -> PreparedFit:
     """Return the fit to some of the rows, without groups, limits and other roles."""
     training = problem.training
     linear = training.linear

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Column
     from sampler.data.table import RawColumn
     from sampler.data.transform import Transform
+    from sampler.definitions.design import Design
 
 
 def read_outcomes(
@@ -48,7 +49,7 @@ def transformed(
 
 def choose_by_outcomes(
     settings: Settings,
-    rows: tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64] | None, NDArray[np.uint8]],
+    rows: tuple[NDArray[np.float64], Design, NDArray[np.float64] | None, NDArray[np.uint8]],
     censored: tuple[str, NDArray[np.float64], Mapping[str, RawColumn]] | None,
     *,
     has_units: bool,

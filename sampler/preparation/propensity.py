@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from sampler.data.binning import Grid
     from sampler.data.schema import Schema
+    from sampler.definitions.design import Design
 
     Floats = NDArray[np.float64]
     Codes = NDArray[np.uint8]
@@ -49,7 +50,7 @@ class TreatedRows:
 def treated_rows(
     name: str,
     treated: Floats,
-    design: NDArray[np.float64],
+    design: Design,
     codes: Codes,
     schema: Schema,
     settings: Settings,
@@ -86,7 +87,7 @@ def treated_rows(
         Where a feature tells the arms apart without fail.
 
     """
-    check_overlap(name, treated, schema, list(design))
+    check_overlap(name, treated, schema, design)
     own = EffectDesign(settings.effects, treated[reference].astype(np.uint8), given=propensity or "")
     if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
         own = with_propensity(own, treated, design, codes, settings.seed)
@@ -114,7 +115,7 @@ def effect_prior(design: EffectDesign | None, schema: Schema) -> EffectPrior | N
 
 
 def with_propensity(
-    own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int
+    own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int
 ) -> EffectDesign:
     """Fit the probability of being treated to all rows, and add it to the design.
 
@@ -129,14 +130,14 @@ def with_propensity(
     )
 
 
-def _crossed(own: EffectDesign, treated: Floats, design: Floats, codes: Codes, seed: int) -> Floats:
+def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int) -> Floats:
     """Return the probability of being treated by a fit to the other half of the rows, float64 [row]."""
     rng, half = np.random.default_rng(seed), np.zeros(len(treated), bool)
     for arm in (0, 1):  # both halves have rows of both arms
         half[rng.permutation(np.flatnonzero(treated == arm))[::2]] = True
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
-        fitted = _fitted(own, treated[rows], design[:, rows], codes[:, rows], seed, SHORTER)
+        fitted = _fitted(own, treated[rows], design, codes[:, rows], seed, SHORTER)
         propensity[~rows] = EffectColumns(fitted, len(codes)).propensity(codes[:, ~rows])
     return propensity
 
@@ -149,7 +150,7 @@ def _area(treated: Floats, propensity: Floats) -> float:
 def _fitted(
     own: EffectDesign,
     treated: Floats,
-    design: Floats,
+    design: Design,
     codes: Codes,
     seed: int,
     lengths: Mapping[str, int] = SHORT,

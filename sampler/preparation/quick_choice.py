@@ -25,6 +25,8 @@ from sampler.prior import residual_sd
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.definitions.design import Design
+
     Floats = NDArray[np.float64]
 
 MARGIN = 3.5  # standard errors by which a transform's log score must be above a simpler one's
@@ -95,7 +97,7 @@ def choose_transform_and_line(
     name: str,
     linear: bool | str,
     y: Floats,
-    design: Floats,
+    design: Design,
     weights: Floats | None,
     codes: NDArray[np.uint8],
     *,
@@ -191,7 +193,7 @@ def quick_gains(
     transform: Transform | None,
     linear: bool | str,
     y: Floats,
-    design: Floats,
+    design: Design,
     weights: Floats | None,
     codes: NDArray[np.uint8],
 ) -> Floats:
@@ -230,7 +232,7 @@ def quick_gains(
     return best - _log_density(fits.squares, np.zeros(len(few)), fits.slopes, few)
 
 
-def may_have_line(design: Floats, classes: int) -> bool:
+def may_have_line(design: Design, classes: int) -> bool:
     """Tell whether classes have a linear part unless asked: it is shrunk where it doesn't help.
 
     There is none for fewer than 30 rows, for columns with one value, for more than 2,000 slopes, and where

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Schema
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
     from sampler.training import Training
 
@@ -90,7 +91,7 @@ def check_soft_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dic
 
 def calibrate_soft(
     y: NDArray[np.float64],
-    design: NDArray[np.float64],
+    design: Design,
     weights: NDArray[np.float64] | None,
     settings: Settings,
     prior: Mapping[str, Any] | None,
@@ -161,7 +162,7 @@ def calibrate_soft(
     )
 
 
-def code_values(design: NDArray[np.float64], codes: NDArray[np.uint8]) -> tuple[tuple[float, ...], ...]:
+def code_values(design: Design, codes: NDArray[np.uint8]) -> tuple[tuple[float, ...], ...]:
     """Compute the number that each code of each column stands for, with the column scaled to [0, 1].
 
     It is the mean of the code's training rows. Codes without rows are interpolated between their neighbours;

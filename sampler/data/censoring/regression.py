@@ -10,6 +10,8 @@ import numpy as np
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from sampler.definitions.design import Design
+
     Floats = NDArray[np.float64]
 
 MOST_ROWS, MOST_COLUMNS = 5_000, 250
@@ -51,7 +53,7 @@ def _product(z: Floats, density: Floats) -> Floats:
     return np.where(np.isfinite(z), z, 0.0) * density
 
 
-def fit_censored(limits: Floats, design: Floats, *, linear: bool = True) -> tuple[Floats, float]:
+def fit_censored(limits: Floats, design: Design, *, linear: bool = True) -> tuple[Floats, float]:
     """Fit a line with normal noise to outcomes between limits, by expectation and maximisation.
 
     The line is that of at most 5,000 rows, evenly spaced, and of no columns where there are more than 250 or

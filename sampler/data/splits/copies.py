@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from sampler.data.columns import infer_kind
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -43,9 +44,9 @@ def copied_rows(rows: Rows, features: Sequence[str] | None = None) -> NDArray[np
 
     """
     names = rows.table.names if features is None else [name for name in rows.table.names if name in features]
-    columns = [rows.table.column(name) for name in names if name not in rows.copies]
-    used = [each for each in columns if infer_kind(each) not in ("text", "unusable")]
-    return repeated([_keys(each) for each in (*used, rows.outcome, *rows.roles.values())])
+    columns = (rows.table.column(name) for name in names if name not in rows.copies)
+    used = (each for each in columns if infer_kind(each) not in ("text", "unusable"))
+    return repeated(map(_keys, chain(used, (rows.outcome, *rows.roles.values()))), rows.num_rows)
 
 
 def are_among(rows: Rows, others: Rows, names: Sequence[str]) -> NDArray[np.bool_]:
@@ -65,27 +66,31 @@ def are_among(rows: Rows, others: Rows, names: Sequence[str]) -> NDArray[np.bool
 
     """
     mine, theirs = (
-        _whole([_keys(each.table.column(name)) for name in names], each.outcome, each.roles)
+        _whole((_keys(each.table.column(name)) for name in names), each.outcome, each.roles)
         for each in (rows, others)
     )
     return np.isin(mine, theirs)
 
 
-def _whole(columns: list[Keys], outcome: RawColumn, roles: Mapping[str, RawColumn]) -> Keys:
+def _whole(columns: Iterable[Keys], outcome: RawColumn, roles: Mapping[str, RawColumn]) -> Keys:
     """Return a key of each row."""
-    keys = [*columns, _keys(outcome), *(_keys(roles[role]) for role in sorted(roles))]
-    whole: Keys = np.sum([_mixed(each, place) for place, each in enumerate(keys)], axis=0, dtype=np.uint64)
+    others = (outcome, *(roles[role] for role in sorted(roles)))
+    whole = np.zeros(len(outcome), np.uint64)
+    for place, keys in enumerate(chain(columns, map(_keys, others))):
+        whole += _mixed(keys, place)
     return whole
 
 
-def repeated(columns: Sequence[Keys]) -> NDArray[np.int32] | None:
-    """Give copies one number as `copied_rows`, by keys of their values, uint64 [row], for each column."""
-    count = len(columns[0])
-    mixed = [_mixed(keys, place) for place, keys in enumerate(columns)]
-    whole = np.sum(mixed, axis=0, dtype=np.uint64)
-    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
-    if count - len(first) < LEAST_SHARE * count or _is_chance(mixed):
+def repeated(columns: Iterable[Keys], count: int) -> NDArray[np.int32] | None:
+    """Give copies one number as `copied_rows`, by keys of their values, uint64 [count], for each column."""
+    whole, parts, step = np.zeros(count, np.uint64), [], _judged(count)
+    for column, keys in enumerate(columns):
+        mixed = _mixed(keys, column)
+        whole += mixed
+        parts.append(mixed[step])
+    if count - _num_distinct(whole) < LEAST_SHARE * count or _is_chance(parts):
         return None
+    _, first, number = np.unique(whole, return_index=True, return_inverse=True)
     order = np.argsort(first, kind="stable")
     place = np.empty(len(order), np.int32)
     place[order] = np.arange(len(order), dtype=np.int32)
@@ -127,14 +132,24 @@ def _mixed(keys: Keys, place: int) -> Keys:
         return keys ^ (keys >> np.uint64(32))
 
 
-def _is_chance(mixed: Sequence[Keys]) -> bool:
+def _num_distinct(keys: Keys) -> int:
+    """Count the different keys, in less memory than `np.unique` takes."""
+    ordered = np.sort(keys)
+    return min(len(keys), 1) + int(np.count_nonzero(ordered[1:] != ordered[:-1]))
+
+
+def _judged(count: int) -> NDArray[np.int64]:
+    """Choose the rows by which it is judged what chance has, by their places."""
+    some = np.unique(np.linspace(0, count - 1, min(count, SOME_ROWS)).astype(np.int64))
+    return some if len(some) == count else some[: len(some) // 2]  # neighbours stay neighbours
+
+
+def _is_chance(parts: Sequence[Keys]) -> bool:
     """Tell whether rows that agree in all columns but one agree in that as often as any two rows do.
 
-    The column is the one with the most values: by chance two rows hardly ever agree in it.
+    The column is the one with the most values: by chance two rows hardly ever agree in it. `parts` are keys
+    of the rows that are judged, uint64 [row], for each column.
     """
-    some = np.unique(np.linspace(0, len(mixed[0]) - 1, min(len(mixed[0]), SOME_ROWS)).astype(np.int64))
-    step = some if len(some) == len(mixed[0]) else some[: len(some) // 2]  # neighbours stay neighbours
-    parts = [keys[step] for keys in mixed]
     with np.errstate(over="ignore"):
         whole: Keys = np.sum(parts, axis=0, dtype=np.uint64)
         once = np.unique(whole, return_index=True)[1]  # copies agree, which is what is asked
@@ -142,7 +157,7 @@ def _is_chance(mixed: Sequence[Keys]) -> bool:
         varied = int(np.argmin(agreeing))
         rest: Keys = np.subtract(whole, parts[varied])
     values = len(np.unique(parts[varied]))
-    if values < FEWEST_VALUES or len(step) > MOST_COPIES * len(once):  # columns of few values repeat
+    if values < FEWEST_VALUES or len(whole) > MOST_COPIES * len(once):  # columns of few values repeat
         return True
     share = (agreeing[varied] + 1) / (len(once) * (len(once) - 1) / 2 + 1)
     return _pairs(whole) < LEAST_TIMES * _pairs(rest) * share

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
+    from sampler.definitions.design import Design
     from sampler.settings import Settings
 
     Floats = NDArray[np.float64]
@@ -72,7 +74,7 @@ def check_arms(name: str, treated: Floats, target: str, outcome: Floats) -> None
         raise DataError([DataProblem(target, None, detail)])
 
 
-def check_overlap(name: str, treated: Floats, schema: Schema, design: Sequence[Floats]) -> None:
+def check_overlap(name: str, treated: Floats, schema: Schema, design: Design) -> None:
     """Raise DataError where one of the features tells treated rows from the others without fail.
 
     Parameters
@@ -84,12 +86,10 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Sequence[F
     schema
         The features.
     design
-        Coded columns before binning, float64 [n] each.
+        Coded columns before binning, float64 [column, n].
 
     """
-    by_column: dict[int, list[Floats]] = {}
-    for (place, _), values in zip(schema.coded, design, strict=True):
-        by_column.setdefault(place, []).append(values)
+    by_column = groupby(zip(schema.coded, design, strict=True), key=lambda each: each[0][0])
     problems = [
         DataProblem(
             schema.columns[place].name,
@@ -98,8 +98,8 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Sequence[F
             "its effect can't be told from that of this column; leave the column out if it is the treatment "
             "under another name",
         )
-        for place, columns in by_column.items()
-        if _tells(schema.columns[place], columns, treated == 1)
+        for place, columns in by_column
+        if _tells(schema.columns[place], [values for _, values in columns], treated == 1)
     ]
     if problems:
         raise DataError(problems)

@@ -1,0 +1,88 @@
+"""Numeric coded columns of training rows, read from their table whenever they are needed.
+
+A fit needs them one by one, or some rows of all: no copy of the whole table is held as floats.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sampler.data.convert import to_floats
+from sampler.data.encode import indicator, train_column
+from sampler.data.table import ALL
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from sampler.data.schema import Column, FeatureKind
+    from sampler.data.table import RawColumn, Table
+    from sampler.errors import DataProblem
+
+    Floats = NDArray[np.float64]
+
+
+class TableDesign:
+    """Coded columns of a table's rows (`sampler.definitions.design.Design`).
+
+    Of categories the level of each row is kept, and the values of numbers that are text or a mixture of
+    types; all other numbers are read from the table again.
+    """
+
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._readers: list[Callable[[slice], Floats]] = []
+
+    def add(self, raw: RawColumn, kind: FeatureKind, problems: list[DataProblem]) -> Column:
+        """Add the coded columns of a feature; return it as the schema has it.
+
+        Problems are appended to `problems`.
+        """
+        column, kept = train_column(raw, kind, problems)
+        if kind == "category":
+            level = kept.astype(np.int16)
+            self._readers += [partial(_indicator, column, level, name) for name in column.indicators]
+        elif raw.numbers is None:
+            self._readers.append(kept.__getitem__)
+        else:
+            self._readers.append(partial(self._read, raw.name, kind))
+        return column
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of columns and rows."""
+        return len(self._readers), self._table.num_rows
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self._readers) * self._table.num_rows
+
+    def __len__(self) -> int:
+        return len(self._readers)
+
+    def __iter__(self) -> Iterator[Floats]:
+        return (read(ALL) for read in self._readers)
+
+    def __getitem__(self, key: Any) -> Floats:
+        """Read a column, or columns and rows as from an array, laid out in memory as NumPy would."""
+        columns, rows = key if isinstance(key, tuple) else (key, ALL)
+        in_turn = isinstance(rows, slice)
+        if not isinstance(columns, slice | np.ndarray):
+            reader = self._readers[columns]
+            return reader(rows) if in_turn else reader(ALL)[rows]
+        readers = [self._readers[k] for k in np.arange(len(self))[columns]]
+        if in_turn:
+            return np.stack([read(rows) for read in readers])
+        return np.stack([read(ALL)[rows] for read in readers], axis=1).T
+
+    def _read(self, name: str, kind: FeatureKind, rows: slice) -> Floats:
+        return to_floats(self._table.column(name, rows), kind, [], read_text=False)
+
+
+def _indicator(column: Column, level: NDArray[np.int16], name: str | None, rows: slice) -> Floats:
+    return indicator(column, level[rows], name)
