@@ -86,7 +86,7 @@ async def get_groups(query: Annotated[GroupsQuery, Query()], answer: TheAnswer) 
     return await answer(query)
 
 
-@_asked("/variable-importance", ImportanceView)
+@_asked("/variable-importance", ImportanceView, 413)
 async def get_variable_importance(query: Annotated[ImportanceQuery, Query()], answer: TheAnswer) -> Response:
     """Return how much worse held-out rows are predicted when a feature is shuffled, and shares of the rules.
 

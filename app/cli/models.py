@@ -30,6 +30,7 @@ Examples
   bartserve models save cars cars.bart
   bartserve models card cars cars.html
   bartserve models groups scores
+  bartserve models inclusion cars --by rows
   bartserve models select cars
   bartserve models tune cars
   bartserve models calibrate cars
@@ -176,6 +177,30 @@ def show_groups(model: ModelName, as_json: AsJson = False, url: Url = None, data
             print_table(table, "")
     if not columns:
         out.print("The model has no groups: bartserve fit FILE --target COLUMN --groups COLUMN has.")
+
+
+@app.command("inclusion")
+def show_inclusion(
+    model: ModelName,
+    by: Annotated[
+        Literal["rules", "rows"],
+        typer.Option(help="Count each rule once, or as often as training rows reach it."),
+    ] = "rules",
+    of: Annotated[Literal["mean", "noise"], typer.Option(help="The trees whose rules count.")] = "mean",
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """Show each feature's share of the split rules with 90% intervals, the largest first."""
+    with asking(url, data_dir, err.print) as client:
+        features = client.inclusion(model, of=of, by=by)
+    if as_json:
+        print_json(features)
+        return
+    table = make_table("feature", "share", "lower_90", "upper_90")
+    for each in features:
+        table.add_row(each["name"], *(number_to_text(each[name], 3) for name in ("mean", "lower", "upper")))
+    print_table(table, "")
 
 
 @app.command("cancel")

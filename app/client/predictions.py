@@ -152,13 +152,16 @@ class Predictions(Calls):
         ranked: Json = document["permutation"]
         return ranked
 
-    def inclusion(self, model: str | Model, level: float = 0.9, of: str = "mean") -> list[Json]:
+    def inclusion(
+        self, model: str | Model, level: float = 0.9, of: str = "mean", by: str = "rules"
+    ) -> list[Json]:
         """Return each feature's share of the split rules, largest first: name, mean, lower, upper.
 
-        `of` is "mean", or "noise" for the trees that make the noise differ by row.
+        `of` is "mean", or "noise" for the trees that make the noise differ by row. `by` "rows" counts a rule
+        as often as one of up to 200 training rows reaches it.
         """
         path = address("models", model, "variable-importance")
-        features: list[Json] = self._get(path, level=level, of=of)["features"]
+        features: list[Json] = self._get(path, level=level, of=of, by=by)["features"]
         return features
 
     def linear_part(self, model: str | Model, level: float = 0.9) -> list[Json] | None:

@@ -20,6 +20,7 @@ from sampler.posterior.explanations.work import (
     num_figures,
     shap_work,
     survival_work,
+    usage_work,
 )
 from sampler.posterior.explanations.work import MOST as MOST_WORK
 from sampler.posterior.protocol import GameKind, Loss
@@ -103,6 +104,7 @@ __all__ = [
     "survival_work",
     "times_to_converge",
     "total_scores",
+    "usage_work",
     "use_of",
     "without_infinity",
 ]

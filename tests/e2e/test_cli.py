@@ -117,6 +117,15 @@ def test_features_are_selected(run):
     assert (wrong.returncode, "permutations" in wrong.stderr) == (1, True)
 
 
+def test_shares_of_the_rules_are_printed(run):
+    """`models inclusion` prints the shares, by rules or by rows."""
+    by_rules, by_rows = (run(f"bartserve models inclusion cars --by {by}") for by in ("rules", "rows"))
+    assert by_rules.stdout.splitlines()[0].split() == ["feature", "share", "lower_90", "upper_90"]
+    assert by_rules.stdout != by_rows.stdout
+    features = json.loads(run("bartserve models inclusion cars --by rows --json").stdout)
+    assert [each["name"] for each in features] == [row.split()[0] for row in by_rows.stdout.splitlines()[1:]]
+
+
 def test_totals_are_printed_by_set(run):
     """`aggregate` writes a line for each set as CSV or JSON; known outcomes count as they are."""
     rows = (run.folder / "new.csv").read_text().splitlines()

@@ -190,6 +190,7 @@ def test_the_model_explains_itself(client, fitted):
     assert client.model_card(fitted, "markdown").startswith("# Model of mpg")
     shares = client.inclusion(fitted)
     assert sum(feature["mean"] for feature in shares) == pytest.approx(1)
+    assert client.inclusion(fitted, by="rows") != shares
     ranked = client.importance(fitted)
     assert {feature["name"] for feature in ranked["features"]} == {feature["name"] for feature in shares}
     assert client.importance(fitted, loss="log_loss")["loss"] == "log_loss"

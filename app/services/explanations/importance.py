@@ -1,7 +1,8 @@
 """Importance of features and interactions of pairs."""
 
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, NotRequired
+from functools import partial
+from typing import Annotated, Any, Literal, NotRequired
 
 from pydantic import Field
 from typing_extensions import TypedDict
@@ -13,7 +14,7 @@ from app.services.predictions.rows import Columns
 from app.services.views import DrawsPerChain, filled, of_document
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.host.posteriors import H_COLUMNS, H_ROWS, Loss, interactions_work
+from sampler.host.posteriors import H_COLUMNS, H_ROWS, Loss, interactions_work, usage_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
 
@@ -98,7 +99,10 @@ class ImportanceView:
         PermutationView | None,
         Field(description="Null for a model without held-out rows: fit with `holdout`."),
     ]
-    features: Annotated[list[FeatureView], Field(description="Shares of the split rules, the largest first.")]
+    features: Annotated[
+        list[FeatureView],
+        Field(description="Shares of the split rules, or of the rows at them, the largest first."),
+    ]
     draws_without_rules: Annotated[
         int, Field(description="Draws without any split rule, which are excluded.")
     ]
@@ -118,6 +122,11 @@ class ImportanceQuery(Question):
         default=0.9, gt=0, lt=1, description="The level of the intervals of shares and slopes."
     )
     of: ModelPart = Field(default="mean", description=f"What the shares are of. {OF}")
+    by: Literal["rules", "rows"] = Field(
+        default="rules",
+        description="Whether each rule counts once, or once for each of up to 200 training rows that reach "
+        "it, so that the first rules of trees weigh more.",
+    )
     loss: Loss | None = Field(
         default=None, description="The loss that `permutation` is about; default: the model's usual one."
     )
@@ -126,10 +135,15 @@ class ImportanceQuery(Question):
         """Return what each feature does for held-out rows, its share of the split rules, and linear slopes.
 
         ``permutation`` is the increase of a loss on the held-out rows (`worker.fits.scoring`); None for
-        a model without them, or finished by an earlier version.
+        a model without them, or finished by an earlier version. Raises TooLargeError, by rows.
         """
-        posterior = model.posterior
-        shares = posterior.inclusion(self.level, self.of)
+        posterior, rows = model.posterior, model.num_rows
+        work = partial(usage_work, posterior.law, model.all_draws)
+        if self.by == "rows" and affordable(work, rows) < rows:
+            raise TooLargeError(
+                "To count rules by rows is more work than one request may take: leave by out."
+            )
+        shares = posterior.inclusion(self.level, self.of, self.by)
         columns = (shares.names, shares.mean.tolist(), shares.lower.tolist(), shares.upper.tolist())
         slopes: Any = posterior.linear_part(self.level)
         features = [FeatureView(*each) for each in zip(*columns, strict=True)]

@@ -87,6 +87,11 @@ def interactions_work(law: Law, draws: int, features: int, rows: int) -> float:
     return features * (features + 1) / 2 * rows * rows * of_row(law, draws)
 
 
+def usage_work(law: Law, draws: int, rows: int) -> float:
+    """Estimate the work of inclusion by rows: the rules of each tree that a row reaches."""
+    return rows * of_row(law, draws)
+
+
 def survival_work(law: Law, draws: int, rows: int, times: int) -> float:
     """Estimate the work of survival curves."""
     return rows * (of_row(law, draws) + (times + TIMES) * 1.4 * of_figures(law, draws))

@@ -58,6 +58,7 @@ def explanations(posterior, draws):
             8e8 * max(1, 8 / averaged),
             lambda: posterior.partial_dependence(both, many(max(8, int(averaged)))),
         ),
+        "usage by rows": (work.usage_work(law, draws, 200), lambda: posterior.inclusion(by="rows")),
         "SHAP values": (work.shap_work(law, draws, 12), lambda: posterior.shap(many(12))),
         "path-dependent ones": (
             work.shap_work(law, draws, 12),

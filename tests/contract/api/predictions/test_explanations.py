@@ -81,6 +81,21 @@ def test_importance_is_inclusion_with_intervals(client, model):
     )
 
 
+def test_rules_are_counted_by_rows(client, model, monkeypatch):
+    """The shares of the rows at rules are those of the model's file; too much work is refused."""
+    answer = ask(client, model, "variable-importance", by="rows")
+    by_rows, by_rules = (of_file(client, model).inclusion(by=by) for by in ("rows", "rules"))
+    assert {each["name"]: each["mean"] for each in answer["features"]} == dict(
+        zip(by_rows.names, by_rows.mean, strict=True)
+    )
+    assert by_rows.mean.tolist() != by_rules.mean.tolist()
+    path = f"/models/{model['id']}/variable-importance"
+    problem(client.get(path, params={"by": "draws"}), 422)
+    monkeypatch.setattr("app.services.explanations.guard.MOST", 1)
+    problem(client.get(path, params={"by": "rows"}), 413)
+    assert client.get(path).status_code == 200
+
+
 def test_a_linear_part_is_fitted_and_told(client, settings):
     """Slopes beside the shares, as the model's file has them, also of the file sent back; none without."""
     line = fitted(client, settings, linear=True, noise="forest")
