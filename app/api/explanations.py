@@ -106,7 +106,7 @@ async def get_interactions(query: Annotated[InteractionsQuery, Query()], answer:
 
 @_asked_of_rows("/partial-dependence", DependenceView)
 async def compute_partial_dependence(body: DependenceBody, answer: TheAnswer) -> Response:
-    """Return how predictions change with one or two features, averaged over the others, with intervals.
+    """Return how predictions change with one to three features, averaged over the others, with intervals.
 
     The average is over the reference rows stored with the model, so the result is the same here, in a
     notebook, and wherever the model file goes; or over rows in the request.

@@ -189,7 +189,7 @@ class Predictions(Calls):
         return pairs
 
     def partial_dependence(self, model: str | Model, features: Sequence[str], **options: Any) -> Json:
-        """Return how predictions change with features; `options` as in POST .../partial-dependence."""
+        """Return how predictions change with one to three features; `options` as in the route."""
         path = address("models", model, "partial-dependence")
         body = {"features": list(features), **without_none(options)}
         return self._json(Call("POST", path, json=body, repeatable=True))

@@ -153,9 +153,9 @@ async def chart(asked: TheAsked, name: Annotated[str, Path(max_length=30)]) -> R
 @router.get("/dependence.svg")
 @needs(PREDICT)
 async def dependence(
-    asked: TheAsked, feature: Annotated[list[str] | None, Query(max_length=2)] = None
+    asked: TheAsked, feature: Annotated[list[str] | None, Query(max_length=3)] = None
 ) -> Response:
-    """Return the partial dependence chart of one or two features."""
+    """Return the partial dependence chart of one to three features."""
 
     def find(asked: Asked) -> Picture:
         of = asked.known.dependence(*asked.model, asked.version, feature or [])

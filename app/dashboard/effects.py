@@ -36,9 +36,9 @@ class Effects:
     def dependence(
         self, predictor: Predictor, owner: str, model_id: str, version: str, features: Sequence[str]
     ) -> DependenceView:
-        """Compute the partial dependence on one or two features; raises as the service."""
+        """Compute the partial dependence on one to three features; raises as the service."""
         if not features:
-            raise InvalidRequestError(errors=[Fault("features", None, "name one feature, or two")])
+            raise InvalidRequestError(errors=[Fault("features", None, "name one to three features")])
 
         def of(draws: int | None) -> DependenceView:
             question = DependenceBody(features=list(features), draws=draws)

@@ -176,17 +176,17 @@ class ExplainablePosterior:
         max_work: float = math.inf,
         of: str = "mean",
     ) -> PartialDependence:
-        """Compute the mean prediction over rows as a function of one or two features, with intervals.
+        """Compute the mean prediction over rows as a function of one to three features, with intervals.
 
         Parameters
         ----------
         features
-            One or two names: "weight" or ["weight"].
+            One to three names: "weight" or ["weight"].
         X
             Rows to average over; None takes the up to 200 reference rows, without columns of a role.
         grid
             Points by feature; the default is all levels, or up to 19 values that divide the training rows
-            evenly.
+            evenly (9 of each of three features).
         level
             Probability of the interval, one or several.
         ice

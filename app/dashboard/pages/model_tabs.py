@@ -135,10 +135,10 @@ async def effects(
     owner: Owner,
     model_id: str,
     frame: Annotated[Frame, framed_as("effects")],
-    feature: Annotated[list[str] | None, Query(max_length=2)] = None,
+    feature: Annotated[list[str] | None, Query(max_length=3)] = None,
     part: EffectsPart | None = None,
 ) -> Response:
-    """Show how predictions change with one or two features.
+    """Show how predictions change with one to three features.
 
     Without a `part` the page has their places alone: scripts then ask for one at a time, and browsers without
     scripts for all of them.
@@ -180,7 +180,9 @@ async def effects(
         swarm_height=round(100 * swarm_height(len(swarm.features))) if swarm else 0,
         height=round(100 * chart_height(dependence.grid, len(dependence.classes or ()))) if dependence else 0,
         by_level=dependence is not None and not is_ordered(dependence.grid[0]),
-        by_point=_by_point(dependence) if dependence and len(dependence.classes or ()) > 2 else [],
+        by_point=_by_point(dependence)
+        if dependence and (len(chosen) == 3 or len(dependence.classes or ()) > 2)
+        else [],
         query=urlencode([("feature", name) for name in chosen]),
         snippets=snippets.ask(
             request,

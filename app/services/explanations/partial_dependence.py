@@ -1,4 +1,4 @@
-"""Partial dependence on one or two features, and the values that these have."""
+"""Partial dependence on one to three features, and the values that these have."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -38,6 +38,7 @@ OF = "The mean of outcomes, or the noise where it differs by row (noise forest):
 Curve = list[float]
 Surface = list[list[float]]
 Solid = list[list[list[float]]]
+Solids = list[Solid]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,8 +46,8 @@ class CurveInterval:
     """Equal-tailed intervals at one level, in the shape of the mean."""
 
     level: float
-    lower: Curve | Surface | Solid
-    upper: Curve | Surface | Solid
+    lower: Curve | Surface | Solid | Solids
+    upper: Curve | Surface | Solid | Solids
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +61,7 @@ class IceView:
 
 @dataclass(frozen=True, kw_only=True)
 class DependenceView:
-    """Average of f over the rows by grid point: [first], or [first][second]; with classes [..][class]."""
+    """Average of f over the rows by grid point: [first][second][third], as many; with classes [..][class]."""
 
     model_id: str
     draws: DrawsPerChain
@@ -73,9 +74,9 @@ class DependenceView:
     rows: Annotated[
         int, Field(description="Number of rows averaged over; fewer than given if the grid is large.")
     ]
-    mean: Curve | Surface | Solid
+    mean: Curve | Surface | Solid | Solids
     sd: Annotated[
-        Curve | Surface | Solid,
+        Curve | Surface | Solid | Solids,
         Field(description="Posterior standard deviations, in the shape of the mean."),
     ]
     intervals: list[CurveInterval]
@@ -85,11 +86,12 @@ class DependenceView:
 class DependenceBody(StrictBody, Question):
     """A request for partial dependence."""
 
-    features: list[str] = Field(min_length=1, max_length=2, description="One feature, or two.")
+    features: list[str] = Field(min_length=1, max_length=3, description="One to three features.")
     grid: ColumnsInBody | None = Field(
         default=None,
         description="Grid values by feature; defaults to every level, or to up to 19 values of the training "
-        "data that divide its rows evenly (a value of many rows counts once). At most 10,000 points in all.",
+        "data that divide its rows evenly (a value of many rows counts once), 9 of each of three features. "
+        "At most 10,000 points in all.",
     )
     level: Levels = 0.9
     of: Literal[ModelPart, "effect"] = Field(

@@ -1,4 +1,4 @@
-"""Charts of effects: curves along one feature, levels, and surfaces over two."""
+"""Charts of effects: curves along one feature, levels, and surfaces over two, also at values of a third."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from sampler.data.scalars import MICROSECONDS_A_DAY, named_with, number_to_text
 from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, label_axes, name_lines, short
+from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.results.effects import FeatureRows
 
 if TYPE_CHECKING:
@@ -34,12 +35,13 @@ def dependence(
 ) -> Any:
     """Draw the partial dependence of `label` on one feature, or on two as surfaces: its mean, and its sd.
 
-    Of more than two classes each has a curve, or the one that changes most its surfaces. `rows` describes the
-    values of each feature in the data: a rug of them, and counts of levels.
+    On three it is the mean at the lowest, a middle and the highest value of the third. Of more than two
+    classes each has a curve, or the one that changes most its surfaces. `rows` describes the values of each
+    feature in the data: a rug of them, and counts of levels.
     """
     facts = list(rows) or [FeatureRows()] * len(effect.features)
     label = outcome_name(label, effect.classes)
-    if len(effect.features) == 2:
+    if len(effect.features) > 1:
         return _draw_surfaces(effect, label, facts, style)
     (grid,), (name,) = effect.grid, effect.features
     ax = style.axes(height_of(effect.grid, len(effect.classes or ())))
@@ -71,8 +73,8 @@ def accumulated(
 
 
 def height_of(grid: Sequence[Sequence[Any]], classes: int = 0) -> float:
-    """Return the height in inches of a chart of effects along one grid or two, on a wide page."""
-    if len(grid) == 2:
+    """Return the height in inches of a chart of effects along one to three grids, on a wide page."""
+    if len(grid) > 1:
         return 3.8
     if is_ordered(grid[0]):
         return 3.4
@@ -166,18 +168,27 @@ def _draw_surfaces(
     effect: PartialDependence, label: str, rows: Sequence[FeatureRows], style: ChartStyle
 ) -> Any:
     mean, sd = effect.mean, effect.sd
-    if mean.ndim == 3:
-        most = int(np.argmax(np.ptp(mean, axis=(0, 1))))
+    if mean.ndim > len(effect.features):
+        most = int(np.argmax(np.ptp(mean, axis=tuple(range(len(effect.features))))))
         mean, sd = mean[..., most], sd[..., most]
         label = f"probability of {short((effect.classes or ())[most], 24)}"
-    shape = style.beside
-    axes = style.axes(6.6 if style.narrow else height_of(effect.grid), width=9.6, shape=shape)
+    panels, limits = [(mean, short(label)), (sd, "its standard deviation")], {}
+    if len(effect.features) == 3:
+        third, points = short(effect.features[2], 16), effect.grid[2]
+        at = spaced(len(points), 3)
+        panels = [(mean[..., k], f"{third} {_point_name(points[k])}") for k in at]
+        limits = {"vmin": mean[..., at].min(), "vmax": mean[..., at].max()}
+    shape = (len(panels), 1) if style.narrow else (1, len(panels))
+    height = 3.3 * len(panels) if style.narrow else height_of(effect.grid)
+    axes = style.axes(height, width=4.8 * max(2, len(panels)), shape=shape)
     colors = import_module("matplotlib.colors")
     ramp = colors.LinearSegmentedColormap.from_list("ours", list(style.colours.ramp), N=SHADES)
-    first, second = (_edges(grid) for grid in effect.grid)
-    for ax, values, title in zip(axes, (mean, sd), (short(label), "its standard deviation"), strict=True):
+    first, second = (_edges(grid) for grid in effect.grid[:2])
+    for ax, (values, title) in zip(np.ravel(axes), panels, strict=True):
         ax.grid(visible=False)
-        mesh = ax.pcolormesh(first, second, values.T, cmap=ramp, rasterized=False, lw=0.2, edgecolor="face")
+        mesh = ax.pcolormesh(
+            first, second, values.T, cmap=ramp, rasterized=False, lw=0.2, edgecolor="face", **limits
+        )
         bar = ax.figure.colorbar(mesh, ax=ax, pad=0.02)
         bar.outline.set_visible(False)
         bar.solids.set(edgecolor="face", lw=0.2)  # else there are seams between the shades
@@ -187,8 +198,10 @@ def _draw_surfaces(
             elif not _numeric(grid):
                 _write_levels(axis, grid, style)
         ax.set_title(title, parse_math=False)
-        named = zip(effect.features, rows, strict=True)
+        named = list(zip(effect.features, rows, strict=True))[:2]
         label_axes(ax, *(named_with(short(name), each.unit) for name, each in named))
+    if limits:
+        bar.set_label(short(label))
     return axes
 
 
@@ -211,6 +224,11 @@ def _level_name(level: Any, rows: FeatureRows, most: int) -> str:
     spelled = str(level).lower() if isinstance(level, bool) else level
     name = "missing" if level is None else short(str(spelled), most)
     return name if rows.counts is None else f"{name} ({number_to_text(rows.counts.get(spelled) or 0)})"
+
+
+def _point_name(value: Any) -> str:
+    """Return a value of a feature for a title."""
+    return number_to_text(value) if _numeric([value]) else _level_name(value, FeatureRows(), 14)
 
 
 def _write_levels(axis: Any, grid: Sequence[Any], style: ChartStyle) -> None:

@@ -196,7 +196,8 @@ class Plots:
         ice
             Number of single rows whose curves are drawn too, for one feature of numbers or dates.
         ax
-            Axes to draw on; for two features an array of two (the mean, and its posterior sd).
+            Axes to draw on; for two features an array of two (the mean, and its posterior sd), for three an
+            array of three (the mean at the lowest, a middle and the highest value of the third).
 
         Returns
         -------

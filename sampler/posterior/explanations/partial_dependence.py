@@ -1,4 +1,4 @@
-"""Partial dependence: mean predictions with one or two features set to given values."""
+"""Partial dependence: mean predictions with one to three features set to given values."""
 
 from __future__ import annotations
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 MAX_CELLS = 1 << 21  # draws times rows of a block: 16 MB for each of a few arrays
 MAX_KEPT = 1 << 24  # draws times rows times points of each feature, sums of trees that use it alone: 64 MB
 MAX_AVERAGES = 1 << 24  # draws times points (times classes) of one answer: 128 MB
+POINTS_OF_THREE = 9  # default points of each of three features
 FEWEST_ROWS = 20  # fewest rows to average over, if there are as many
 
 
@@ -45,7 +46,7 @@ class EffectRequest:
     Attributes
     ----------
     features
-        One or two names.
+        One to three names.
     grid
         Points by feature; features without an entry get `default_grid`.
     levels
@@ -106,8 +107,9 @@ def partial_dependence(
     """
     names = [column.name for column in header.schema.columns]
     chosen = _checked(asked, names)
+    default = POINTS_OF_THREE if len(chosen) == 3 else GRID_POINTS
     values = [
-        list(asked.grid[name]) if name in asked.grid else default_grid(header, names.index(name))
+        list(asked.grid[name]) if name in asked.grid else default_grid(header, names.index(name), default)
         for name in chosen
     ]
     if not all(values) or not coded.num_rows:
@@ -226,9 +228,9 @@ def _copied(
 
 def _checked(asked: EffectRequest, names: Sequence[str]) -> list[str]:
     chosen = [asked.features] if isinstance(asked.features, str) else list(asked.features)
-    if not 1 <= len(chosen) <= 2 or len(set(chosen)) < len(chosen):
+    if not 1 <= len(chosen) <= 3 or len(set(chosen)) < len(chosen):
         raise SettingsError(
-            "features: partial dependence takes a list of one feature or two different ones",
+            "features: partial dependence takes a list of one feature, or of two or three different ones",
             field="features",
             code="not_accepted",
         )
@@ -247,15 +249,16 @@ def _intervals(levels: Sequence[float], ends: Floats) -> list[Interval]:
     return [Interval(level, ends[2 * i], ends[2 * i + 1]) for i, level in enumerate(levels)]
 
 
-def default_grid(header: Header, index: int) -> list[Any]:
-    """Return the default points of a feature: all levels, or up to 19 training values at even quantiles."""
+def default_grid(header: Header, index: int, most: int = GRID_POINTS) -> list[Any]:
+    """Return the default points of a feature: all levels, or up to `most` values at even quantiles."""
     column = header.schema.columns[index]
     if column.kind == "category":
         return [*column.levels, *([None] if column.missing else [])]
     if column.kind == "boolean":
         return [False, True]
     points = header.default_grid[index] if header.default_grid else _from_codes(header, index)
-    return [days_to_text(value) if column.kind == "date" else value for value in points]
+    chosen = [points[i] for i in spaced(len(points), most)]
+    return [days_to_text(value) if column.kind == "date" else value for value in chosen]
 
 
 def _from_codes(header: Header, index: int) -> list[float]:

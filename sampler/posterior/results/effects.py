@@ -50,12 +50,12 @@ class PartialDependence(Answer):
     Attributes
     ----------
     features
-        One or two names.
+        One to three names.
     grid
         Points of each feature: numbers, dates in ISO 8601, booleans, or levels (None: missing).
     mean
-        float64 [point of the first feature] or [point of the first, point of the second]; for more than two
-        classes the probability of each, [.., class].
+        float64 [point of the first feature(, of the second(, of the third))]; for more than two classes the
+        probability of each, [.., class].
     sd
         Posterior standard deviation, shaped as `mean`.
     intervals

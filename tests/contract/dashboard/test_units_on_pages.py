@@ -79,7 +79,7 @@ def test_every_figure_is_in_the_outcome_s_unit_or_said_to_be_of_its_logarithm(br
         "/outcomes",
     )
     pair = "/effects?part=all&feature=weight&feature=year"
-    for tab in (*tabs, pair, "/predict?f0=400,5&f1=1976&f2=40 %25&f3=us"):
+    for tab in (*tabs, pair, f"{pair}&feature=share", "/predict?f0=400,5&f1=1976&f2=40 %25&f3=us"):
         page = page_of(browser.get(at + tab))
         for head, text in sections(page.text).items():
             assert not EXPONENT.search(text), (tab, EXPONENT.search(text), text)
@@ -131,6 +131,7 @@ def test_charts_name_the_unit_on_their_axes(browser, model):
         "dependence.svg?feature=share": ("power (EUR)", "share (%)"),
         "accumulated.svg?feature=weight": ("change of power (EUR)",),
         "dependence.svg?feature=weight&feature=share": ("power (EUR)", "share (%)"),
+        "dependence.svg?feature=year&feature=share&feature=weight": ("power (EUR)", "share (%)"),
         "density.svg?f0=400,5&f1=1976&f2=40&f3=us": ("power (EUR)",),
     }
     for path, expected in labels.items():

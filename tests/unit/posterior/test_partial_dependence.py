@@ -34,6 +34,21 @@ def test_two_features():
     np.testing.assert_allclose(effect.mean[2, 1], one)
 
 
+def test_three_features():
+    """Three features give a table over the product of three shorter grids, or of given ones."""
+    posterior, X, _ = make_posterior()
+    names = ["c", "x1", "x3"]
+    effect = posterior.partial_dependence(names, X, grid={"x3": [0.0, 1.0]})
+    assert effect.mean.shape == effect.sd.shape == (len(effect.grid[0]), len(effect.grid[1]), 2)
+    assert len(effect.grid[1]) == 9
+    assert set(effect.grid[1]) < set(posterior.partial_dependence("x1").grid[0])
+    point = {name: [points[1]] * 80 for name, points in zip(names, effect.grid, strict=True)}
+    f = posterior.sample(X | point).mean(axis=2).reshape(-1)
+    found = effect.mean[1, 1, 1], effect.lower[1, 1, 1], effect.upper[1, 1, 1]
+    np.testing.assert_allclose(found, [f.mean(), *np.quantile(f, [0.05, 0.95])])
+    assert len(effect.to_pandas()) == effect.mean.size
+
+
 def test_reference_rows_by_default():
     """Without given rows the reference rows stored with the model are used."""
     posterior, X, _ = make_posterior()
@@ -78,9 +93,9 @@ def test_additive_effect_is_recovered():
     np.testing.assert_allclose(effect.mean - effect.mean.mean(), truth - truth.mean(), atol=0.2)
 
 
-@pytest.mark.parametrize("features", [["x9"], [], ["x1", "x1"], ["x1", "x2", "x3"], "x9"])
+@pytest.mark.parametrize("features", [["x9"], [], ["x1", "x1"], ["x1", "c", "x3", "x4"], "x9"])
 def test_bad_features(features):
-    """Features must be one or two different features of the model."""
+    """Features must be one to three different features of the model."""
     with pytest.raises(SettingsError):
         make_posterior()[0].partial_dependence(features)
 

@@ -87,6 +87,12 @@ def test_effects_are_drawn_for_numbers_levels_and_pairs():
     pair = POSTERIOR.partial_dependence(["x1", "c"])
     np.testing.assert_array_equal(left.collections[0].get_array().data, pair.mean.T)
     assert right.get_title(loc="left") == "its standard deviation"
+    low, *_, high = POSTERIOR.plot.effects(["x1", "c", "x2"])
+    three = POSTERIOR.partial_dependence(["x1", "c", "x2"])
+    for ax, k in ((low, 0), (high, -1)):
+        np.testing.assert_array_equal(ax.collections[0].get_array().data, three.mean[:, :, k].T)
+        assert ax.get_title(loc="left") == f"x2 {number_to_text(three.grid[2][k])}"
+        assert ax.collections[0].get_clim() == low.collections[0].get_clim()
     table = pair.to_pandas()
     assert len(table) == pair.mean.size
     assert table.loc[table["c"] == "b", "mean"].tolist() == pair.mean[:, pair.grid[1].index("b")].tolist()

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from tests.support.api_calls import dependence, of_file, places, post_json, problem
 from tests.support.databases import only
 from tests.support.fuzzing.json_values import FUZZ, VALUES, send
+from tests.support.models.fitted_models import fitted
 
 
 def test_partial_dependence_is_that_of_the_notebook(client, model):
@@ -24,6 +25,18 @@ def test_partial_dependence_is_that_of_the_notebook(client, model):
             {"level": level, "lower": lower.tolist(), "upper": upper.tolist()}
             for level, lower, upper in expected.intervals
         ]
+
+
+def test_partial_dependence_on_three_features(client, settings):
+    """Three features give [first][second][third], as in the notebook; four are refused."""
+    model = fitted(
+        client, settings, text="y,a,b,c\n" + "".join(f"{i},{i},{i % 7},{i % 3}\n" for i in range(60))
+    )
+    answer = dependence(client, model, features=["a", "b", "c"]).json()
+    expected = of_file(client, model).partial_dependence(["a", "b", "c"])
+    assert np.shape(answer["mean"]) == (9, 7, 3)
+    assert (answer["grid"], answer["mean"]) == (expected.grid, expected.mean.tolist())
+    problem(dependence(client, model, features=["a", "b", "c", "y"]), 422)
 
 
 def test_partial_dependence_of_ones_own_grid_rows_and_draws(client, model):
