@@ -32,6 +32,17 @@ HALF_NORMAL_MEDIAN = 0.6744897501960817  # of scale 1
 LANES = 64  # rows are padded to whole vector registers
 
 
+def room_for_codes(columns: int, rows: int) -> NDArray[np.uint8]:
+    """Make codes, uint8 [column, row], all 0, that chains need no padded copy of."""
+    return np.zeros((columns, -(-rows // LANES) * LANES), np.uint8)[:, :rows]
+
+
+def _begins(room: NDArray[np.uint8], codes: NDArray[np.uint8]) -> bool:
+    """Tell whether codes are the first rows of `room`, whose others are 0."""
+    same = room.ctypes.data == codes.ctypes.data and room.strides == codes.strides
+    return same and not room[:, codes.shape[1] :].any()
+
+
 @dataclass(frozen=True, eq=False)
 class LinearTraining:
     """The terms of the training rows, float64 [term, n], and how they came about."""
@@ -167,7 +178,8 @@ class Training:
     Attributes
     ----------
     codes
-        uint8 [p, n], C-contiguous; codes of present values are 0..num_codes[j]-1, 255 is missing.
+        uint8 [p, n], each column contiguous (`room_for_codes`); codes of present values are
+        0..num_codes[j]-1, 255 is missing.
     num_codes
         int64 [p], at most 255.
     y
@@ -237,11 +249,14 @@ class Training:
 
     @cached_property
     def padded_codes(self) -> NDArray[np.uint8]:
-        """Codes with rows padded to a multiple of 64, for all chains; not a copy if no padding is needed."""
+        """Codes with rows padded to a multiple of 64, for all chains; not a copy if they have room for it."""
         columns, rows = self.codes.shape
         if rows % LANES == 0 and self.codes.flags.c_contiguous:
             return self.codes
-        padded = np.zeros((columns, -(-rows // LANES) * LANES), np.uint8)
+        room, shape = self.codes.base, (columns, -(-rows // LANES) * LANES)
+        if isinstance(room, np.ndarray) and room.shape == shape and _begins(room, self.codes):
+            return room
+        padded = np.zeros(shape, np.uint8)
         padded[:, :rows] = self.codes
         return padded
 
@@ -336,7 +351,9 @@ class Training:
 
         The numbers of draws and chains are not included, so that chains can be extended.
         """
-        check = zlib.crc32(np.ascontiguousarray(self.codes).data)
+        check = 0
+        for column in self.codes:
+            check = zlib.crc32(np.ascontiguousarray(column).data, check)
         check = zlib.crc32(self.y.tobytes(), check)
         if self.weights is not None:
             check = zlib.crc32(self.weights.tobytes(), check)

@@ -47,10 +47,11 @@ class ForestPlan:
 def make_data(training: Training) -> Data:
     """Coded rows, and facts about each column."""
     codes = training.codes
-    present = [column[column != 255] for column in codes]
-    low = np.array([column.min(initial=255) for column in present], np.int64)
-    high = np.array([column.max(initial=0) if len(column) else -1 for column in present], np.int64)
-    missing = np.array([len(column) < codes.shape[1] for column in present], np.uint8)
+    low, high, missing = *np.zeros((2, len(codes)), np.int64), np.zeros(len(codes), np.uint8)
+    for j, column in enumerate(codes):
+        present = column[column != 255]
+        low[j], high[j] = present.min(initial=255), present.max(initial=0) if len(present) else -1
+        missing[j] = len(present) < len(column)
     return Data(
         training.padded_codes, low, high, missing, codes.shape[1], training.examples, training.most_equal
     )

@@ -41,7 +41,7 @@ from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import outcome_sd
-from sampler.training import GroupTraining, LinearTraining, Training
+from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
     by_role = dict(planned.by_role)
     weight = by_role.pop("weights", None)
-    codes = np.empty(design.shape, np.uint8)
+    codes = room_for_codes(*design.shape)
     for j, values in enumerate(design):
         codes[j] = grid.encode(j, values)
     places = reference_rows(len(outcome))
