@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from sampler import DataError, fit
+from sampler import DataError, fit, prepare
 from sampler.data.rows import Rows
+from sampler.posterior.assessment import baseline
+from sampler.posterior.assessment.baseline import linear_predictions
 from sampler.posterior.assessment.scoring import binomial_interval, coverage
 from worker.fits.scoring import importance_of, look_at, score
 
@@ -116,3 +118,20 @@ def test_held_out_outcomes_are_judged_by_their_own_weights(settings, weight):
     ] == own_rank
     np.testing.assert_allclose((view["rows"]["lower"] - low) / (high - low), 0, atol=0.1)
     np.testing.assert_allclose((view["rows"]["upper"] - high) / (high - low), 0, atol=0.1)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_line_of_a_large_table_is_that_of_a_small_one(weighted, monkeypatch):
+    """Least squares by blocks of rows predict the same, also with missing values and dependent columns."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=(3, 500))
+    X = {"a": x[0], "b": 1e6 + x[1], "twice": 2 * x[0], "gap": np.where(rng.random(500) < 0.2, np.nan, x[2])}
+    X |= {"town": rng.choice(["a", "b", "c"], 500).tolist()}
+    y = 100 + x.sum(axis=0) + rng.normal(size=500)
+    weights = rng.uniform(0.5, 2, 500) if weighted else None
+    schema = prepare(X, y, family="gaussian", method="bart", seed=1).schema
+    new = {name: values[:100] for name, values in X.items()}
+    whole = linear_predictions(schema, X, y, weights, new)
+    monkeypatch.setattr(baseline, "MOST_CELLS", 0)
+    monkeypatch.setattr(baseline, "BLOCK_CELLS", 700)
+    assert linear_predictions(schema, X, y, weights, new) == pytest.approx(whole, abs=1e-6)
