@@ -415,8 +415,20 @@ def _from_series(series: Any, name: str) -> RawColumn:
             levels=tuple(as_text(level) for level in _in_order(native)),
         )
     if family in {"String", "Object", "Unknown"}:
-        return from_cells(series.to_list(), name)
+        is_arrow = family == "String" and hasattr(native, "chunks")
+        return from_cells(_texts(native) if is_arrow else series.to_list(), name)
     return RawColumn(name, "other", cells=[None] * len(series), dtype=family)
+
+
+def _texts(column: Any) -> list[str | None]:
+    """List the texts of a chunked column of Arrow: equal ones are one object, as they are often many."""
+    known: dict[str, str] = {}
+    cells: list[str | None] = []
+    for chunk in column.chunks:
+        coded = chunk.dictionary_encode()
+        names = [known.setdefault(text, text) for text in coded.dictionary.to_pylist()]
+        cells += [None if place is None else names[place] for place in coded.indices.to_pylist()]
+    return cells
 
 
 def _in_order(native: Any) -> Any:

@@ -31,6 +31,7 @@ from sampler.host.settings import (
     NewRows,
     Subgroups,
 )
+from worker.fits.stored_table import stored_table
 
 # Entries of `models.settings` passed unchanged to `sampler.prepare` (`features`, `weights` and `holdout` name
 # columns and rows).
@@ -110,12 +111,20 @@ def read_spec(session: Session, model_id: str) -> Spec:
 
 
 def read_rows(session: Session, spec: Spec) -> Rows:
-    """Read all rows of the columns that the model uses, which were checked when it was created."""
+    """Read all rows of the columns that the model uses, which were checked when it was created.
+
+    Of large tables, features are read when they are asked for, each time.
+    """
     beside = [*spec.groups, *spec.new_rows.columns, *spec.subgroups.columns, *spec.others]
     names = list(dict.fromkeys([*spec.learnt, *beside]))
-    table = datasets.read(session, spec.dataset_id, [*names, spec.target, *spec.roles.values()])
+    at_once = names if len(names) * spec.num_rows <= MOST_CELLS else []
+    table = datasets.read(session, spec.dataset_id, [*at_once, spec.target, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
-    return Rows(read(table.select(names)), read_column(table.column(spec.target), spec.target), roles)
+    features = read(table.select(at_once))
+    if names and not at_once:
+        engine = session.get_bind().engine
+        features = stored_table(engine, spec.dataset_id, names, spec.num_rows)
+    return Rows(features, read_column(table.column(spec.target), spec.target), roles)
 
 
 def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[str]:
