@@ -27,6 +27,7 @@ from app.api import (
     studies,
     webhooks,
 )
+from app.api.sets import model_sets
 from app.dashboard import render
 from app.dashboard import routes as dashboard
 from app.services.access import keys, sessions
@@ -60,6 +61,7 @@ ROUTERS = (
     predictions.router,
     outcomes.router,
     studies.router,
+    model_sets.router,
     invocations.router,
     explanations.router,
     webhooks.router,

@@ -204,7 +204,8 @@ class Settings(SignInSettings):
     quota_queued: int | None = Field(
         default=None,
         ge=0,
-        description="Open fits, background predictions and studies per owner; 100 beyond loopback.",
+        description="Open fits, background predictions and studies per owner, where a set of models counts "
+        "once; 100 beyond loopback.",
     )
     quota_predictions: int | None = Field(
         default=None,

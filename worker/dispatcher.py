@@ -1,8 +1,8 @@
 """The dispatcher: a thread of every worker's main process that sends doorbells for work in the database.
 
 It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
-starts the refits of schedules and the sender of webhooks, and also sends heartbeats for its worker, removes
-deleted rows, and ensures that a stopping worker ends.
+starts the refits of schedules, the making of sets of models and the sender of webhooks, and also sends
+heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends.
 """
 
 import contextlib
@@ -27,6 +27,7 @@ from app.store.engine import session_scope
 from app.store.outcomes import schedules
 from app.store.queue import claims, lifecycle, workers
 from app.store.queue.counters import BELLS
+from app.store.sets import model_sets
 from app.store.tables import Worker
 from app.store.webhooks import outbox
 from worker.context import Context
@@ -102,7 +103,11 @@ class Dispatcher:
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
-        self._habits = [Habit("app.due_refits", schedules, 20.0), Habit("app.due_webhooks", outbox, 2.0)]
+        self._habits = [
+            Habit("app.due_refits", schedules, 20.0),
+            Habit("app.due_webhooks", outbox, 2.0),
+            Habit("app.due_model_sets", model_sets, 1.0),
+        ]
         self._claimable = 0
         self._busy = False
         self._deaf_since: float | None = None

@@ -129,6 +129,8 @@ PARAMETERS: dict[str, Any] = {
     "dataset_id": "ds_0123456789abcdef0123",
     "prediction_id": "prd_0123456789abcdef0123",
     "study_id": "std_0123456789abcdef0123",
+    "set_id": "set_0123456789abcdef0123",
+    "search": "leeds",
     "webhook_id": "wh_0123456789abcdef0123",
     "delivery_id": "msg_0123456789abcdef0123",
     "limit": 50,
@@ -141,6 +143,8 @@ FIT = {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "name": "cars", 
 BODIES: dict[str, Any] = {
     "create_model": FIT,
     "estimate_model": FIT,
+    "create_model_set": {"dataset_id": PARAMETERS["dataset_id"], "target": "mpg", "by": "origin", "seed": 1},
+    "predict_by_group": {"rows": [CAR], "level": [0.5, 0.9], "unknown": "flag"},
     "amend_dataset": {"columns": {"weight": {"missing": ["-999"]}, "origin": {"kind": "category"}}},
     "refit_model": {"dataset_id": PARAMETERS["dataset_id"], "promote": "auto"},
     "set_schedule": {"every": "7d", "on_alarm": True, "promote": "auto"},
@@ -184,6 +188,7 @@ MAKERS = {
     "/models": ("202", "model_id"),
     "/models/{model_id}/predictions": ("202", "prediction_id"),
     "/models/{model_id}/studies": ("202", "study_id"),
+    "/model-sets": ("202", "set_id"),
     "/webhooks": ("201", "webhook_id"),
 }
 

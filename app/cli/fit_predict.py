@@ -16,7 +16,7 @@ from rich.table import Table
 from app.cli.common import AsJson, DataDir, print_json, writing
 from app.cli.embedded import asking
 from app.cli.output import make_console, out
-from app.client import Client, Dataset, Prediction, ProblemError
+from app.client import Client, Dataset, Model, ModelSet, Prediction, ProblemError
 from app.client.predictions import EVERY
 from sampler import SettingsError
 from sampler.host.data import number_to_text
@@ -74,6 +74,7 @@ Examples
   bartserve fit scores.csv --target normexam --groups school
   bartserve fit sleep.csv --target Reaction --groups Subject --slopes Days
 {OF_ROLES}
+  bartserve fit cars.csv --target mpg --by origin
   bartserve fit cars.csv --target mpg --read decimal=point --kind origin=category
   bartserve fit cars.csv --target horsepower --set missing_target=leave_out
 """
@@ -128,6 +129,13 @@ def fit(
         typer.Option("--target", "-t", help="The column to predict; repeatable for several at once."),
     ],
     name: Annotated[str | None, typer.Option(help="The name of the model; default: the file's name.")] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMNS",
+            help="Fit a model to the rows of each value of this column (shop, product). Separated by commas.",
+        ),
+    ] = None,
     features: Annotated[
         str | None, typer.Option(help="Columns to use as features, separated by commas; default: all usable.")
     ] = None,
@@ -182,7 +190,7 @@ def fit(
     **roles: str | None,
 ) -> None:
     """Fit a model; the help is FIT, and `roles` are those of columns."""
-    from app.cli.progress import follow_fit
+    from app.cli.progress import follow_fit, follow_set
 
     console = make_console(stderr=as_json)
     settings = {"name": name, "seed": seed, "calibrate": calibrate, **pairs(setting or [])}
@@ -203,19 +211,24 @@ def fit(
     with asking(url, data_dir, console.print) as client:
         dataset = _dataset(client, data, console, how_read(read), dict(texts(kind)))
         try:
-            model = client.fit(
-                dataset,
-                target if len(target) > 1 else target[0],
-                holdout=holdout or None,
-                **(settings | {"name": name or dataset.name}),
+            asked = settings | {"name": name or dataset.name, "holdout": holdout or None}
+            outcome: Any = target if len(target) > 1 else target[0]
+            fitted: Model | ModelSet = (
+                client.fit_many(dataset, outcome, by=_listed(by), **asked)
+                if by
+                else client.fit(dataset, outcome, **asked)
             )
         except ProblemError:
             if data != dataset.id:  # a corrected command uploads the file again
                 client.delete_dataset(dataset)
             raise
-        model = follow_fit(client, model, console)
+        followed = (
+            follow_fit(client, fitted, console)
+            if isinstance(fitted, Model)
+            else follow_set(client, fitted, console)
+        )
     if as_json:
-        print_json(model.document)
+        print_json(followed.document)
 
 
 def _listed(names: str | None) -> list[str]:

@@ -3,18 +3,20 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from itertools import islice
 from typing import Any
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn
 
-from app.client import Chain, Client, Dataset, Model, Study
+from app.client import Chain, Client, Dataset, Model, ModelSet, Study
 from sampler.host.data import number_to_text
 
 COMPILING = "compiling, once"
 SAMPLING = "sampling"
 LINE_SECONDS = 4.0  # between lines where bars can't be shown
+SHOWN_FAILURES = 10  # groups without a model that are named
 
 
 class Bars:
@@ -143,6 +145,30 @@ def follow_study(client: Client, study: Study, console: Console) -> Study:
     except KeyboardInterrupt:
         console.print(f"left      {study.id} continues while a service runs on its data")
         raise typer.Exit(130) from None
+
+
+def follow_set(client: Client, model_set: ModelSet, console: Console) -> ModelSet:
+    """Show a bar until all models of a set have ended, then the groups without one; Ctrl-C leaves it running.
+
+    Returns the set at its end. Raises `typer.Exit` (130) at Ctrl-C.
+    """
+    columns = (TextColumn("{task.description}"), BarColumn(32), TaskProgressColumn())
+    try:
+        with Progress(*columns, console=console) as progress:
+            bar = progress.add_task("models".ljust(9), total=1)
+            ended = client.wait_many(
+                model_set, progress=lambda now: progress.update(bar, completed=now.fraction)
+            )
+    except KeyboardInterrupt:
+        console.print(f"left      {model_set.id} continues while a service runs on its data")
+        raise typer.Exit(130) from None
+    by = ", ".join(ended.by)
+    console.print(f"models    {ended.succeeded} of {ended.groups}, one for each {by}: {ended.id}")
+    for each in islice(client.models_of_set(ended, state="failed"), SHOWN_FAILURES):
+        console.print(f"failed    {by} {', '.join(each.group)}: {each.error}", soft_wrap=True)
+    if ended.failed > SHOWN_FAILURES:
+        console.print(f"          and {ended.failed - SHOWN_FAILURES} more")
+    return ended
 
 
 def _about_scores(model: Model) -> list[str]:

@@ -22,7 +22,18 @@ from app.client.errors import (
     ProblemError,
     WaitedTooLongError,
 )
-from app.client.views import Chain, Dataset, Event, Interval, Model, Prediction, PredictionJob, Study
+from app.client.views import (
+    Chain,
+    Dataset,
+    Event,
+    GroupModel,
+    Interval,
+    Model,
+    ModelSet,
+    Prediction,
+    PredictionJob,
+    Study,
+)
 
 __all__ = [
     "DEFAULT_URL",
@@ -32,8 +43,10 @@ __all__ = [
     "Dataset",
     "Event",
     "FitError",
+    "GroupModel",
     "Interval",
     "Model",
+    "ModelSet",
     "NoAnswerError",
     "NoHoldoutError",
     "Place",

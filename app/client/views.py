@@ -106,6 +106,62 @@ class Model:
 
 
 @dataclass(frozen=True)
+class ModelSet:
+    """A set of models, one for each group of a dataset's rows; `succeeded` and `failed` count models."""
+
+    id: str
+    name: str | None
+    state: str  # queued, running, succeeded (where a model has), failed, cancelled
+    dataset_id: str | None
+    target: str
+    by: list[str]  # columns that tell the group
+    groups: int
+    fraction: float  # share of models that have ended
+    succeeded: int
+    failed: int
+    settings: Json = field(repr=False)
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """Make it from the service's document."""
+        same = ("id", "name", "state", "dataset_id", "target", "by", "groups", "settings")
+        counts = {name: document["progress"][name] for name in ("fraction", "succeeded", "failed")}
+        return cls(**{name: document[name] for name in same}, **counts, document=document)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether some of its models have not ended."""
+        return self.state in OPEN_STATES
+
+
+@dataclass(frozen=True)
+class GroupModel:
+    """The model of a group in a set; `group` has the values that tell it."""
+
+    group: list[str]
+    id: str
+    state: str
+    rows: int | None
+    verdict: str | None
+    seconds: float | None
+    error: str | None
+    warnings: list[str]
+    document: Json = field(repr=False)
+
+    @classmethod
+    def of(cls, document: Json) -> Self:
+        """Make it from the service's document."""
+        same = ("group", "state", "rows", "verdict", "seconds", "warnings")
+        return cls(
+            **{name: document[name] for name in same},
+            id=document["model_id"],
+            error=None if document["error"] is None else document["error"]["detail"],
+            document=document,
+        )
+
+
+@dataclass(frozen=True)
 class Event:
     """An event of a model; `sequence` is None for progress, which the log doesn't keep."""
 

@@ -11,14 +11,35 @@ from typing import Annotated, Any, Generic, TypeVar
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
+from app.store.sets.model_sets import ModelOfGroup
 from app.store.statements import After
-from app.store.tables import AuditEntry, BatchPrediction, Dataset, Model, Study, Webhook, WebhookDelivery
+from app.store.tables import (
+    AuditEntry,
+    BatchPrediction,
+    Dataset,
+    Model,
+    ModelSet,
+    Study,
+    Webhook,
+    WebhookDelivery,
+)
 
 MAX_LIMIT = 200
 
 
 T = TypeVar("T")
-Row = TypeVar("Row", Dataset, Model, BatchPrediction, Study, AuditEntry, Webhook, WebhookDelivery)
+Row = TypeVar(
+    "Row",
+    Dataset,
+    Model,
+    ModelSet,
+    BatchPrediction,
+    Study,
+    AuditEntry,
+    Webhook,
+    WebhookDelivery,
+    ModelOfGroup,
+)
 
 
 @dataclass(frozen=True)

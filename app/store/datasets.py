@@ -13,8 +13,17 @@ from app.store import deletion
 from app.store.column_codec import Spelling, restored
 from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError, DatasetGoneError, StillNeededError
-from app.store.statements import After, page
-from app.store.tables import OPEN_STATES, BatchPrediction, Dataset, DatasetBlock, Json, Model, new_id
+from app.store.statements import After, lock_rows, page
+from app.store.tables import (
+    OPEN_STATES,
+    BatchPrediction,
+    Dataset,
+    DatasetBlock,
+    Json,
+    Model,
+    ModelSet,
+    new_id,
+)
 
 BLOCK_ROWS = blocks.BLOCK_ROWS
 _NAMED = 10  # models named in an error message
@@ -149,11 +158,11 @@ def get(session: Session, owner: str, dataset_id: str, *, profiles: bool = False
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Dataset]:
-    """Return a page of the owner's datasets, newest first.
+    """Return a page of the owner's datasets but the parts of sets of models, newest first.
 
     `after` is (created_at, id) of the last dataset of the previous page.
     """
-    mine = select(Dataset).where(Dataset.owner == owner)
+    mine = select(Dataset).where(Dataset.owner == owner, Dataset.set_id.is_(None))
     return list(session.scalars(page(mine, Dataset, limit, after)))
 
 
@@ -163,8 +172,10 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     Raises
     ------
     StillNeededError
-        A model was or is being fitted to it, or predictions of its rows are running.
+        A model was or is being fitted to it, a set of models is made of it, or predictions of its rows are
+        running.
     """
+    lock_rows(session, ModelSet, ModelSet.dataset_id == dataset_id)
     # The lock keeps models from being created on the dataset meanwhile (`hold`).
     mine = select(Dataset.id).where(Dataset.id == dataset_id, Dataset.owner == owner).with_for_update()
     if session.scalar(mine) is None:
@@ -176,6 +187,9 @@ def delete(session: Session, owner: str, dataset_id: str) -> bool:
     open_ = select(table.id).where(table.dataset_id == dataset_id, table.state.in_(OPEN_STATES))
     if ids := list(session.scalars(open_.order_by(table.created_at).limit(_NAMED))):
         raise StillNeededError(dataset_id, ids, "let those predictions end, or cancel them, first")
+    unmade = select(ModelSet.id).where(ModelSet.dataset_id == dataset_id, ModelSet.made < ModelSet.num_groups)
+    if ids := list(session.scalars(unmade.order_by(ModelSet.created_at).limit(_NAMED))):
+        raise StillNeededError(dataset_id, ids, "let all models of the set be made, or delete it, first")
     deletion.give_up_dataset(session, dataset_id)
     session.expire_all()  # the update bypassed the session's copies
     return True

@@ -31,6 +31,7 @@ from app.store.tables import (
     KnownOutcome,
     Model,
     ModelEvent,
+    ModelSet,
     OutcomeReport,
     OutcomeWatch,
     OutcomeWeek,
@@ -56,11 +57,20 @@ _OF_MODEL: Parts = (
     (WeeklyTable, WeeklyTable.model_id),
     (Unit, Unit.model_id),
 )
+_DELETED: dict[str, Any] = {  # values of a model
+    "owner": NOBODY,
+    "dataset_id": None,
+    "set_id": None,
+    "state": CANCELLED,
+    "cancel_requested": True,
+}
 _OF_DATASET: Parts = ((DatasetBlock, DatasetBlock.dataset_id),)
 
 
 def give_up_dataset(session: Session, dataset_id: str) -> None:
-    """Mark a dataset as deleted; the caller holds a lock on its row and has checked that nothing needs it."""
+    """Mark a dataset as deleted; the caller has locked it and the sets made of it, and nothing needs it."""
+    sets = update(ModelSet).where(ModelSet.dataset_id == dataset_id)
+    rows_changed(session, sets.values(dataset_id=None))
     mine = BatchPrediction.dataset_id == dataset_id
     lock_rows(session, BatchPrediction, mine)
     predicted = update(BatchPrediction).where(mine)
@@ -77,8 +87,23 @@ def mark_deleted(session: Session, model_id: str) -> bool:
     for table in (BatchPrediction, Study):
         _give_up_jobs(session, table, table.model_id == model_id)
     gone = update(Model).where(Model.id == model_id, Model.owner != NOBODY)
-    values = {"owner": NOBODY, "dataset_id": None, "state": CANCELLED, "cancel_requested": True}
-    return rows_changed(session, gone.values(values)) == 1
+    return rows_changed(session, gone.values(_DELETED)) == 1
+
+
+def mark_set_deleted(session: Session, set_id: str) -> None:
+    """Mark the models of a set as deleted, with their predictions and studies, and the groups' rows."""
+    parts = select(Dataset.id).where(Dataset.set_id == set_id)
+    models = select(Model.id).where(Model.set_id == set_id)
+    lock_rows(session, Dataset, Dataset.set_id == set_id)
+    lock_rows(session, Unit, Unit.model_id.in_(models))
+    _end_units(session, Unit.model_id.in_(models))
+    for table in (BatchPrediction, Study):
+        _give_up_jobs(session, table, table.model_id.in_(models))
+    others = update(BatchPrediction).where(BatchPrediction.dataset_id.in_(parts))
+    rows_changed(session, others.values(dataset_id=None))
+    lock_rows(session, Model, Model.set_id == set_id)
+    rows_changed(session, update(Model).where(Model.set_id == set_id).values(_DELETED))
+    rows_changed(session, update(Dataset).where(Dataset.set_id == set_id).values(owner=NOBODY))
 
 
 def give_up_job(

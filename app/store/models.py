@@ -38,6 +38,8 @@ def create(
     warnings: list[str] | None = None,
     refit: Json | None = None,
     withheld: bool = False,
+    set_id: str | None = None,
+    set_group: str | None = None,
 ) -> Model:
     """Store a new model: its row and one unit of work per chain.
 
@@ -51,6 +53,8 @@ def create(
         Of which model it is a refit, and whether the name moves to it.
     withheld
         Whether its name goes on to mean an older one when it has succeeded.
+    set_id, set_group
+        The set that it belongs to, and whose rows it has.
 
     Raises
     ------
@@ -69,6 +73,8 @@ def create(
         warnings=list(warnings or []),
         refit=refit,
         withheld=withheld,
+        set_id=set_id,
+        set_group=set_group,
     )
     session.add(model)
     session.flush()  # the units refer to the row
@@ -173,11 +179,11 @@ def _succeeded(owner: str, name: str) -> Select[Model]:
 def list_page(
     session: Session, owner: str, limit: int, after: After | None = None, *, name: str | None = None
 ) -> list[Model]:
-    """Return a page of the owner's models, newest first.
+    """Return a page of the owner's models but those of sets, newest first.
 
     `after` is (created_at, id) of the last model of the previous page.
     """
-    mine = select(Model).where(Model.owner == owner)
+    mine = select(Model).where(Model.owner == owner, Model.set_id.is_(None))
     if name is not None:
         mine = mine.where(Model.name == name)
     return list(session.scalars(page(mine, Model, limit, after)))
@@ -199,7 +205,8 @@ def origins(session: Session, owner: str, model_ids: Sequence[str]) -> dict[str,
     number = func.row_number().over(
         partition_by=(Model.dataset_id, Model.target), order_by=(Model.created_at, Model.id)
     )
-    mine = select(Model.id, number.label("number")).where(Model.owner == owner, Model.name.is_(None))
+    alone = (Model.owner == owner, Model.set_id.is_(None), Model.name.is_(None))
+    mine = select(Model.id, number.label("number")).where(*alone)
     numbered = mine.subquery()
     query = (
         select(Model.id, Dataset.name, Dataset.num_rows, numbered.c.number)

@@ -26,8 +26,19 @@ QUOTA = "quota"  # an owner's counts (`app.store.access.quotas.hold`), locked li
 # A transaction takes its first lock of each kind in this order, and several rows of a table by id
 # (`app.store.statements.lock_rows`). Rows of other tables are written by whoever has locked their parent.
 # A claim locks one unit (skipping locked ones), a slice its own.
-LOCK_ORDER = (QUOTA, "datasets", "units", "predictions", "studies", "models", "idempotent_answers")
+LOCK_ORDER = (
+    QUOTA,
+    "model_sets",
+    "datasets",
+    "units",
+    "predictions",
+    "studies",
+    "models",
+    "idempotent_answers",
+)
 NOBODY = ""  # the owner of deleted objects until their rows are removed (`app.store.deletion`)
+
+_ALONE = text("set_id IS NULL")  # rows that belong to no set
 
 # Large values are loaded only where a query says `undefer`; access without it is an error, not a query.
 _LARGE: dict[str, Any] = {"deferred": True, "deferred_raiseload": True}
@@ -69,7 +80,15 @@ class Dataset(Base):
     """An uploaded table; the values of its columns are in `dataset_blocks`."""
 
     __tablename__ = "datasets"
-    __table_args__ = (Index(None, "owner", "created_at", "id"),)
+    __table_args__ = (
+        Index(None, "owner", "created_at", "id"),
+        Index(
+            "ix_datasets_alone",
+            *("owner", "created_at", "id"),
+            sqlite_where=_ALONE,
+            postgresql_where=_ALONE,
+        ),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
@@ -82,6 +101,7 @@ class Dataset(Base):
     warnings: Mapped[list[str]]
     num_bytes: Mapped[int]  # stored size
     sha256: Mapped[str]  # hash of the blocks' checksums in order: equal tables have equal ones
+    set_id: Mapped[str | None] = mapped_column(index=True)  # of a set of models: the rows of one group
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
@@ -101,7 +121,19 @@ class Model(Base):
     """A posterior of tree models, fitted or being fitted, with the schema of its data."""
 
     __tablename__ = "models"
-    __table_args__ = (Index(None, "owner", "created_at", "id"), Index(None, "owner", "name", "state"))
+    __table_args__ = (
+        Index(None, "owner", "created_at", "id"),
+        Index(None, "owner", "name", "state"),
+        Index(
+            "ix_models_alone",
+            *("owner", "created_at", "id"),
+            sqlite_where=_ALONE,
+            postgresql_where=_ALONE,
+        ),
+        # Lists and counts of a set read this alone: rows have large headers.
+        Index("ix_models_of_sets", "set_id", "created_at", "id", "set_group", "state"),
+        Index(None, "set_id", "set_group"),
+    )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     owner: Mapped[str]
@@ -120,12 +152,34 @@ class Model(Base):
     warnings: Mapped[list[str]] = mapped_column(default=list)
     refit: Mapped[Json | None]  # of which model, and whether its name moves to it (`worker.fits.promotion`)
     withheld: Mapped[bool | None]  # its name means an older one instead
+    set_id: Mapped[str | None]  # of its set (`ModelSet`)
+    set_group: Mapped[str | None] = mapped_column(Text)  # whose rows it has, of all columns in one text
     stopped: Mapped[Json | None]  # why a fit with stop rules ended; the rules are not checked again
     deadline: Mapped[float | None]  # for a fit with stop rules: when it must end, by the database's clock
     cancel_requested: Mapped[bool] = mapped_column(default=False)
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+
+class ModelSet(Base):
+    """A model for each group of a dataset's rows; they are made from it one after the other."""
+
+    __tablename__ = "model_sets"
+    __table_args__ = (Index(None, "owner", "created_at", "id"),)
+
+    id: Mapped[str] = mapped_column(primary_key=True)
+    owner: Mapped[str] = mapped_column(Text)
+    name: Mapped[str | None] = mapped_column(Text)
+    # The dataset can't be deleted before all models are made; afterwards it can.
+    dataset_id: Mapped[str | None] = mapped_column(ForeignKey("datasets.id", ondelete="SET NULL"), index=True)
+    target: Mapped[str] = mapped_column(Text)
+    by: Mapped[list[str]]  # columns that tell a row's group
+    request: Mapped[Json]  # for a fit to all rows, as each group's is
+    settings: Mapped[Json]  # of the first group's fit, all resolved
+    num_groups: Mapped[int]
+    made: Mapped[int] = mapped_column(default=0)  # groups that have their model, the first of all
+    created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 
 _OF_FITS = "prediction_id IS NULL AND study_id IS NULL"  # units of fits, of which a model has one each

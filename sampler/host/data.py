@@ -41,6 +41,7 @@ from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
 from sampler.data.table import RawColumn, Table, read, read_column
 from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
+from sampler.many.grouping import GroupKey, read_by, rows_by_group
 from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
 
 __all__ = [
@@ -64,6 +65,7 @@ __all__ = [
     "Decimal",
     "FileDialect",
     "Flag",
+    "GroupKey",
     "RawColumn",
     "Rows",
     "Separator",
@@ -90,11 +92,13 @@ __all__ = [
     "number_to_text",
     "range_to_text",
     "read",
+    "read_by",
     "read_censored",
     "read_column",
     "read_outcomes",
     "read_weights",
     "refuse_censoring",
+    "rows_by_group",
     "scalars",
     "shortened",
     "sort_levels",

@@ -1,5 +1,6 @@
 """Answers of posteriors, and what they cost."""
 
+from sampler.many.posteriors import RoutedRows
 from sampler.posterior.core.intervals import Interval, IntervalKind
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.explanations.aggregates import total_scores
@@ -78,6 +79,7 @@ __all__ = [
     "Overlap",
     "PartialDependence",
     "ReasonCode",
+    "RoutedRows",
     "Sensitivity",
     "TreatmentEffects",
     "Verdict",

@@ -45,7 +45,10 @@ NOT_SHARED = (
     "progress",
 )  # arguments of `fit` that are not for all groups
 AHEAD = 64  # tasks in an executor beyond those that it runs: so many parts of the table are held twice
-LOST = "the process that fitted it ended: was it killed for lack of memory?"
+LOST = (
+    "the process that fitted it ended: was it killed for lack of memory, or does a script call this without "
+    'if __name__ == "__main__":, so that each process runs the script again?'
+)
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from sampler.posterior.results.answer import Answer
 from sampler.posterior.results.prediction import Prediction, PredictionSet
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Sequence
+    from collections.abc import Callable, Collection, Iterator, Sequence
 
     from numpy.typing import NDArray
 
@@ -127,27 +127,81 @@ class ManyPosteriors(Answer, Mapping[Any, Posterior]):
             For invalid options, and where models of classes don't have the same ones.
 
         """
+        routed = RoutedRows.read(X, self.by)
+
+        def predict_part(group: GroupKey, part: Table) -> Prediction:
+            return self[group].predict(
+                part, level, interval, quantiles, num_draws=num_draws, ignore_extra=ignore_extra
+            )
+
+        return routed.predict(self.models, predict_part, unknown)
+
+
+@dataclass(frozen=True)
+class RoutedRows:
+    """Rows to predict, and which of them are a group's.
+
+    Attributes
+    ----------
+    by
+        Names of the columns that tell the group.
+    table
+        All columns of the rows.
+    groups
+        Positions of each group's rows, int64 each.
+
+    """
+
+    by: tuple[str, ...]
+    table: Table
+    groups: Mapping[GroupKey, NDArray[np.int64]]
+
+    @classmethod
+    def read(cls, X: Any, by: Sequence[str]) -> RoutedRows:
+        """Read rows; raise DataError for one without a group, SettingsError where a column is absent."""
+        table = read_rows(X)
+        names = read_by(by, table.names)
+        table = table.reading_once(table.names)
+        return cls(names, table, rows_by_group(table, names))
+
+    def predict(
+        self, known: Collection[GroupKey], predict_part: Callable[[GroupKey, Table], Prediction], unknown: str
+    ) -> Prediction:
+        """Predict each group's rows by its model, and put the predictions in order.
+
+        Parameters
+        ----------
+        known
+            Groups that have a model.
+        predict_part
+            Predicts a group's rows, which are without the columns of `by`.
+        unknown
+            Rows of other groups: "refuse" or "flag".
+
+        Raises
+        ------
+        DataError
+            For rows of groups without a model, which are named, and rows that don't fit their model.
+        SettingsError
+            For another `unknown`, and where models of classes don't have the same ones.
+
+        """
         if unknown not in {REFUSE, FLAG}:
             raise SettingsError(
                 f"unknown must be {REFUSE} or {FLAG}, not {unknown!r}", field="unknown", code="not_accepted"
             )
-        table = read_rows(X)
-        read_by(self.by, table.names)
-        table = table.reading_once(table.names)
-        grouped = rows_by_group(table, self.by)
-        strange = {group: rows for group, rows in grouped.items() if group not in self.models}
-        if strange and (unknown == REFUSE or len(strange) == len(grouped)):
+        strange = {group: rows for group, rows in self.groups.items() if group not in known}
+        if strange and (unknown == REFUSE or len(strange) == len(self.groups)):
             advice = 'leave these rows out, or have them predicted as missing with unknown="flag"'
             first = int(min(rows[0] for rows in strange.values())) + 1
             raise DataError([DataProblem(self.by[0], first, f"{self._strange_in_words(strange)}: {advice}")])
-        rest = table.without(self.by)
-        options = {"num_draws": num_draws, "ignore_extra": ignore_extra}
+        rest = self.table.without(self.by)
         found = {
-            group: self._predict(group, rest, rows, level, interval, quantiles, options)
-            for group, rows in grouped.items()
+            group: self._predict(group, rest, rows, predict_part)
+            for group, rows in self.groups.items()
             if group not in strange
         }
-        whole = merge_predictions([(grouped[g], each) for g, each in found.items()], table.num_rows)
+        whole = merge_predictions([(self.groups[g], each) for g, each in found.items()], self.table.num_rows)
         for rows in strange.values():
             for row in rows.tolist():
                 whole.flags[row] = [Flag(self.by[0], UNKNOWN_GROUP)]
@@ -155,20 +209,17 @@ class ManyPosteriors(Answer, Mapping[Any, Posterior]):
             [(self._name(g), text) for g, part in found.items() for text in part.warnings], found
         )
         unknown_rows = [self._strange_in_words(strange)] if strange else []
-        return replace(whole, labels=table.labels, warnings=[*unknown_rows, *texts])
+        return replace(whole, labels=self.table.labels, warnings=[*unknown_rows, *texts])
 
     def _predict(
         self,
         group: GroupKey,
         table: Table,
         rows: NDArray[np.int64],
-        level: Any,
-        interval: Any,
-        quantiles: Any,
-        options: dict[str, Any],
+        predict_part: Callable[[GroupKey, Table], Prediction],
     ) -> Prediction:
         try:
-            return self[group].predict(table.part(rows), level, interval, quantiles, **options)
+            return predict_part(group, table.part(rows))
         except DataError as error:
             raise DataError(
                 [

@@ -354,6 +354,39 @@ def test_unusable_arguments_are_refused_without_a_request(client, fitted):
         client.predict(fitted, 3)
 
 
+def test_a_set_has_a_model_for_each_group(client):
+    """A set is fitted, listed, asked and deleted as one; a group with too few rows is listed with its reason."""
+    cars = pd.read_csv(CARS, usecols=["mpg", "weight", "year", "cylinders"])
+    dataset = client.upload(cars)
+    reports = []
+    made = client.fit_many(dataset, "mpg", by="cylinders", name="by-cylinders", **SHORT)
+    ended = client.wait_many(made, progress=lambda now: reports.append(now.fraction), seconds=300)
+    assert (ended.state, ended.by, ended.groups) == ("succeeded", ["cylinders"], 5)
+    assert (ended.succeeded, ended.failed, ended.fraction) == (3, 2, 1.0)  # of 3 and 5 cylinders are few
+    assert reports == sorted(reports)
+    groups = {each.group[0]: each for each in client.models_of_set(made)}
+    assert [*groups] == ["8", "4", "6", "3", "5"]
+    assert "has 4 rows" in groups["3"].error
+    assert groups["4"].rows == 203
+    assert [each.group for each in client.models_of_set(made, state="failed", search="5")] == [["5"]]
+    assert made.id in {each.id for each in client.model_sets()}
+
+    new = pd.DataFrame({"weight": [2171, 3870, 2500], "year": [75, 76, 80], "cylinders": [4, 8, 3]})
+    with pytest.raises(ProblemError, match="no model for cylinders '3'"):
+        client.predict_many(made, new)
+    answer = client.predict_many(made, new, level=[0.5, 0.9], unknown="flag")
+    alone = client.predict(groups["8"].id, new.iloc[1:2].drop(columns="cylinders"), level=[0.5, 0.9])
+    assert (answer.mean[1], answer.intervals[1].upper[1]) == (alone.mean[0], alone.intervals[1].upper[0])
+    assert np.isnan(answer.mean[2])
+    assert answer.document["model_ids"] == [groups["4"].id, groups["8"].id, None]
+    client.delete_model_set(made)
+    with pytest.raises(ProblemError):
+        client.model(groups["8"].id)
+    with pytest.raises(FitError, match="has 4 rows"):
+        few = client.upload(cars[cars.cylinders == 3])
+        client.wait_many(client.fit_many(few, "mpg", by="cylinders", **SHORT), seconds=60)
+
+
 def test_studies(client, fitted):
     """Studies show their progress; a cancelled one raises, a deleted one is gone."""
     reports = []

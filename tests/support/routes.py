@@ -11,6 +11,7 @@ from app.web.middleware.auth import OPEN
 
 ABSENT = {"dataset_id": "ds_1", "model_id": "mdl_1", "prediction_id": "prd_1", "name": "x", "slug": "x"}
 ABSENT |= {"key_id": "x", "study_id": "std_1", "other_id": "mdl_2"}
+ABSENT |= {"set_id": "set_1"}
 ABSENT |= {"webhook_id": "wh_1", "delivery_id": "msg_1"}
 
 
@@ -68,6 +69,7 @@ def body_for(path: str, dataset_id: str) -> dict[str, Any]:
         "amend": {"columns": {}},
         "webhooks": {"url": "https://hooks.example"},
         "models": {"dataset_id": dataset_id, "target": "y"},
+        "model-sets": {"dataset_id": dataset_id, "target": "y", "by": "colour"},
         "estimate": {"dataset_id": dataset_id, "target": "y"},
     }
     sent = by_end.get(path.removesuffix("/estimate" if "/extend/" in path else "").rsplit("/", 1)[-1])

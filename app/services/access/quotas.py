@@ -49,6 +49,7 @@ def check_stored(session: Session, owner: str, more: int) -> None:
         return
     store.hold(session, owner)
     promised = sum(expected_bytes(settings) for settings in store.open_settings(session, owner))
+    promised += sum(expected_bytes(settings) * count for settings, count in store.unmade(session, owner))
     has = store.stored_bytes(session, owner) + promised
     if has + more > most:
         raise QuotaError(
@@ -59,7 +60,7 @@ def check_stored(session: Session, owner: str, more: int) -> None:
 
 
 def check_queued(session: Session, owner: str) -> None:
-    """Refuse one more fit, background prediction or study when the owner has the allowed number open.
+    """Refuse one more fit, set of fits, background prediction or study if the allowed number is open.
 
     Raises
     ------
@@ -70,7 +71,7 @@ def check_queued(session: Session, owner: str) -> None:
     if most is None:
         return
     store.hold(session, owner)
-    count = len(store.open_settings(session, owner)) + jobs.count_open(session, owner)
+    count = store.count_open_fits(session, owner) + jobs.count_open(session, owner)
     if count >= most:
         raise QuotaError(
             f"{count} of your fits, background predictions and studies are queued or running, and {most} are "

@@ -1,12 +1,13 @@
 """Creation of a fit: its plan with every setting resolved and checked, its cost, and its acceptance."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import pyarrow as pa
 from pydantic import Field
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -23,7 +24,7 @@ from app.store import datasets as dataset_store
 from app.store import models as store
 from app.store.engine import session_scope
 from app.store.errors import CorruptBlockError, DatasetGoneError
-from app.store.tables import ALWAYS, Dataset
+from app.store.tables import ALWAYS, Dataset, Model
 from sampler import Settings
 from sampler.host.data import MOST_CELLS, Choice, counted, read, read_column, undeclared
 from sampler.host.fits import Cost, coded_columns, looks_seconds, next_look
@@ -95,6 +96,10 @@ class PlannedModel:
             bound = longer
         return bound
 
+    def of_dataset(self, dataset: Dataset) -> "PlannedModel":
+        """Return the plan for the stored dataset of the rows that it was made for."""
+        return replace(self, dataset=dataset)
+
     @property
     def coded_columns(self) -> int:
         return coded_columns(self.choice.kinds, datasets.summaries_of(self.dataset))
@@ -116,10 +121,20 @@ def plan(engine: Engine, owner: str, request: FitRequest, *, slots: int = 0) -> 
     TooLongError
         The estimated duration exceeds the limit of a fit.
     """
-    planned = _planned(engine, owner, request, slots)
-    check_memory(planned.at_most, planned.dataset.num_rows, planned.coded_columns)
-    check_seconds(planned.most(slots).seconds)
-    return planned
+    return _checked(_planned(engine, owner, request, slots), slots)
+
+
+def plan_rows(dataset: Dataset, table: pa.Table, request: FitRequest, *, slots: int) -> PlannedModel:
+    """Check a request and resolve its settings, as `plan`, for rows that are at hand.
+
+    Parameters
+    ----------
+    dataset
+        Description of the rows, with its profiles; it need not be stored.
+    table
+        All of its columns.
+    """
+    return _checked(_plan(dataset, table.select, request, slots), slots)
 
 
 def accept(session: Session, owner: str, plan: PlannedModel) -> models.ModelView:
@@ -135,21 +150,27 @@ def accept(session: Session, owner: str, plan: PlannedModel) -> models.ModelView
     quotas.check_queued(session, owner)
     quotas.check_stored(session, owner, quotas.expected_bytes(plan.stored_settings))
     with _dataset_kept():
-        model = store.create(
-            session,
-            owner=owner,
-            name=plan.name,
-            dataset_id=plan.dataset.id,
-            target=plan.target,
-            settings=plan.stored_settings,
-            num_chains=plan.settings.num_chains,
-            iterations=plan.settings.iterations,
-            warnings=plan.choice.warnings,
-            refit=plan.refit,
-            withheld=plan.refit is not None and plan.refit["promote"] != ALWAYS,
-        )
+        model = create(session, owner, plan)
     audit.record(session, owner, "model.created", model.id)
     return models.view(session, owner, model.id)
+
+
+def create(session: Session, owner: str, plan: PlannedModel, **of_set: str) -> Model:
+    """Store the planned model; `of_set` names its set and group, whose quotas were checked together."""
+    return store.create(
+        session,
+        owner=owner,
+        name=plan.name,
+        dataset_id=plan.dataset.id,
+        target=plan.target,
+        settings=plan.stored_settings,
+        num_chains=plan.settings.num_chains,
+        iterations=plan.settings.iterations,
+        warnings=plan.choice.warnings,
+        refit=plan.refit,
+        withheld=plan.refit is not None and plan.refit["promote"] != ALWAYS,
+        **of_set,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -251,14 +272,31 @@ def _resemblances(engine: Engine, request: FitRequest, planned: PlannedModel) ->
 
 
 def _planned(engine: Engine, owner: str, asked: FitRequest, slots: int) -> PlannedModel:
+    with session_scope(engine, read_only=True) as session:
+        dataset = datasets.get(session, owner, asked.dataset_id, profiles=bool(asked.roles))
+
+    def read_columns(names: Sequence[str]) -> pa.Table:
+        with session_scope(engine, read_only=True) as session:
+            return dataset_store.read(session, dataset.id, names)
+
+    return _plan(dataset, read_columns, asked, slots)
+
+
+def _checked(planned: PlannedModel, slots: int) -> PlannedModel:
+    check_memory(planned.at_most, planned.dataset.num_rows, planned.coded_columns)
+    check_seconds(planned.most(slots).seconds)
+    return planned
+
+
+def _plan(
+    dataset: Dataset, read_columns: Callable[[Sequence[str]], pa.Table], asked: FitRequest, slots: int
+) -> PlannedModel:
     asked = request_checks.of_several(asked)
     request = stop_rules.given_or_default(asked)
     name = None if request.name is None else request_checks.check_model_name(request.name)
-    with session_scope(engine, read_only=True) as session:
-        dataset = datasets.get(session, owner, request.dataset_id, profiles=bool(request.roles))
-        names = request_checks.check_columns(dataset, request)
-        alike = request_checks.may_repeat_roles(dataset, request)
-        table = dataset_store.read(session, dataset.id, list(dict.fromkeys([*names, *alike])))
+    names = request_checks.check_columns(dataset, request)
+    alike = request_checks.may_repeat_roles(dataset, request)
+    table = read_columns(list(dict.fromkeys([*names, *alike])))
     order = request_checks.order_of(dataset, request)
     rows = request_checks.rows_of(table, request, alike, order)
     used = np.arange(rows.num_rows)

@@ -14,6 +14,7 @@ from app.services.access import audit
 from app.services.cursors import Page, is_id
 from app.services.errors import ConflictError, NotFoundError
 from app.services.fits.refit_views import RefitView
+from app.services.group_names import in_words
 from app.services.views import ErrorView, State, filled, if_any
 from app.store import models as store
 from app.store.outcomes import watches
@@ -362,6 +363,8 @@ def unit_of(session: Session, model: ModelView, read_as: Mapping[str, Any] | Non
 def _label(model: Model, origin: store.ModelOrigin) -> str:
     if model.name is not None:
         return model.name
+    if model.set_group is not None:
+        return f"{model.target}, {in_words(model.set_group)}"
     source = "imported" if origin.dataset_name is None else f"from {origin.dataset_name}"
     number = f", {origin.number}" if (origin.number or 1) > 1 else ""
     return f"{model.target} {source}{number}"

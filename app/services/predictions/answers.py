@@ -64,8 +64,8 @@ class PredictionAnswer:
             "sd": None if self.only_mean else prediction.sd.tolist(),
             **_bounds(prediction),
             **_sets(prediction),
-            "mcse": self.errors and {"mean": _finite(self.errors.mean), **_bounds(self.errors)},
-            "rhat": None if self.rhat is None else _finite(self.rhat),
+            "mcse": self.errors and {"mean": finite(self.errors.mean), **_bounds(self.errors)},
+            "rhat": None if self.rhat is None else finite(self.rhat),
             "rows_verdict": self.rows_verdict and self.rows_verdict.verdict,
             "samples": None if self.samples is None else self.samples.tolist(),
             "flags": [[flag._asdict() for flag in row] for row in self.prediction.flags],
@@ -131,10 +131,10 @@ def to_parquet(table: pa.Table) -> bytes:
 def _bounds(estimates: Prediction | Errors) -> dict[str, Any]:
     return {
         "intervals": [
-            {"level": level, "lower": _finite(lower), "upper": _finite(upper)}
+            {"level": level, "lower": finite(lower), "upper": finite(upper)}
             for level, lower, upper in estimates.intervals
         ],
-        "quantiles": [{"q": q, "values": _finite(values)} for q, values in estimates.quantiles],
+        "quantiles": [{"q": q, "values": finite(values)} for q, values in estimates.quantiles],
     }
 
 
@@ -147,7 +147,7 @@ def _sets(prediction: Prediction) -> dict[str, Any]:
     return {"sets": named} if named else {}
 
 
-def _finite(values: Floats) -> list[Any]:
+def finite(values: Floats) -> list[Any]:
     """Return values as a list for JSON, with None for numbers that are not finite."""
     if np.isfinite(values).all():
         return list(values.tolist())

@@ -2,7 +2,7 @@
 
 import zlib
 
-from sqlalchemy import Text, cast, func, select, text
+from sqlalchemy import Text, cast, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from app.store.tables import (
@@ -13,6 +13,7 @@ from app.store.tables import (
     IdempotentAnswer,
     Json,
     Model,
+    ModelSet,
     OutcomeReport,
     PredictionBlock,
     Study,
@@ -61,6 +62,24 @@ def stored_bytes(session: Session, owner: str) -> int:
     answers = select(func.coalesce(func.sum(kept), 0)).where(IdempotentAnswer.owner == owner)
     queries = (datasets, headers, draws, predictions, studies, outcomes, answers)
     return sum(int(session.scalar(query) or 0) for query in queries)
+
+
+def count_open_fits(session: Session, owner: str) -> int:
+    """Return the number of the owner's queued and running models; those of a set count as one together."""
+    is_open = Model.state.in_(OPEN_STATES)
+    alone = select(func.count()).where(Model.owner == owner, Model.set_id.is_(None), is_open)
+    works = exists().where(Model.set_id == ModelSet.id, is_open)
+    sets = select(func.count()).where(
+        ModelSet.owner == owner, or_(ModelSet.made < ModelSet.num_groups, works)
+    )
+    return (session.scalar(alone) or 0) + (session.scalar(sets) or 0)
+
+
+def unmade(session: Session, owner: str) -> list[tuple[Json, int]]:
+    """Return settings and number of the models that are still to be made, by set."""
+    left = ModelSet.num_groups - ModelSet.made
+    query = select(ModelSet.settings, left).where(ModelSet.owner == owner, left > 0)
+    return [(settings, count) for settings, count in session.execute(query)]
 
 
 def open_settings(session: Session, owner: str) -> list[Json]:

@@ -27,6 +27,7 @@ LOOK, ASK, CHANGE = {keys.READ}, {keys.PREDICT}, {keys.TRAIN}
 # Scopes of routes outside the rule: GET needs `read`, anything else `train`.
 OTHERWISE = {
     ("POST", "/models/{model_id}/predict"): ASK,
+    ("POST", "/model-sets/{set_id}/predict"): ASK,
     ("POST", "/models/{model_id}/predictions"): ASK,
     ("POST", "/models/{model_id}/invocations"): ASK,
     ("POST", "/models/{model_id}/partial-dependence"): ASK,

@@ -244,6 +244,7 @@ def test_an_owner_reads_its_own_audit_and_an_operator_all(team, database):
 COMPUTES = {
     "/models/estimate",
     "/models/{model_id}/predict",
+    "/model-sets/{set_id}/predict",
     "/models/{model_id}/invocations",
     "/models/{model_id}/partial-dependence",
     "/models/{model_id}/shap",
@@ -288,6 +289,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
                 "prediction_id": prediction,
                 "study_id": study,
                 "webhook_id": webhook,
+                "set_id": model_set,
             }
             response = ann.request(method, path.format(**ids), **sent)
             assert response.is_success, response.text
@@ -302,7 +304,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
             done.add((method, path))
             return created
 
-        dataset = model = prediction = study = webhook = ""
+        dataset = model = prediction = study = webhook = model_set = ""
         with session_scope(database.engine) as session:
             ann_id = session.query(ApiKey).filter_by(name="ann").one().id
         dataset = change("POST", "/datasets", "dataset.created", content=table(60), headers=CSV)["id"]
@@ -343,6 +345,9 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         kind = {"Content-Type": "application/vnd.bartserve.model"}
         change("POST", "/models", "model.imported", content=file, headers=kind)
         change("DELETE", "/models/{model_id}", "model.deleted", model)
+        grouped = {"dataset_id": dataset, "target": "y", "by": "colour"}
+        model_set = change("POST", "/model-sets", "model_set.created", json=grouped)["id"]
+        change("DELETE", "/model-sets/{set_id}", "model_set.deleted", model_set)
         told = {"url": "https://example.org/told"}
         webhook = change("POST", "/webhooks", "webhook.created", json=told)["id"]
         change("POST", "/webhooks/{webhook_id}/rotate", "webhook.rotated", webhook)

@@ -1,0 +1,154 @@
+"""Sets of models over HTTP: creating, viewing, predicting, deleting them."""
+
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, BackgroundTasks, Query, Response
+from pydantic import BaseModel, Field
+from pydantic_core import to_json
+
+from app.api.predict import FiguresByRow, IntervalView, QuantileView, SetView
+from app.services import health, views
+from app.services.access.idempotency import StoredResponse, once
+from app.services.access.keys import PREDICT, READ, TRAIN
+from app.services.model_sets import predicting, stored
+from app.services.model_sets.predicting import SetPredictBody
+from app.services.model_sets.stored import ModelSetPage, ModelSetRequest, ModelSetView, SetModelPage
+from app.services.views import State
+from app.web.dependencies import (
+    Deleting,
+    Owner,
+    Reading,
+    TheBell,
+    TheEngine,
+    TheGate,
+    ThePredictor,
+    TheSettings,
+    TheTransactions,
+)
+from app.web.errors import responses
+from app.web.idempotency import TheIdempotentRequest, render
+from app.web.json_body import StrictRoute
+from app.web.negotiation import JSON
+from app.web.paging import Cursor, Limit
+from app.web.scopes import MAX_SETTINGS_BYTES, needs
+
+router = APIRouter(prefix="/model-sets", tags=["model sets"], route_class=StrictRoute)
+LOOK_AGAIN = "5"  # Retry-After in seconds for the state of a new set
+
+
+class FlagInSetView(BaseModel):
+    """One unusual cell of a row."""
+
+    column: str
+    flag: Literal["outside_range", "unseen_level", "missing", "unknown_group"] = Field(
+        description="As of predictions by one model; unknown_group: no model has these rows."
+    )
+
+
+class RoutedPredictionView(BaseModel):
+    """Predictions, in the order of the rows, each by the model of its row's group."""
+
+    set_id: str
+    model_ids: list[str | None] = Field(description="By row; null where no model has its group.")
+    draws: int = Field(description="Kept draws used per chain, of the model that has fewest.")
+    interval: Literal["credible", "predictive", "calibrated"]
+    classes: list[str] | None = Field(description="As of predictions by one model.")
+    mean: FiguresByRow
+    sd: FiguresByRow
+    intervals: list[IntervalView]
+    quantiles: list[QuantileView]
+    sets: list[SetView] | None = Field(None, description="Prediction sets of classes, by level.")
+    flags: list[list[FlagInSetView]] = Field(description="Unusual cells of each row, at most ten per row.")
+    warnings: list[str]
+
+
+@router.post("", status_code=202, response_model=ModelSetView, responses=responses(409, 413, 415))
+@needs(TRAIN, body=MAX_SETTINGS_BYTES)
+def create_model_set(
+    body: ModelSetRequest,
+    engine: TheEngine,
+    transactions: TheTransactions,
+    settings: TheSettings,
+    bell: TheBell,
+    owner: Owner,
+    idempotent: TheIdempotentRequest,
+    after: BackgroundTasks,
+) -> Response:
+    """Fit a model to each group of a dataset's rows in the background; `Location` is the URL of the set.
+
+    Each model is that of `POST /models` for the group's rows alone, with the same settings and seed. A group
+    whose fit is refused or fails is listed with the reason, and the others go on. The request is refused
+    where the first groups are.
+    """
+
+    def make() -> StoredResponse:
+        planned = stored.plan(engine, owner, body, slots=health.slots_now(engine, settings))
+        with transactions() as session:
+            made = stored.accept(session, owner, planned)
+            headers = {"Location": f"/model-sets/{made.id}", "Retry-After": LOOK_AGAIN}
+            answer = StoredResponse(202, headers, views.to_json(made))
+            idempotent.remember(session, answer)
+        after.add_task(bell.ring)
+        return answer
+
+    return render(once(engine, idempotent, make))
+
+
+@router.get("", responses=responses())
+@needs(READ)
+def list_model_sets(session: Reading, owner: Owner, limit: Limit = 50, cursor: Cursor = None) -> ModelSetPage:
+    """List your sets of models, newest first."""
+    return stored.list_page(session, owner, limit, cursor)
+
+
+@router.get("/{set_id}", responses=responses())
+@needs(READ)
+def get_model_set(set_id: str, session: Reading, owner: Owner) -> ModelSetView:
+    """Return a set of models with its progress."""
+    return stored.view(session, owner, set_id)
+
+
+@router.get("/{set_id}/models", responses=responses())
+@needs(READ)
+def list_models_of_set(
+    set_id: str,
+    session: Reading,
+    owner: Owner,
+    limit: Limit = 50,
+    cursor: Cursor = None,
+    search: Annotated[
+        str | None, Query(max_length=200, description="A part of the group's name, in any case.")
+    ] = None,
+    state: Annotated[State | None, Query(description="Of the models.")] = None,
+) -> SetModelPage:
+    """List the models of a set by group, in the order in which the groups come in the dataset.
+
+    Each is a model like others, at `/models/{model_id}`; those of sets are listed here alone.
+    """
+    return stored.models_page(session, owner, set_id, limit, cursor, search=search, state=state)
+
+
+@router.post("/{set_id}/predict", response_model=RoutedPredictionView, responses=responses(413, 415))
+@needs(PREDICT)
+async def predict_by_group(
+    set_id: str, body: SetPredictBody, predictor: ThePredictor, gate: TheGate, owner: Owner
+) -> Response:
+    """Predict new rows, each by the model of its group, which columns of the rows tell.
+
+    Groups are found by any spelling of their values: 3, 3.0 and "3" are one. Rows of at most 1,000 groups.
+    """
+
+    def work() -> Response:
+        return Response(
+            to_json(predicting.predict(predictor, owner, set_id, body).to_json()), media_type=JSON
+        )
+
+    return await gate.run(work)
+
+
+@router.delete("/{set_id}", status_code=204, responses=responses())
+@needs(TRAIN)
+def delete_model_set(set_id: str, session: Deleting, predictor: ThePredictor, owner: Owner) -> None:
+    """Delete a set with all its models, whatever their state; running fits stop."""
+    for model_id in stored.delete(session, owner, set_id):
+        predictor.cache.drop(model_id)

@@ -1,0 +1,1 @@
+"""Sets of models, one for each group of a dataset's rows."""
