@@ -178,6 +178,11 @@ class RoutedRows:
         unknown
             Rows of other groups: "refuse" or "flag".
 
+        Returns
+        -------
+        Prediction
+            As of `ManyPosteriors.predict`.
+
         Raises
         ------
         DataError

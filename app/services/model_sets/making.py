@@ -10,7 +10,7 @@ from app.services import health
 from app.services.errors import ServiceError
 from app.services.fits import creation
 from app.services.fits.requests import FitRequest
-from app.services.model_sets.parts import Groups, Part, find_groups, parts_of
+from app.services.model_sets.parts import GroupRows, RowsByGroup, find_groups, parts_of
 from app.services.request_context import Actor, acting
 from app.settings import Settings
 from app.store import datasets as dataset_store
@@ -57,7 +57,7 @@ def _make(engine: Engine, of: ModelSet, slots: int) -> int:
     return number - of.made
 
 
-def _batches(groups: Groups, first: int, last: int) -> Iterator[Groups]:
+def _batches(groups: RowsByGroup, first: int, last: int) -> Iterator[RowsByGroup]:
     """Yield the groups from `first` to before `last`, few enough that their rows fit into memory."""
     batch, size = {}, 0
     for group, rows in islice(groups.items(), first, last):
@@ -70,7 +70,7 @@ def _batches(groups: Groups, first: int, last: int) -> Iterator[Groups]:
         yield batch
 
 
-def _make_one(engine: Engine, of: ModelSet, part: Part, number: int, slots: int) -> bool:
+def _make_one(engine: Engine, of: ModelSet, part: GroupRows, number: int, slots: int) -> bool:
     planned, error = None, None
     try:
         planned = creation.plan_rows(part.dataset, part.table, FitRequest(**of.request), slots=slots)

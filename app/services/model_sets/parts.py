@@ -19,11 +19,11 @@ from sampler import DataError, SettingsError
 from sampler.host.data import GroupKey, read, read_by, rows_by_group
 
 LONGEST_NAME = 200
-Groups = Mapping[GroupKey, NDArray[np.int64]]  # positions of each group's rows
+RowsByGroup = Mapping[GroupKey, NDArray[np.int64]]  # positions of each group's rows
 
 
 @dataclass(frozen=True)
-class Part:
+class GroupRows:
     """Rows of a group without the columns that tell it; `dataset` describes them, and is not stored."""
 
     group: str
@@ -47,7 +47,7 @@ def columns_of_groups(dataset: Dataset, by: str | Sequence[str], taken: Sequence
     return names
 
 
-def find_groups(session: Session, dataset: Dataset, by: Sequence[str]) -> Groups:
+def find_groups(session: Session, dataset: Dataset, by: Sequence[str]) -> RowsByGroup:
     """Return the positions of each group's rows, groups in the order of their first rows.
 
     Raises
@@ -65,7 +65,9 @@ def find_groups(session: Session, dataset: Dataset, by: Sequence[str]) -> Groups
         raise NotFoundError(str(error)) from None
 
 
-def parts_of(session: Session, dataset: Dataset, by: Sequence[str], groups: Groups) -> Iterator[Part]:
+def parts_of(
+    session: Session, dataset: Dataset, by: Sequence[str], groups: RowsByGroup
+) -> Iterator[GroupRows]:
     """Yield the parts of some groups; their rows are in memory together, and one column of all rows."""
     positions = np.concatenate([*groups.values()])
     rest = {each["name"]: each for each in dataset.columns if each["name"] not in by}
@@ -76,7 +78,7 @@ def parts_of(session: Session, dataset: Dataset, by: Sequence[str], groups: Grou
         yield _described(dataset, rest, group_names.to_text(group), part)
 
 
-def _described(dataset: Dataset, columns: Mapping[str, Any], group: str, table: pa.Table) -> Part:
+def _described(dataset: Dataset, columns: Mapping[str, Any], group: str, table: pa.Table) -> GroupRows:
     summaries, profiles = [], []
     for name, column in columns.items():
         summary, profile = summarise(name, table.column(name))
@@ -93,4 +95,4 @@ def _described(dataset: Dataset, columns: Mapping[str, Any], group: str, table: 
         read_as=dataset.read_as,
         warnings=[],
     )
-    return Part(group, part, table)
+    return GroupRows(group, part, table)

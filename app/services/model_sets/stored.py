@@ -18,7 +18,7 @@ from app.services.fits import creation, request_checks
 from app.services.fits.creation import PlannedModel
 from app.services.fits.fit_request import ModelRequest
 from app.services.fits.requests import FitRequest
-from app.services.model_sets.parts import Groups, columns_of_groups, find_groups, parts_of
+from app.services.model_sets.parts import RowsByGroup, columns_of_groups, find_groups, parts_of
 from app.services.views import ErrorView, State, filled, if_any
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
@@ -109,7 +109,7 @@ class PlannedSet:
 
     dataset: Dataset
     by: tuple[str, ...]
-    groups: Groups
+    groups: RowsByGroup
     request: FitRequest
     first: PlannedModel
 

@@ -220,7 +220,7 @@ def test_two_makers_make_each_model_once(client, settings, database):
     ],
 )
 def test_a_request_is_refused_at_once(client, fields, column):
-    """What no group could be fitted with is a 422 that names the field or the column."""
+    """A request that no group could be fitted with is a 422 that names the field or the column."""
     dataset = post_csv(client, shops()).json()
     body = {"dataset_id": dataset["id"], "target": "sales", "by": "shop"} | SMALL | fields
     assert places(problem(client.post("/model-sets", json=body), 422))[0][0] == column
