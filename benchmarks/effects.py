@@ -1,18 +1,23 @@
 """Measure effects of a treatment on simulated tables, beside stochtree's and bartz's causal forests.
 
     python benchmarks/effects.py [--tables 10] [--rows 250] [--methods bcf ps-bart plain stochtree bartz]
+        [--kept build/effects.jsonl]
     python benchmarks/effects.py --cost [--tables 3] [--rows 250 1000 5000]
 
 The process of Hahn, Murray and Carvalho (2020, section 6): five columns, a mean that is linear or not, the
 same effect for all or one that varies, treatment more probable where the mean is large. Prints, for each of
 the four and each method, bias, root mean square error and coverage of 95% intervals of the average effect
 of the rows, the same of their own effects, and seconds of a fit. The peers have their defaults, but for as
-many draws as make four chains of 500 after 500; bartz is given the propensity that ours fits.
+many draws as make four chains of 500 after 500; bartz is given the propensity that ours fits. Figures of
+each table are kept in a file as they come: the same command goes on where it was stopped.
 """
 
 import argparse
+import json
 import time
 import warnings
+from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -118,12 +123,32 @@ def print_cost(rows, tables):
     print(f"{rows:5} rows: {np.median(few):.2f} times a plain fit of as many trees ({min(few):.2f} at best)")
 
 
+def measure(options):
+    """Return the figures of each table by setting and method, as the file has them or measured now."""
+    options.kept.parent.mkdir(exist_ok=True)
+    options.kept.touch()
+    known = {tuple(each[:5]): each[5:] for each in map(json.loads, options.kept.read_text().splitlines())}
+    settings = list(product(options.rows, SURFACES, EFFECTS, options.methods))
+    for seed, setting in product(range(options.tables), settings):  # all settings have as many, nearly
+        if (*setting, seed) in known:
+            continue
+        rows, surface, kind, method = setting
+        table, z, y, effect = simulate(rows, SURFACES[surface], EFFECTS[kind], seed)
+        start = time.perf_counter()
+        found = figures(METHODS[method](table, z, y, seed, method), effect)
+        known[*setting, seed] = [*map(float, found), time.perf_counter() - start]
+        with options.kept.open("a") as file:
+            print(json.dumps([*setting, seed, *known[*setting, seed]]), file=file)
+    return {setting: [known[*setting, seed] for seed in range(options.tables)] for setting in settings}
+
+
 def main():
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--tables", type=int, default=10)
     parser.add_argument("--rows", type=int, nargs="+", default=[250])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
+    parser.add_argument("--kept", type=Path, default=Path("build/effects.jsonl"))
     parser.add_argument("--cost", action="store_true", help="print processor seconds alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -131,23 +156,15 @@ def main():
         for rows in options.rows:
             print_cost(rows, options.tables)
         return
-    print("rows surface   effect   method     bias  rmse cover | rows: rmse cover | seconds")
-    for rows in options.rows:
-        for surface, nonlinear in SURFACES.items():
-            for kind, varying in EFFECTS.items():
-                for method in options.methods:
-                    found, start = [], time.perf_counter()
-                    for seed in range(options.tables):
-                        table, z, y, effect = simulate(rows, nonlinear, varying, seed)
-                        found.append(figures(METHODS[method](table, z, y, seed, method), effect))
-                    error, covers, of_rows, cover = np.array(found, float).T
-                    seconds = (time.perf_counter() - start) / options.tables
-                    print(
-                        f"{rows:4} {surface:9} {kind:8} {method:9} {error.mean():+5.2f} "
-                        f"{np.sqrt(np.mean(error**2)):5.2f} {covers.mean():5.2f} |     {of_rows.mean():5.2f} "
-                        f"{cover.mean():5.2f} | {seconds:5.1f}",
-                        flush=True,
-                    )
+    measured = measure(options)
+    print("rows surface   effect   method    tables bias  rmse cover | rows: rmse cover | seconds")
+    for (rows, surface, kind, method), found in measured.items():
+        error, covers, of_rows, cover, seconds = np.array(found, float).T
+        print(
+            f"{rows:4} {surface:9} {kind:8} {method:9} {len(found):4} {error.mean():+5.2f} "
+            f"{np.sqrt(np.mean(error**2)):5.3f} {covers.mean():5.2f} |     {of_rows.mean():5.3f} "
+            f"{cover.mean():5.2f} | {seconds.mean():5.1f}"
+        )
 
 
 if __name__ == "__main__":
