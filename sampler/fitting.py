@@ -110,9 +110,10 @@ def fit(
         The ordered classes of family "ordinal", from the lowest to the highest. None takes the order of an
         ordered Categorical of pandas, or that of numbers.
     treatment
-        n treatments, or None: 1 (or true) for rows that were treated, 0 for the others. The fit learns by how
-        much that changes y, for each row (`Posterior.effects`; method "bart", numbers). New rows have theirs
-        in a column of its name ("treatment" unless it has one); without such a column, 0.
+        n treatments, or None: 1 (or true) for rows that were treated, 0 for the others, or the names of three
+        to eight arms. The fit learns by how much that changes y, for each row (`Posterior.effects`; method
+        "bart", numbers or two classes). New rows have theirs in a column of its name ("treatment" unless it
+        has one); without such a column, 0, or the first arm.
     propensity
         Name of a feature that is each row's probability of being treated, known from elsewhere; None fits it.
     groups

@@ -46,6 +46,7 @@ too; without it, the rows are those of the model's dataset.
 Examples
   bartserve effects weights --by age
   bartserve effects weights new.csv --of treated --output effects.csv
+  bartserve effects weights --arm high --against none
 """
 
 
@@ -190,6 +191,8 @@ def effects(
     of: Annotated[
         Literal["all", "treated", "untreated"], typer.Option(help="Which of the rows count.")
     ] = "all",
+    arm: Annotated[str | None, typer.Option(help="Of several arms, the one whose effect is asked.")] = None,
+    against: Annotated[str | None, typer.Option(help="The arm that it is compared with.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     as_json: AsJson = False,
@@ -200,7 +203,7 @@ def effects(
     errors = make_console(stderr=True)
     table = None if rows is None else table_of(rows)
     with asking(url, data_dir, errors.print) as client:
-        answer = client.effects(model, table, of=of, by=by, level=level)
+        answer = client.effects(model, table, of=of, by=by, level=level, arm=arm, against=against)
     if as_json:
         print_json(answer)
         return
@@ -219,11 +222,13 @@ def effects(
 
 
 def _averages(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
-    """Name the averages: of the rows, the arms, the groups and the leaves of the tree."""
+    """Name the averages: of the rows, their arms, the groups, the leaves of the tree and other arms."""
     arms = ("average", "treated", "untreated")
     named: dict[str, Mapping[str, Any]] = {name: answer[name] for name in arms if answer[name] is not None}
     leaves = {leaf["where"]: leaf["average"] for leaf in answer["tree"]["leaves"]}
-    return {**named, **answer["groups"], **(leaves if len(leaves) > 1 else {})}
+    others = {name: each for name, each in answer["arms"].items() if name != answer["arm"]}
+    others = {f"{name} against {answer['against']}": each for name, each in others.items()}
+    return {**named, **answer["groups"], **(leaves if len(leaves) > 1 else {}), **others}
 
 
 def _show_effects(answer: Mapping[str, Any]) -> None:

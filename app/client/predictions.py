@@ -281,10 +281,10 @@ class Predictions(Calls):
         return self._json(Call("POST", path, json=body, repeatable=True))
 
     def effects(self, model: str | Model, rows: Any = None, **options: Any) -> Json:
-        """Return what a model's treatment does; `options` (of, by, level, draws) as in POST .../effects.
+        """Return what a treatment does; `options` as in POST .../effects.
 
-        `rows` is a list of dicts, a dict of lists or arrays, or a data frame, with the treatment's column;
-        None takes those of the model's dataset.
+        They are of, by, arm, against, level and draws. `rows` is a list of dicts, a dict of lists or arrays,
+        or a data frame, with the treatment's column; None takes those of the model's dataset.
         """
         body = {**({} if rows is None else rows_json(rows)), **without_none(options)}
         return self._json(Call("POST", address("models", model, "effects"), json=body, repeatable=True))

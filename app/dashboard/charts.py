@@ -17,6 +17,7 @@ from app.services.access.keys import PREDICT, READ
 from app.services.errors import InvalidRequestError, NotFoundError
 from app.services.explanations import convergence, densities, diagnostics
 from app.services.explanations.convergence import GrowthQuery
+from app.services.explanations.effects import EffectsBody
 from app.services.explanations.guard import explain
 from app.services.explanations.importance import FeatureView, ImportanceQuery
 from app.services.explanations.partial_dependence import CurveInterval, feature_rows
@@ -174,6 +175,8 @@ async def dependence(
 async def treatment(
     asked: TheAsked,
     by: Annotated[str, Query(max_length=1000)] = "",
+    arm: Annotated[str, Query(max_length=1000)] = "",
+    against: Annotated[str, Query(max_length=1000)] = "",
     part: Literal["groups", "rows", "along"] = "groups",
 ) -> Response:
     """Return a chart of a treatment's effects: averages, those of rows in order, or along a feature."""
@@ -185,7 +188,8 @@ async def treatment(
                 of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None
             )
             return Picture(effects.dependence, (effect, "effect", [feature_rows(*asked.model, by)]))
-        view = asked.known.treatment(*asked.model, asked.version, by or None)
+        body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
+        view = asked.known.treatment(*asked.model, asked.version, body)
         if part == "rows":
             return Picture(
                 rankings.row_effects, [np.array(each) for each in (view.mean, view.lower, view.upper)]

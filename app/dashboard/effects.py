@@ -59,11 +59,11 @@ class Effects:
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def treatment(
-        self, predictor: Predictor, owner: str, model_id: str, version: str, by: str | None
+        self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> EffectsView:
-        """Compute the effects of a model's treatment, by a feature or without; raises as the service."""
-        key = ("treatment", owner, model_id, version, by or "")
-        return self._once(key, lambda: explain(predictor, owner, model_id, EffectsBody(by=by)))
+        """Compute the effects of a model's treatment; raises as the service."""
+        key = ("treatment", owner, model_id, version, asked.by or "", asked.arm or "", asked.against or "")
+        return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
         self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str

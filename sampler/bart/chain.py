@@ -347,9 +347,8 @@ class Chain(MarkovChain):
         self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
         self._likelihood.clear(self.training)
         for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
-            self._likelihood.turn(plan)
-            rebuild(self._data, forest, model)
-            self._likelihood.turn(plan)
+            with self._likelihood.seen_by(plan):
+                rebuild(self._data, forest, model)
             recount(self._data, forest, model)
         self._likelihood.measure()
 

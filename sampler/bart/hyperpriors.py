@@ -17,6 +17,7 @@ from sampler.bart import (
 )
 from sampler.bart.kernels import hyperpriors as hyper
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
+from sampler.data.treatment.design import TWO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -43,7 +44,8 @@ def drawn(constants: Constants) -> bool:
 def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if training.constants.sparse else ()
-    weights = (WEIGHTS,) if training.weights is not None else ()
+    arms = training.effect is not None and training.effect.arms > len(TWO)  # each weighs the rows of its own
+    weights = (WEIGHTS,) if training.weights is not None or arms else ()
     linear: tuple[str, ...] = () if training.linear is None else (linear_part.GROUP,)
     if linear and training.settings.family == "categorical":
         linear = (*linear, class_lines.GROUP)

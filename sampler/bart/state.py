@@ -41,7 +41,7 @@ class ForestPlan:
     leaf_sd: float  # in units of y
     moves: Mapping[str, float]
     leaves: Literal["normal", "log-linear"] = "normal"
-    signed: bool = False  # whether residuals have the sign of their row's arm while its trees are updated
+    of_effect: bool = False  # whether it is of a treatment's effect, and sees the rows in its own way
 
 
 def make_data(training: Training) -> Data:

@@ -162,8 +162,12 @@ class Rows:
         )
 
 
-def read_roles(columns: Mapping[str, Any], num_rows: int) -> dict[str, NDArray[np.float64]]:
+def read_roles(
+    columns: Mapping[str, Any], num_rows: int, arms: tuple[str, ...] = ()
+) -> dict[str, NDArray[np.float64]]:
     """Read and check the numbers of columns by role, but for those of the outcome, float64 [n] each.
+
+    `arms` are the names of those of a model's treatment.
 
     Raises
     ------
@@ -172,7 +176,7 @@ def read_roles(columns: Mapping[str, Any], num_rows: int) -> dict[str, NDArray[n
 
     """
     return {
-        role: load_code(COLUMN_ROLES[role].reader)(column, num_rows)
+        role: load_code(COLUMN_ROLES[role].reader)(column, num_rows, *([arms] if role == "treatment" else []))
         for role, column in columns.items()
         if not COLUMN_ROLES[role].of_outcome
     }

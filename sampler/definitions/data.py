@@ -139,15 +139,15 @@ ROLES: dict[str, Setting] = {
     "treatment": Role(
         "column",
         "roles",
-        "A column of 1 (or true) for rows that were treated, 0 (or false) for the others: the fit learns by "
-        "how much that changes the outcome, for each row. It is no feature. New rows have theirs in the "
-        "column of this name; without it, 0.",
+        "A column of 1 (or true) for rows that were treated, 0 (or false) for the others, or of the names of "
+        "three to eight arms: the fit learns by how much that changes the outcome, for each row. It is no "
+        "feature. New rows have theirs in the column of this name; without it, 0, or the first arm.",
         sparing=True,
         form=_field(
             "Treatment",
-            "A column of 1 for rows that were treated, 0 for the others: how much that changes the "
-            "outcome, and for whom, is learnt.",
-            kinds=("number", "boolean"),
+            "A column of 1 for rows that were treated, 0 for the others, or of the names of several arms: "
+            "how much that changes the outcome, and for whom, is learnt.",
+            kinds=("number", "boolean", "category"),
         ),
         noun="treatments",
         cells="boolean",
@@ -155,7 +155,8 @@ ROLES: dict[str, Setting] = {
         targets=("numbers", "two"),
         refusal="treatment is for numbers and two classes: set family={families}, or leave it out",
         twice="the column of treatments can't have another role as well",
-        absent="{name}: the rows have no such column, so predictions are for rows that are not treated",
+        absent="{name}: the rows have no such column, so predictions are for rows that are not treated, or "
+        "in the first of several arms",
         sentence="The column {name} tells which rows were treated; its effect is a part of the model.",
         example="training.csv --target earnings --treatment trained",
         other_names=("Z_train", "trt"),

@@ -39,6 +39,8 @@ class TreatedPosterior:
         by: str | None = None,
         level: float = 0.9,
         num_draws: int | None = None,
+        arm: str | None = None,
+        against: str | None = None,
     ) -> TreatmentEffects:
         """Compute what the treatment adds to the outcome: on average, in groups and for each row.
 
@@ -48,13 +50,16 @@ class TreatedPosterior:
             Rows, as for `predict`, with the column of the treatment; None takes the rows of the fit, or of a
             model that was loaded those up to 200 of them that its file keeps.
         of
-            Which of the rows count: "all", "treated" or "untreated".
+            Which of the rows count: "all", "treated" (those in `arm`) or "untreated" (those in `against`).
         by
             A feature by which averages are given too: by its levels, or a number or date by quarters.
         level
             Probability of the intervals.
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
+        arm, against
+            Of a treatment with several arms the names of the two that are compared; by default the second
+            beside the first, in their order.
 
         Returns
         -------
@@ -71,7 +76,7 @@ class TreatedPosterior:
 
         """
         law = self.law.for_means
-        request = EffectsRequest.check(of, by, level)
+        request = EffectsRequest.check(of, by, level, law.draws.header.arms, arm, against)
         chosen = law.alike(num_draws)
         coded = self.training_rows() if X is None else law.draws.coded(X)
         return treatment_effects(law, coded, request, chosen)

@@ -25,6 +25,7 @@ from sampler.data.schema import Column, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
 from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.reading import arms_of
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
@@ -158,6 +159,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             planned.settings,
             planned.propensity,
             places,
+            arms_of(rows.roles[ROLE]),
         )
     all_codes = codes if arms is None else arms.codes
     encoded = outcome, design, weight, codes

@@ -62,7 +62,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
     _, outcome, censored = read_outcomes(y, name, coded.num_rows, settings.family, censoring_roles(roles))
     if weights is not None and not header.weighted:
         raise DataError("the model was fitted without weights: leave them out")
-    numbers = read_roles(roles, coded.num_rows)
+    numbers = read_roles(roles, coded.num_rows, header.arms)
     learnt, limits = transformed(header.transform, outcome, censored)
     linear = None
     if header.linear is not None and coded.values is not None:

@@ -27,7 +27,7 @@ from sampler.data.schema import Choice, Column, choose
 from sampler.data.target import family_warnings, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import ROLE
-from sampler.data.treatment.reading import check_arms, check_propensity, check_treatment
+from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
 from sampler.errors import SettingsError
@@ -211,7 +211,7 @@ def plan(
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
     by_role = rows.numbers()
     if ROLE in by_role:
-        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome)
+        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms_of(roles[ROLE]))
     group_columns, group_index = read_groups(columns_of(table, grouped))
     return FitPlan(
         settings=settings,

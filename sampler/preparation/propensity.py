@@ -10,7 +10,7 @@ import numpy as np
 from sampler.bart.prior import calibrate_probit, check_prior
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import cut_points
-from sampler.data.treatment.design import EffectDesign
+from sampler.data.treatment.design import EffectDesign, FittedPropensity
 from sampler.data.treatment.reading import check_overlap
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment.class_scores import area_under_roc
@@ -56,6 +56,7 @@ def treated_rows(
     settings: Settings,
     propensity: str | None,
     reference: NDArray[np.int64],
+    arms: tuple[str, ...],
 ) -> TreatedRows:
     """Decide how trees see a treatment, and fit its probability.
 
@@ -64,7 +65,7 @@ def treated_rows(
     name
         Name of the treatment's column.
     treated
-        Treatments, float64 [n].
+        Arms by their places, float64 [n].
     design, codes
         Coded columns before binning, float64 [column, n], and their codes.
     schema
@@ -75,6 +76,8 @@ def treated_rows(
         Name of the feature that is the probability of being treated; None to fit it.
     reference
         Places of the reference rows.
+    arms
+        Names of the arms.
 
     Returns
     -------
@@ -88,9 +91,13 @@ def treated_rows(
 
     """
     check_overlap(name, treated, schema, design)
-    own = EffectDesign(settings.effects, treated[reference].astype(np.uint8), given=propensity or "")
+    own = EffectDesign(
+        settings.effects, treated[reference].astype(np.uint8), given=propensity or "", arms=arms
+    )
     if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
-        own = with_propensity(own, treated, design, codes, settings.seed)
+        fits = [(treated == arm).astype(np.float64) for arm in own.fitted_arms]
+        fitted = (fit_propensity(own, each, design, codes, settings.seed) for each in fits)
+        own = replace(own, propensities=tuple(fitted))
     return TreatedRows(own, EffectColumns(own, len(codes)).add(codes, treated))
 
 
@@ -111,23 +118,28 @@ def effect_prior(design: EffectDesign | None, schema: Schema) -> EffectPrior | N
         return None
     names = [schema.columns[place].name for place, _ in schema.coded]
     barred = tuple(k for k, name in enumerate(names) if name == design.given)
-    return EffectPrior.of(len(names), barred, design.sd)
+    return EffectPrior.of(len(names), barred, design.sd, len(design.arms))
 
 
-def with_propensity(
+def fit_propensity(
     own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int
-) -> EffectDesign:
-    """Fit the probability of being treated to all rows, and add it to the design.
+) -> FittedPropensity:
+    """Fit the probability of being treated, or in an arm, to all rows.
 
     It is that of the rows of the fit: one of rows left out leans against the treatment by construction, and
     leaves more bias than none at all (docs/maths.md#treatments).
     """
-    fitted = _fitted(own, treated, design, codes, seed)
-    propensity = EffectColumns(fitted, len(codes)).propensity(codes)
+    fitted = _fitted(treated, design, codes, seed)
+    propensity = _of_rows(own, fitted, codes)
     others = _crossed(own, treated, design, codes, seed)
     return replace(
         fitted, cuts=cut_points(propensity), auc=(_area(treated, propensity), _area(treated, others))
     )
+
+
+def _of_rows(own: EffectDesign, fitted: FittedPropensity, codes: Codes) -> Floats:
+    columns = EffectColumns(replace(own, propensities=(fitted,)), len(codes))
+    return np.asarray(columns.propensities(codes)[0])
 
 
 def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int) -> Floats:
@@ -137,8 +149,8 @@ def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, s
         half[rng.permutation(np.flatnonzero(treated == arm))[::2]] = True
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
-        fitted = _fitted(own, treated[rows], design, codes[:, rows], seed, SHORTER)
-        propensity[~rows] = EffectColumns(fitted, len(codes)).propensity(codes[:, ~rows])
+        fitted = _fitted(treated[rows], design, codes[:, rows], seed, SHORTER)
+        propensity[~rows] = _of_rows(own, fitted, codes[:, ~rows])
     return propensity
 
 
@@ -148,14 +160,13 @@ def _area(treated: Floats, propensity: Floats) -> float:
 
 
 def _fitted(
-    own: EffectDesign,
     treated: Floats,
     design: Design,
     codes: Codes,
     seed: int,
     lengths: Mapping[str, int] = SHORT,
-) -> EffectDesign:
-    """Return the design with draws of the probability of being treated."""
+) -> FittedPropensity:
+    """Return draws of the probability of being treated, without cut points."""
     settings = Settings.resolve(family="probit", seed=seed, **lengths)
     constants = calibrate_probit(treated, design, None, settings, check_prior(None, settings))
     num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
@@ -169,4 +180,4 @@ def _fitted(
         taken = chain.take()
         assert taken is not None, "the chain keeps draws"
         draws.append(taken)
-    return replace(own, trees=pack(concatenate(draws)), offset=constants.offset, step=constants.step)
+    return FittedPropensity(np.zeros(0), pack(concatenate(draws)), constants.offset, constants.step)

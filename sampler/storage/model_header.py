@@ -26,8 +26,8 @@ from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
-from sampler.data.treatment.design import EffectDesign
-from sampler.definitions.data import CENSORING, PREDICTED
+from sampler.data.treatment.design import ROLE, TWO, EffectDesign
+from sampler.definitions.data import CENSORING, COLUMN_ROLES, PREDICTED
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.errors import PackedError
 from sampler.noise import NoiseChoice
@@ -144,6 +144,17 @@ class Header:
     def beside(self) -> dict[str, str]:
         """Names of the columns beside the features that new rows may have, by role."""
         return {role: name for role, name in self.roles.items() if role in PREDICTED}
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Names of the arms of a treatment; none without one."""
+        return () if self.effects is None else self.effects.arms
+
+    @property
+    def kinds_beside(self) -> dict[str, str]:
+        """Kinds of the columns of `beside`, by name: several arms of a treatment have names."""
+        own = {name: COLUMN_ROLES[role].cells for role, name in self.beside.items()}
+        return own | ({self.beside[ROLE]: "category"} if len(self.arms) > len(TWO) else {})
 
     @property
     def censoring(self) -> dict[str, str]:

@@ -52,9 +52,13 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     training, design = problem.training, problem.effects
     codes = training.codes[: len(problem.grid.cuts)]
     columns = EffectColumns(design, len(codes))
-    share = np.full(len(training.y), training.by_role[ROLE].mean())
-    probable = share if design.cuts is None else columns.propensity(codes)
-    treated = (np.random.default_rng(seed).uniform(size=len(share)) < probable).astype(np.float64)
+    probable, own = columns.arms(codes), training.by_role[ROLE]
+    if probable is None:
+        shares = np.bincount(own.astype(np.int64), minlength=len(design.arms)) / len(own)
+        probable = np.tile(shares[:, None], len(own))
+    drawn = np.random.default_rng(seed).uniform(size=len(own))
+    below = np.cumsum(probable[:0:-1], axis=0)  # of the last arms: the last one has the smallest draws
+    treated = np.sum(drawn < below, axis=0).astype(np.float64)
     shuffled = replace(
         training, codes=columns.add(codes, treated), by_role={**training.by_role, ROLE: treated}
     )

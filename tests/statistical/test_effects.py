@@ -1,6 +1,7 @@
 """Effects of treatments against the exact law of enumerated problems, and Geweke's test."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ from scipy import stats
 from sampler.bart.chain import Chain
 from sampler.bart.kernels.state import VALUE
 from sampler.training import EffectPrior
+from tests.reference.enumerator import membership
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import check_resuming, draws_of, f_of, fits, of_toy, training
 from tests.support.joint_law import ENDLESS, keeps_joint_law
@@ -94,6 +96,57 @@ def test_resumes():
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
     data = problem(Y_B, (0.9, 1.0), 20, drawn=True)
     check_resuming(replace(data, effect=replace(data.effect, mean_sd=0.5)))
+    check_resuming(of_arms(20, drawn=True, mean_sd=0.5))
+
+
+ARMS, OF_THREE = np.array([0, 1, 2, 1, 0]), -6.1090936731  # the log evidence of three arms, for Y_B
+
+
+def exact_of_arms():
+    """Enumerate the trees of the mean and of three arms; return log evidence and mean effects, [arm, row].
+
+    An arm's tree matters to the outcomes only by how it divides the rows of the arm.
+    """
+    mean, arm = golden(leaf_variance=0.0625), golden(alpha=0.25, beta=3.0)
+    of_arms = []
+    for number in range(3):
+        own, parts = number == ARMS, {}
+        for tree, log_prior in zip(arm.trees, arm.log_prior, strict=True):
+            gram = 0.04 * membership(arm, tree)[:, own]
+            weight, total = parts.setdefault(gram[own].tobytes(), [0.0, np.zeros_like(gram)])
+            parts[gram[own].tobytes()] = [weight + np.exp(log_prior), total + np.exp(log_prior) * gram]
+        of_arms.append([(weight, total / weight, own) for weight, total in parts.values()])
+    evidence, effects = 0.0, np.zeros((3, 5))
+    for tree, log_prior in zip(mean.trees, mean.log_prior, strict=True):
+        of_mean = 0.0625 * membership(mean, tree) + 0.05 * np.eye(5)
+        for parts in product(*of_arms):
+            law = of_mean.copy()
+            for _, gram, own in parts:
+                law[np.ix_(own, own)] += gram[own]
+            here = np.exp(log_prior + stats.multivariate_normal(np.zeros(5), law).logpdf(Y_B))
+            here *= np.prod([weight for weight, _, _ in parts])
+            evidence += here
+            solved = np.linalg.solve(law, Y_B)
+            effects += here * np.array([gram @ solved[own] for _, gram, own in parts])
+    return np.log(evidence), effects / evidence
+
+
+def of_arms(num_draws, **prior):
+    """Return one tree for the mean and one for each of three arms, whose leaves have variance .04."""
+    data = problem(Y_B, (0.25, 3.0), num_draws)
+    effect = replace(data.effect, arms=3, start=0.4, **prior)
+    return replace(data, effect=effect, by_role={"treatment": ARMS.astype(float)})
+
+
+def test_arms():
+    """Draws of three arms have the mean differences between arms at all rows that enumeration gives."""
+    evidence, exact = exact_of_arms()
+    assert evidence == pytest.approx(OF_THREE, abs=1e-9)
+    data = of_arms(SHORT)
+    draws, constants = draws_of(data), replace(data.constants, offset=0.0)
+    parts = [fits(draws.forests[f"effect {arm}"], data.codes, constants) for arm in range(3)]
+    holds(mean_is(parts[1] - parts[0], exact[1] - exact[0]))
+    holds(mean_is(parts[2] - parts[0], exact[2] - exact[0]))
 
 
 def test_two_classes():

@@ -10,7 +10,7 @@ from app.dashboard.pages.models import Frame, framed_as
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT
 from app.services.errors import ServiceError
-from app.services.explanations.effects import EffectsView
+from app.services.explanations.effects import EffectsBody, EffectsView
 from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.scopes import GuardedRoute, needs
 
@@ -33,6 +33,8 @@ async def treatment(
     model_id: str,
     frame: Annotated[Frame, framed_as("treatment")],
     by: Annotated[str, Query(max_length=1000)] = "",
+    arm: Annotated[str, Query(max_length=1000)] = "",
+    against: Annotated[str, Query(max_length=1000)] = "",
 ) -> Response:
     """Show the effects of a model's treatment: on average, by a feature, and for each row."""
     model_id, version = frame["model"].id, frame["drawn"]
@@ -41,7 +43,8 @@ async def treatment(
     shown: dict[str, Any] = {"effects": None, "averages": {}, "error": None, "names": names, "chosen": chosen}
 
     def find() -> EffectsView:
-        return known.treatment(predictor, owner, model_id, version, chosen or None)
+        body = EffectsBody(by=chosen or None, arm=arm or None, against=against or None)
+        return known.treatment(predictor, owner, model_id, version, body)
 
     if frame["model"].state == "succeeded":
         try:
@@ -52,7 +55,7 @@ async def treatment(
             shown["error"] = error
         else:
             shown |= {"effects": found, "averages": found.averages()}
-    named = {"by": chosen} if chosen else {}
+    named = {name: value for name, value in (("by", chosen), ("arm", arm), ("against", against)) if value}
     return render.render(
         request.scope,
         "model_treatment.html",

@@ -37,6 +37,12 @@ class EffectsView:
     draws: DrawsPerChain
     level: float
     difference: Annotated[str, Field(description="In words, what is subtracted from what.")]
+    arm: Annotated[str, Field(description="The arm whose effect this is; 1 where there are two.")]
+    against: Annotated[str, Field(description="The arm it is compared with; 0 where there are two.")]
+    arms: Annotated[
+        dict[str, EffectEstimate],
+        Field(description="Of several arms, each beside `against`, over the rows that count."),
+    ]
     holds: Annotated[str, Field(description="What must be true for the figures to be effects.")]
     hidden: Annotated[str, Field(description="How strong a hidden common cause would have to be, in words.")]
     of: Literal["all", "treated", "untreated"]
@@ -74,7 +80,7 @@ class EffectsView:
 
     def averages(self) -> dict[str, EffectEstimate]:
         """Name the averages that there are."""
-        return averages_of(self.average, self.treated, self.untreated, self.groups)
+        return averages_of(self)
 
 
 class EffectsBody(StrictBody, Question):
@@ -84,6 +90,11 @@ class EffectsBody(StrictBody, Question):
     by: str | None = Field(
         default=None, description="A feature by whose levels, or quarters, averages are given too."
     )
+    arm: str | None = Field(
+        default=None,
+        description="Of several arms, by name, the one whose effect is asked; default the second.",
+    )
+    against: str | None = Field(default=None, description="The one it is compared with; default the first.")
     level: Share = Field(default=0.9, description="The probability an interval holds.")
     draws: FirstDraws = None
     rows: RowsInBody | None = Field(
@@ -110,7 +121,10 @@ class EffectsBody(StrictBody, Question):
             rows, few = _rows_of_dataset(model, work)
         else:
             model.check_work(work, "Effects")
-        answer = posterior.effects(rows, of=self.of, by=self.by, level=self.level, num_draws=self.draws)
+        answer = posterior.effects(
+            rows, of=self.of, by=self.by, level=self.level, num_draws=self.draws, arm=self.arm,
+            against=self.against,
+        )  # fmt: skip
         check_finite(answer.mean, answer.lower, answer.upper)
         if few:
             answer.warnings.append(few)

@@ -116,7 +116,10 @@ def row_form(
     for name in posterior.beside.values():
         quantiles = ((profiles or {}).get(name) or {}).get("quantiles") or {}
         low, high = (quantiles.get(q) for q in ("0", "1"))
-        fields.append(FormColumn(name, "number", [], low, high, 0, 1))
+        arms = list(posterior.header.arms) if posterior.header.kinds_beside[name] == "category" else []
+        fields.append(
+            FormColumn(name, "category" if arms else "number", arms, low, high, 0, arms[0] if arms else 1)
+        )
     for name, kind in posterior.header.subgroup_kinds.items():
         named = [
             each.levels or ()

@@ -26,7 +26,6 @@ from app.store.tables import Dataset
 from sampler import DataError, DataProblem, Posterior
 from sampler.host.data import Column, days_to_text, shortened, text_to_days
 from sampler.host.data import value_as_text as as_text
-from sampler.host.settings import COLUMN_ROLES
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
 
@@ -67,7 +66,7 @@ class RowReading:
         schema = posterior.schema
         columns = {each.name: each for each in (*schema.inputs, *([schema.target] if with_target else []))}
         kinds = {name: _kind_of(column) for name, column in columns.items()}
-        kinds |= {name: COLUMN_ROLES[role].cells for role, name in posterior.beside.items()}
+        kinds |= posterior.header.kinds_beside
         kinds |= posterior.header.subgroup_kinds | dict(others or {})
         given = (options or Options()).for_rows_of(posterior.header.dialect)
         known = (*columns, *schema.ignored)

@@ -26,11 +26,13 @@ from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
+from sampler.data.treatment.design import TWO
 from sampler.kernels.jit import address
 from sampler.noise import DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
@@ -62,10 +64,14 @@ class Gaussian(Likelihood):
         if noise.weighs_rows:
             precision = self.models[-1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
-        self._effect = None
+        self._effects: dict[str, EffectForest] = {}
         if training.effect:
-            place = self.scalar_names.index(effect_forest.SCALAR)
-            self._effect = EffectForest(training, training.effect, self.models[1], self.outcome, place)
+            place = self.scalar_names.index(effect_forest.scalars(training.effect)[0])
+            for arm, plan in enumerate(plan for plan in self.plans if plan.of_effect):
+                models = self.models[0], self.models[1 + arm]
+                self._effects[plan.name] = EffectForest(
+                    training, training.effect, arm, models, self.outcome, place + 2 * arm
+                )
         self._intercepts: GroupIntercepts | InterceptsAndSlopes | None = None
         if training.groups:
             of_groups = InterceptsAndSlopes if training.groups.num_slopes else GroupIntercepts
@@ -74,7 +80,7 @@ class Gaussian(Likelihood):
     @property
     def alone(self) -> bool:
         """Whether the compiled sweep does all: one forest, without intercepts, noise the same in all rows."""
-        return not (self._row_noise or self._intercepts or self._effect)
+        return not (self._row_noise or self._intercepts or self._effects)
 
     @property
     def noise_mean(self) -> float:  # type: ignore[override]
@@ -128,24 +134,23 @@ class Gaussian(Likelihood):
                 model.log_value[:] = 0
         if self._row_noise:
             self._row_noise.apply()
-        if self._effect:
-            self._effect.apply()
+        for effect in self._effects.values():
+            effect.apply()
 
-    def turn(self, plan: ForestPlan) -> None:
-        """Give the residuals of rows that are not treated the other sign, for the forest of the effect."""
-        if plan.signed and self._effect:
-            self._effect.turn()
+    def seen_by(self, plan: ForestPlan) -> AbstractContextManager[None]:
+        """Let the rows be as a forest's trees see them meanwhile."""
+        return self._effects[plan.name].seen() if plan.of_effect else super().seen_by(plan)
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:
         """Return the rows with the columns that a forest's trees may split on."""
-        return self._effect.data if plan.signed and self._effect else data
+        return self._effects[plan.name].data if plan.of_effect else data
 
     def measure(self) -> None:
         """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
         if self._slopes:
             self._slopes.apply(self.models[0].residual)
-        if self._effect:
-            self._effect.take_out(self.models[0].residual)
+        for effect in self._effects.values():
+            effect.take_out()
         if self._intercepts:
             self._intercepts.apply(self.models[0].residual)
         measure_bound(self.models[0].residual, self.models[0].bound)
@@ -173,17 +178,26 @@ class Gaussian(Likelihood):
         squares = 0.0
         for sweep_one, plan, forest, model in zip(self._calls, self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
-                self.turn(plan)
-                squares = sweep_one(self.data_of(plan, data), forest, model, work)
-                self.turn(plan)
-        draw_sigma2(self.outcome, self._noise, squares, work.random)
-        if self._effect:
-            self._effect.draw(forests[1], work)
+                with self.seen_by(plan):
+                    squares = sweep_one(self.data_of(plan, data), forest, model, work)
+        draw_sigma2(self.outcome, self._noise, self._squares(squares), work.random)
+        for effect, forest in zip(self._effects.values(), forests[1:], strict=False):
+            effect.draw(forest, work)
         if self._row_noise:
             self._row_noise.end()
         if self._row_noise and self.plans[-1].leaves == "log-linear":
             self._row_noise.sweep(data, forests[-1], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
+
+    def _squares(self, of_last: float) -> float:
+        """Sum the squares of the residuals, by weight; the last forest may have seen the rows of one arm."""
+        if len(self._effects) < len(TWO):
+            return of_last
+        model, rows = self.models[0], len(self.models[1].weights)
+        squares = model.residual[:rows].astype(np.float64) ** 2
+        return float(
+            np.sum(squares * (model.weights * self._noise[normal.UNIT] if len(model.weights) else 1))
+        )
 
     def draw_line(self, at_model: int, at_work: int) -> None:
         """Draw the linear part, if there is one; the leaf model and the work are given by address."""
@@ -210,7 +224,7 @@ def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
     )
-    learnt = (mean,) if training.effect is None else (mean, effect_forest.plan(training.effect, mean))
+    learnt = (mean,) if training.effect is None else (mean, *effect_forest.plan(training.effect, mean))
     if not NOISES[settings.noise].forest:
         return learnt
     moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
@@ -229,7 +243,7 @@ def name_scalars(training: Training) -> tuple[str, ...]:
     spread = (SPREAD,) if noise.forest else ()
     groups = training.groups
     of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
-    of_effect = () if training.effect is None else effect_forest.SCALARS
+    of_effect = () if training.effect is None else effect_forest.scalars(training.effect)
     return ("sigma", *slopes, *degrees, *spread, *of_effect, *of_groups)
 
 
@@ -262,17 +276,24 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
         bound=np.zeros(BOUND_SIZE, np.int64),
         passes=passes_of(weighted=len(weights) > 0),
     )
-    return [
+    models = [
         noise_forest.make_model(training, first)
         if plan.leaves == "log-linear"
         else first._replace(variance=_leaf_variance(training.constants, plan))
         for plan in plans
+    ]
+    if training.effect is None or training.effect.arms == len(TWO):
+        return models
+    own, passes = np.zeros(len(training.y), np.int32), passes_of(weighted=True)  # weights of an arm's rows
+    return [
+        model._replace(weights=own, passes=passes) if plan.of_effect else model
+        for plan, model in zip(plans, models, strict=True)
     ]
 
 
 def _leaf_variance(constants: Constants, plan: ForestPlan) -> NDArray[np.float64]:
     """Return `Normal.variance`: tau^2, and where k is drawn its prior and tau^2 of k = 1."""
     tau2 = (plan.leaf_sd / constants.step) ** 2
-    if constants.k_df == 0 or plan.signed:
+    if constants.k_df == 0 or plan.of_effect:
         return np.array([tau2])
     return np.array([tau2, tau2 * constants.k**2, constants.k_df, constants.k_scale**2])

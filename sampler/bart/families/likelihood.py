@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from contextlib import AbstractContextManager, nullcontext
 from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
@@ -65,8 +66,9 @@ class Likelihood(ABC):
     def measure(self) -> None:  # noqa: B027  # few have anything to do
         """Complete the leaf models after the trees have been entered into the rows."""
 
-    def turn(self, plan: ForestPlan) -> None:  # noqa: B027  # few forests see residuals in another way
-        """Let the residuals be as a forest's trees see them; called again, as they were."""
+    def seen_by(self, plan: ForestPlan) -> AbstractContextManager[None]:  # noqa: ARG002
+        """Let the rows be as a forest's trees see them meanwhile."""
+        return nullcontext()
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:  # noqa: ARG002
         """Return the rows with the columns that a forest's trees may split on."""

@@ -15,8 +15,63 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 KINDS = ("bcf", "ps-bart", "plain")
+TWO = ("0", "1")  # arms of rows that were not treated, and of those that were
+MOST_ARMS = 8
 ROLE = "treatment"
 HALF_MEAN = "half_mean_effect"  # scalar of a draw: half the constant part of the effect, in units of y
+
+
+def of_arms(name: str, arms: int) -> tuple[str, ...]:
+    """Name what a forest of an effect has: one of half the effect, or of several arms one for each."""
+    return (name,) if arms == len(TWO) else tuple(f"{name} {arm}" for arm in range(arms))
+
+
+@dataclass(frozen=True)
+class FittedPropensity:
+    """Probability of an arm, fitted to the rows.
+
+    Attributes
+    ----------
+    cuts
+        Cut points of it, float64.
+    trees
+        Packed draws of the probit fit of the arm, of which it is the mean.
+    offset, step
+        Of these draws: a row's is the mean of Phi(offset + step * sum of its leaves).
+    auc
+        Area under its ROC curve at the rows of the fit, and of fits to one half of them at the other; None in
+        models made before it was kept.
+
+    """
+
+    cuts: Floats
+    trees: bytes = field(repr=False)
+    offset: float
+    step: float
+    auc: tuple[float, float] | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """Return a dict that `from_json` reads."""
+        own: dict[str, Any] = {"cuts": self.cuts.tolist(), "offset": self.offset, "step": self.step}
+        own["trees"] = base64.b64encode(self.trees).decode()
+        return own | ({} if self.auc is None else {"auc": list(self.auc)})
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> FittedPropensity:
+        """Read and check what `to_json` returned; raise ValueError for what no model has."""
+        cuts = np.array(values["cuts"], np.float64)
+        whole = cuts.ndim == 1 and len(cuts) < 255 and bool(np.all(np.isfinite(cuts)))
+        if not whole or np.any(np.diff(cuts) <= 0):
+            raise ValueError("the cut points of its propensity are not increasing numbers")
+        offset, step = float(values["offset"]), float(values["step"])
+        if not (math.isfinite(offset) and math.isfinite(step)):
+            raise ValueError("its propensity has no offset or step")
+        auc = None
+        if "auc" in values:
+            auc = float(values["auc"][0]), float(values["auc"][1])
+            if not all(0 <= each <= 1 for each in auc):
+                raise ValueError("the areas of its propensity are not shares")
+        return cls(cuts, base64.b64decode(values["trees"], validate=True), offset, step, auc)
 
 
 @dataclass(frozen=True)
@@ -32,71 +87,68 @@ class EffectDesign:
         "bcf": the effect has a forest of its own; "ps-bart": one forest, with the propensity; "plain": one
         forest without it.
     treated
-        Treatments of the reference rows, 0 or 1, uint8 [row].
-    cuts
-        Cut points of the fitted propensity, float64; None without one.
-    trees
-        Packed draws of the probit fit of the treatment, of which it is the mean; empty without one.
-    offset, step
-        Of these draws: a row's propensity is the mean of Phi(offset + step * sum of its leaves).
-    auc
-        Area under its ROC curve at the rows of the fit, and of fits to one half of them at the other; None
-        without one.
+        Arms of the reference rows, by their places, uint8 [row].
+    propensities
+        The fitted probability of being treated, or of several arms that of each; none where none is needed.
     given
         Name of the feature that is the propensity, known from elsewhere; "" without one.
     sd
         Standard deviation of what is learnt, the prior median of that of the effect of a row.
+    arms
+        Names of the arms.
 
     """
 
     kind: str
     treated: NDArray[np.uint8]
-    cuts: Floats | None = None
-    trees: bytes = field(default=b"", repr=False)
-    offset: float = 0.0
-    step: float = 1.0
+    propensities: tuple[FittedPropensity, ...] = ()
     given: str = ""
     sd: float = 1.0
-    auc: tuple[float, float] | None = None
+    arms: tuple[str, ...] = TWO
+
+    @property
+    def fitted_arms(self) -> range:
+        """Arms that have a column or a fitted probability of their own: being treated, or all of several."""
+        return range(1 if self.arms == TWO else 0, len(self.arms))
 
     @property
     def more_columns(self) -> int:
         """Number of coded columns that the mean's trees have beside the features."""
-        return (self.kind != "bcf") + (self.cuts is not None)
+        return (self.kind != "bcf") * len(self.fitted_arms) + len(self.propensities)
+
+    def area_of(self, arms: tuple[int, int]) -> tuple[float, float] | None:
+        """Return the areas under the ROC curve of the first of two arms that has a fit; None without one."""
+        first = arms[0] if arms[0] in self.fitted_arms else arms[1]
+        return self.propensities[first - self.fitted_arms[0]].auc if self.propensities else None
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads."""
         treated = "".join(map(str, self.treated.tolist()))
         own: dict[str, Any] = {"kind": self.kind, "treated": treated, "sd": self.sd}
-        if self.cuts is not None:
-            own |= {"cuts": self.cuts.tolist(), "offset": self.offset, "step": self.step}
-            own["trees"] = base64.b64encode(self.trees).decode()
-        own |= {} if self.auc is None else {"auc": list(self.auc)}
+        if self.arms != TWO:
+            own |= {"arms": list(self.arms), "propensities": [each.to_json() for each in self.propensities]}
+        elif self.propensities:
+            own |= self.propensities[0].to_json()
         return own | ({"given": self.given} if self.given else {})
 
     @classmethod
     def from_json(cls, values: dict[str, Any], num_reference: int) -> EffectDesign:
         """Read and check what `to_json` returned; raise ValueError for what no model has."""
         kind, treated = values["kind"], values["treated"]
-        if kind not in KINDS or not isinstance(treated, str) or {*treated} - {"0", "1"}:
+        arms = tuple(map(str, values.get("arms", TWO)))
+        digits = "".join(map(str, range(len(arms))))
+        if kind not in KINDS or not isinstance(treated, str) or {*treated} - {*digits}:
             raise ValueError("its treatment is of no known kind")
+        if arms != TWO and not (len(TWO) < len({*arms}) == len(arms) <= MOST_ARMS):
+            raise ValueError("the arms of its treatment are not a few names")
         if len(treated) != num_reference:
             raise ValueError("its treatments don't fit its reference rows")
-        cuts = None
-        if "cuts" in values:
-            cuts = np.array(values["cuts"], np.float64)
-            whole = cuts.ndim == 1 and len(cuts) < 255 and bool(np.all(np.isfinite(cuts)))
-            if not whole or np.any(np.diff(cuts) <= 0):
-                raise ValueError("the cut points of its propensity are not increasing numbers")
-        offset, step = float(values.get("offset", 0.0)), float(values.get("step", 1.0))
         sd = float(values["sd"])
-        if not (math.isfinite(offset) and math.isfinite(step) and 0 < sd < math.inf):
-            raise ValueError("its treatment has no scale, or its propensity no offset or step")
-        auc = None  # of models before there was one
-        if "auc" in values:
-            auc = float(values["auc"][0]), float(values["auc"][1])
-            if not all(0 <= each <= 1 for each in auc):
-                raise ValueError("the areas of its propensity are not shares")
+        if not 0 < sd < math.inf:
+            raise ValueError("its treatment has no scale")
+        fitted = values.get("propensities", []) if arms != TWO else [values] if "cuts" in values else []
+        propensities = tuple(map(FittedPropensity.from_json, fitted))
+        if len(propensities) not in {0, 1 if arms == TWO else len(arms)}:
+            raise ValueError("its arms have not a propensity each")
         codes = np.frombuffer(treated.encode(), np.uint8) - np.uint8(ord("0"))
-        trees = base64.b64decode(values.get("trees", ""), validate=True)
-        return cls(kind, codes, cuts, trees, offset, step, str(values.get("given", "")), sd, auc)
+        return cls(kind, codes, propensities, str(values.get("given", "")), sd, arms)

@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.scalars import as_text
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
+from sampler.data.treatment.design import MOST_ARMS, TWO
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.methods import METHODS
 from sampler.setting_checks import draws_trees_alone
@@ -29,8 +30,24 @@ FEWEST_OF_ARM = 10  # rows of an arm
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
 
-def read_treatment(treatment: Any, num_rows: int) -> Floats:
-    """Read which rows were treated, float64 [n]: 1 for treated rows, 0 for others.
+def arms_of(treatment: RawColumn) -> tuple[str, ...]:
+    """Name the arms of rows: the names that a column of them has, in their order, or else treated or not."""
+    names = {each for each in treatment.cells or () if isinstance(each, str)}
+    in_order = [*treatment.levels, *sorted(names - {*treatment.levels})]
+    return tuple(name for name in in_order if name in names) if len(names) > len(TWO) else TWO
+
+
+def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] = ()) -> Floats:
+    """Read the rows' arms by their places, float64 [n]: of two, 1 for treated rows and 0 for the others.
+
+    Parameters
+    ----------
+    treatment
+        The column.
+    num_rows
+        Number of rows it must have.
+    arms
+        Names of the arms of a model; by default those of the column.
 
     Returns
     -------
@@ -40,11 +57,15 @@ def read_treatment(treatment: Any, num_rows: int) -> Floats:
     Raises
     ------
     DataError
-        For treatments that are missing, or neither 0 and 1 nor true and false.
+        For treatments that are missing, neither 0 and 1 nor true and false, or of no arm of the model, and
+        for too many arms.
 
     """
     raw = treatment if isinstance(treatment, RawColumn) else read_column(treatment, "treatment")
     check_length(raw, num_rows)
+    arms = arms or arms_of(raw)
+    if arms != TWO:
+        return _read_arms(raw, arms)
     if raw.numbers is None or raw.type not in ("number", "boolean"):
         detail = "a treatment must be 1 or true of rows that were treated, and 0 or false of the others"
         levels = sorted({cell for cell in raw.cells or () if isinstance(cell, str)})
@@ -53,23 +74,37 @@ def read_treatment(treatment: Any, num_rows: int) -> Floats:
         raise DataError([DataProblem(raw.name, None, detail)])
     reject_rows(raw.name, np.isnan(raw.numbers), "the treatment is missing: fill it in, or leave the row out")
     stray = (raw.numbers != 0) & (raw.numbers != 1)
-    reject_rows(raw.name, stray, "a treatment must be 1 (treated) or 0 (not treated): two arms are compared")
+    stray_of_two = "a treatment must be 1 (treated) or 0 (not treated), or the name of one of several arms"
+    reject_rows(raw.name, stray, stray_of_two)
     return np.asarray(raw.numbers, np.float64)
 
 
-def check_arms(name: str, treated: Floats, target: str, outcome: Floats) -> None:
-    """Raise DataError for treatments [n] without two arms of some rows, or that fix the outcomes [n]."""
-    arms = treated == 1, treated == 0
-    counts = [int(arm.sum()) for arm in arms]
-    if 0 in counts:
+def _read_arms(raw: RawColumn, arms: tuple[str, ...]) -> Floats:
+    """Read the rows' arms by their names; raises as `read_treatment`."""
+    if len(arms) > MOST_ARMS:
+        detail = f"the treatment has {len(arms)} names; at most {MOST_ARMS} arms are compared"
+        raise DataError([DataProblem(raw.name, None, detail)])
+    cells = [None] * len(raw) if raw.cells is None else raw.cells
+    place = {name: float(number) for number, name in enumerate(arms)}
+    found = np.array([place.get(each, np.nan) if isinstance(each, str) else np.nan for each in cells])
+    reject_rows(raw.name, np.isnan(found), f"the treatment must be one of {', '.join(arms)}")
+    return found
+
+
+def check_arms(name: str, treated: Floats, target: str, outcome: Floats, arms: tuple[str, ...] = TWO) -> None:
+    """Raise DataError for treatments [n] without arms of some rows each, or that fix the outcomes [n]."""
+    rows = [treated == place for place in range(len(arms))]
+    counts = [int(arm.sum()) for arm in rows]
+    if arms == TWO and 0 in counts:
         arm = as_text(float(treated[0]))
         detail = f"every row has the treatment {arm}, so there is nothing to compare it with"
         raise DataError([DataProblem(name, None, detail)])
     if min(counts) < FEWEST_OF_ARM:
-        which = "treated" if counts[0] < counts[1] else "not treated"
+        few = int(np.argmin(counts))
+        which = ("not treated", "treated")[few] if arms == TWO else f"in the arm {arms[few]}"
         detail = f"only {min(counts)} rows are {which}; each arm needs at least {FEWEST_OF_ARM}"
         raise DataError([DataProblem(name, None, detail)])
-    if all(np.ptp(outcome[arm]) == 0 for arm in arms):
+    if all(np.ptp(outcome[arm]) == 0 for arm in rows):
         detail = f"the target is a function of the treatment {name}: it has one value in each arm"
         raise DataError([DataProblem(target, None, detail)])
 
@@ -99,10 +134,14 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Design) ->
             "under another name",
         )
         for place, columns in by_column
-        if _tells(schema.columns[place], [values for _, values in columns], treated == 1)
+        if _tells_any(schema.columns[place], [values for _, values in columns], treated)
     ]
     if problems:
         raise DataError(problems)
+
+
+def _tells_any(column: Column, columns: list[Floats], treated: Floats) -> bool:
+    return any(_tells(column, columns, treated == arm) for arm in np.unique(treated))
 
 
 def _tells(column: Column, columns: Sequence[Floats], treated: NDArray[np.bool_]) -> bool:

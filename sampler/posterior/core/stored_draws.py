@@ -176,7 +176,7 @@ class StoredDraws:
             return coded
         columns = {role: table.column(name) for role, name in header.beside.items() if name in table.names}
         warnings = [*coded.warnings, *absent_roles(header.beside, table.names)]
-        return replace(coded, warnings=warnings, by_role=read_roles(columns, table.num_rows))
+        return replace(coded, warnings=warnings, by_role=read_roles(columns, table.num_rows, header.arms))
 
     def coded(self, X: Any) -> Coded:
         """Return rows that are encoded already as they are, and others encoded."""

@@ -26,33 +26,37 @@ POINTS, BEYOND = 21, 1.5  # of the curve, as far as so many times the shift, or 
 FEW = 0.05  # share of rows without comparable ones that is worth a sentence
 
 
-def unsupported_rows(law: Law, coded: Coded, treated: Bools, chosen: NDArray[np.int64]) -> Bools:
-    """Mark rows without comparable rows in the other arm, bool [row].
+def unsupported_rows(
+    law: Law, coded: Coded, treated: Floats, arms: tuple[int, int], chosen: NDArray[np.int64]
+) -> Bools:
+    """Mark rows without comparable rows in one of the arms compared, bool [row].
 
     A row's counterfactual is extrapolated where its posterior sd is above the largest one of what rows of its
     own arm have seen, and a standard deviation of these (Hill and Su 2013).
     """
-    sds = np.empty((2, coded.num_rows))
+    present = [int(arm) for arm in np.unique(treated)]
+    sds = {arm: np.empty(coded.num_rows) for arm in {*arms, *present}}
     width = max(16, MAX_CELLS // len(chosen))
     for start in range(0, coded.num_rows, width):
         part = coded.part(slice(start, start + width))
-        for arm in (0, 1):
-            sds[arm, start : start + width] = law.f_of(part.with_role(ROLE, arm), chosen).std(axis=0)
+        for arm, sd in sds.items():
+            sd[start : start + width] = law.f_of(part.with_role(ROLE, arm), chosen).std(axis=0)
     far = np.zeros(coded.num_rows, bool)
-    for arm in (0, 1):
+    for arm in present:
         own = treated == arm
-        if own.any():
-            far[own] = sds[1 - arm, own] > sds[arm, own].max() + sds[arm, own].std()
+        most = sds[arm][own].max() + sds[arm][own].std()
+        far[own] = np.any([sds[other][own] > most for other in arms if other != arm], axis=0)
     return far
 
 
-def balance_of(header: Header, coded: Coded, treated: Bools, propensity: Floats | None) -> list[Balance]:
-    """Compare each feature between the arms, before and after weighting; the farthest apart first."""
+def balance_of(header: Header, coded: Coded, treated: Bools, own: Floats | None) -> list[Balance]:
+    """Compare each feature between two arms, before and after weighting; the farthest apart first.
+
+    `own` is each row's probability of the arm that it is in, float64 [row].
+    """
     if treated.all() or not treated.any():
         return []
-    weights = None
-    if propensity is not None:
-        weights = 1.0 / np.clip(np.where(treated, propensity, 1 - propensity), 1e-3, 1.0)
+    weights = None if own is None else 1.0 / np.clip(own, 1e-3, 1.0)
     found: dict[int, list[tuple[float, float]]] = {}
     for (place, _), codes in zip(header.schema.coded, coded.codes, strict=True):
         seen = codes != MISSING

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.design import ROLE, TWO
 from sampler.errors import DataError, SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import Averages, groups_by
@@ -35,8 +35,10 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.results.treatment_effects import Balance
 
     Floats = NDArray[np.float64]
+    Bools = NDArray[np.bool_]
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
@@ -45,20 +47,33 @@ OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows
 
 @dataclass(frozen=True)
 class EffectsRequest:
-    """Request for effects: the rows that count, a feature that groups them, the level of the intervals."""
+    """Request for effects: the rows that count, what groups them, the intervals' level, the arms compared."""
 
     of: str
     by: str | None
     level: float
+    arms: tuple[int, int]
 
     @classmethod
-    def check(cls, of: Any, by: str | None, level: float) -> EffectsRequest:
-        """Check what is asked; see `Posterior.effects`. Raises SettingsError."""
+    def check(
+        cls, of: Any, by: str | None, level: float, names: tuple[str, ...], arm: Any, against: Any
+    ) -> EffectsRequest:
+        """Check what is asked of a model with arms of such names; raises SettingsError."""
         if of not in OF:
             raise SettingsError(
                 f"of must be {', '.join(OF[:-1])} or {OF[-1]}, not {of!r}", field="of", code="not_accepted"
             )
-        return cls(of, by, Request.check_level(level))
+        for field, name in (("arm", arm), ("against", against)):
+            if name is not None and name not in names:
+                known = f"one of {', '.join(names)}" if names else "of a model with a treatment"
+                raise SettingsError(
+                    f"{field} must be {known}, not {name!r}", field=field, code="not_accepted"
+                )
+        other = 0 if against is None else names.index(against)
+        own = int(other == 0) if arm is None else names.index(arm)
+        if own == other:
+            raise SettingsError("arm and against must be two arms", field="arm", code="contradiction")
+        return cls(of, by, Request.check_level(level), (own, other))
 
 
 def treatment_effects(
@@ -94,25 +109,29 @@ def treatment_effects(
     names = [column.name for column in header.schema.columns]
     if request.by is not None and request.by not in names:
         raise unknown_feature("by", request.by, names)
-    rows, labels, warnings = _counted(coded, request.of), coded.labels, list(coded.warnings)
+    arms, names_of_arms = request.arms, header.arms or TWO
+    first, against = (names_of_arms[arm] for arm in arms)
+    rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     if len(rows) < coded.num_rows:
         labels = None if labels is None else labels[rows]
         coded = coded.part(rows)
     known = coded.by_role.get(ROLE)
-    treated = np.zeros(coded.num_rows, bool) if known is None else known == 1
+    treated, others = (
+        np.zeros(coded.num_rows, bool) if known is None else known == arm for arm in request.arms
+    )
     unsupported = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
     if known is not None:
         law.effect_of(coded.part(slice(0, 1)), chosen[:1])  # raises for a model without a treatment
-        unsupported = unsupported_rows(law, coded, treated, chosen)
+        unsupported = unsupported_rows(law, coded, known, arms, chosen)
         parts["supported"] = ~unsupported
         if request.of == "all":
-            parts |= {"treated": treated, "untreated": ~treated}
+            parts |= {"treated": treated, "untreated": others}
     groups = {} if request.by is None else groups_by(header, coded.codes, names.index(request.by))
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:
-        effect = law.effect_of(coded.part(some), chosen)
+        effect = law.effect_of(coded.part(some), chosen, arms)
         positive[some] = np.mean(effect > 0, axis=0)
         return effect
 
@@ -123,14 +142,18 @@ def treatment_effects(
         name: _estimate(averages, name, request.level) for name, own in averages.parts.items() if own.any()
     }
     of_groups = {name: f"group {name}" for name in groups if f"group {name}" in found}
-    propensity = _propensity(law, coded)
-    overlap = None if known is None else _overlap(treated, unsupported, propensity, found.get("supported"))
+    of_arms = None if law.effects is None else law.effects.columns.arms(coded.codes)
+    propensity = None if of_arms is None else of_arms[arms[0]]
+    overlap = None
+    if known is not None:
+        own = None if of_arms is None else of_arms[[*arms]]
+        overlap = _overlap((treated, others), unsupported, own, found.get("supported"))
     if overlap is not None and unsupported.mean() > FEW:
         warnings.append(
             f"{unsupported.mean():.0%} of these rows have no comparable rows in the other arm (unsupported): "
             "their effects rest on the model's extrapolation"
         )
-    areas = None if law.effects is None else law.effects.design.auc
+    areas = None if law.effects is None else law.effects.design.area_of(arms)
     if areas is not None and overlap is not None:
         overlap = replace(overlap, auc=areas[0], auc_other_half=areas[1])
         if areas[0] - areas[1] > OVERFITS:
@@ -141,7 +164,10 @@ def treatment_effects(
             )
     average = found[ALL]
     return TreatmentEffects(
-        difference=_in_words(law, header.roles[ROLE]),
+        difference=_in_words(law, header.roles[ROLE], (first, against)),
+        arm=first,
+        against=against,
+        arms={} if len(names_of_arms) == len(TWO) else _of_each_arm(law, coded, request, chosen),
         holds=what_must_hold(header.schema.target.name, str(header.settings.get("assignment", "observed"))),
         of=request.of,
         average=average,
@@ -152,7 +178,7 @@ def treatment_effects(
         spread=_figure(spread, request.level),
         tree=_tree(law, coded, values, mean, spread, request.level),
         overlap=overlap,
-        balance=balance_of(header, coded, treated, propensity),
+        balance=_balance(law, coded, treated, others, of_arms),
         sensitivity=sensitivity_of(average, _outcome_sd(law)),
         mean=mean,
         lower=lower,
@@ -167,11 +193,30 @@ def treatment_effects(
     )
 
 
-def _propensity(law: Law, coded: Coded) -> Floats | None:
-    """Return the fitted probability of being treated, float64 [row]; None where none was fitted."""
-    if law.effects is None or law.effects.design.cuts is None:
-        return None
-    return law.effects.columns.propensity(coded.codes)
+def _of_each_arm(
+    law: Law, coded: Coded, request: EffectsRequest, chosen: NDArray[np.int64]
+) -> dict[str, EffectEstimate]:
+    """Average the effect of each arm beside the one it is compared with, over the rows that count."""
+    against, found = request.arms[1], {}
+    for arm, name in enumerate(law.draws.header.arms):
+        if arm != against:
+
+            def values(some: slice, pair: tuple[int, int] = (arm, against)) -> Floats:
+                return law.effect_of(coded.part(some), chosen, pair)
+
+            averages = Averages({ALL: np.ones(coded.num_rows, bool)}, every=True)
+            averages.fill(values, coded.num_rows, request.level)
+            found[name] = _estimate(averages, ALL, request.level)
+    return found
+
+
+def _balance(law: Law, coded: Coded, treated: Bools, others: Bools, of_arms: Floats | None) -> list[Balance]:
+    """Compare features between the rows of two arms, weighted by the probability of each row's own."""
+    rows = np.flatnonzero(treated | others)
+    own = None
+    if of_arms is not None:
+        own = of_arms[coded.by_role[ROLE][rows].astype(np.int64), rows] if ROLE in coded.by_role else None
+    return balance_of(law.draws.header, coded.part(rows), treated[rows], own)
 
 
 def _outcome_sd(law: Law) -> float | None:
@@ -180,13 +225,10 @@ def _outcome_sd(law: Law) -> float | None:
 
 
 def _overlap(
-    treated: NDArray[np.bool_],
-    unsupported: NDArray[np.bool_],
-    propensity: Floats | None,
-    supported: EffectEstimate | None,
+    arms: tuple[Bools, Bools], unsupported: Bools, own: Floats | None, supported: EffectEstimate | None
 ) -> Overlap:
-    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in (treated, ~treated)]
-    outside = None if propensity is None else float(np.mean(abs(propensity - 0.5) > 0.5 - EDGE))
+    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in arms]
+    outside = None if own is None else float(np.mean(np.any(own < EDGE, axis=0)))
     return Overlap(shares[0], shares[1], outside, supported)
 
 
@@ -246,15 +288,15 @@ def what_must_hold(target: str, assignment: str) -> str:
     )
 
 
-def _counted(coded: Coded, of: str) -> NDArray[np.int64]:
+def _counted(coded: Coded, request: EffectsRequest) -> NDArray[np.int64]:
     """Return the places of the rows that count; raise DataError where there are none."""
-    treated = coded.by_role.get(ROLE)
+    of, treated = request.of, coded.by_role.get(ROLE)
     if of != "all" and treated is None:
         raise DataError(f"these rows don't tell which of them were treated: of {of} needs that column")
     if of == "all" or treated is None:
         rows = np.arange(coded.num_rows)
     else:
-        rows = np.flatnonzero(treated == (of == "treated"))
+        rows = np.flatnonzero(treated == request.arms[of == "untreated"])
     if not len(rows):
         raise DataError(f"none of the rows are {of}" if coded.num_rows else "there are no rows")
     return rows
@@ -273,9 +315,10 @@ def _estimate(averages: Averages, name: str, level: float) -> EffectEstimate:
     )
 
 
-def _in_words(law: Law, treatment: str) -> str:
+def _in_words(law: Law, treatment: str, arms: tuple[str, str]) -> str:
     """Say what effects subtract from what."""
     target = law.schema.target.name
     figure = f"probability of {law.classes[1]}" if law.classes is not None else target
     unit = "" if law.unit is None else f", in {law.unit}"
-    return f"{figure} where {treatment} = 1, minus {figure} where {treatment} = 0{unit}"
+    first, against = arms
+    return f"{figure} where {treatment} = {first}, minus {figure} where {treatment} = {against}{unit}"

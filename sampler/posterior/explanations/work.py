@@ -57,8 +57,8 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
 
 
 def effects_work(law: Law, draws: int, rows: int) -> float:
-    """Estimate the work of effects: each row in both arms, and its effect for averages and for the tree."""
-    return 2 * contrast_work(law, draws, rows)
+    """Estimate the work of effects: each row in two arms, for averages, for the tree and by further arm."""
+    return max(2, len(law.draws.header.arms)) * contrast_work(law, draws, rows)
 
 
 def aggregate_work(law: Law, draws: int, request: AggregateRequest, rows: int, *, weighted: bool) -> float:

@@ -313,8 +313,10 @@ class Law:
         """Whether a treatment's effect is a sum of trees, whatever else the outcome's mean is."""
         return self.effects is not None and self.transform is None and self.classes is None
 
-    def effect_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+    def effect_of(self, coded: Coded, chosen: NDArray[np.int64], arms: tuple[int, int] = (1, 0)) -> Floats:
         """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].
+
+        `arms` are those of which the first is compared with the second, by their places.
 
         Raises SettingsError for a model without a treatment.
         """
@@ -325,9 +327,9 @@ class Law:
                 code="not_applicable",
             )
         if self.adds_effect:
-            return np.asarray(self.step * self.effects.effect_of(self.ensemble, coded, chosen))
-        treated, others = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in (1.0, 0.0))
-        return np.asarray(treated - others)
+            return np.asarray(self.step * self.effects.effect_of(self.ensemble, coded, chosen, arms))
+        first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in arms)
+        return np.asarray(first - second)
 
     def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sampler.data.binning import Grid
-from sampler.data.treatment.design import HALF_MEAN, ROLE
+from sampler.data.treatment.design import HALF_MEAN, ROLE, of_arms
 from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.storage.draw_codec import unpack
@@ -39,27 +39,33 @@ class EffectColumns:
 
     def __init__(self, design: EffectDesign, num_features: int) -> None:
         self.design = design
-        self._fit: Ensemble | None = None
-        if design.cuts is not None or design.trees:
-            self._fit = Ensemble([unpack(design.trees)], num_features)
+        self._fits = [Ensemble([unpack(each.trees)], num_features) for each in design.propensities]
 
-    def propensity(self, codes: Codes) -> Floats:
-        """Compute the fitted probability of being treated of rows [feature, row], float64 [row]."""
-        assert self._fit is not None, "the propensity was fitted"
-        result = np.empty(codes.shape[1])
-        for start in range(0, len(result), BLOCK):
+    def propensities(self, codes: Codes) -> Floats:
+        """Compute the fitted probability of each of the fitted arms of rows [feature, row], [arm, row]."""
+        result = np.empty((len(self._fits), codes.shape[1]))
+        for start in range(0, codes.shape[1], BLOCK):
             rows = slice(start, start + BLOCK)
-            sums = self._fit.sums(np.ascontiguousarray(codes[:, rows]))
-            result[rows] = ndtr(self.design.offset + self.design.step * sums).mean(axis=0)
+            some = np.ascontiguousarray(codes[:, rows])
+            for own, fit, each in zip(result, self._fits, self.design.propensities, strict=True):
+                own[rows] = ndtr(each.offset + each.step * fit.sums(some)).mean(axis=0)
         return result
+
+    def arms(self, codes: Codes) -> Floats | None:
+        """Compute the fitted probability of every arm of rows [feature, row], [arm, row]; None without."""
+        fitted = self.propensities(codes)
+        if not len(fitted):
+            return None
+        return fitted / fitted.sum(axis=0) if len(fitted) > 1 else np.vstack([1.0 - fitted, fitted])
 
     def add(self, codes: Codes, treated: Floats) -> Codes:
         """Add the columns to the codes of the features of rows, uint8 [column, row]."""
         more = []
         if self.design.kind != "bcf":
-            more.append(TREATMENT.encode(0, treated))
-        if self.design.cuts is not None:
-            more.append(Grid((self.design.cuts,)).encode(0, self.propensity(codes)))
+            own = [(treated == arm).astype(np.float64) for arm in self.design.fitted_arms]
+            more += [TREATMENT.encode(0, each) for each in own]
+        for each, propensity in zip(self.design.propensities, self.propensities(codes), strict=True):
+            more.append(Grid((each.cuts,)).encode(0, propensity))
         return np.vstack([codes, *more]) if more else codes
 
 
@@ -78,20 +84,25 @@ class EffectDraws:
     def __init__(self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float) -> None:
         self.design = design
         self.columns = EffectColumns(design, num_features)
-        self._forest: Ensemble | None = None
-        if design.kind == "bcf":
-            if not all(FOREST in each.forests for each in chains):
+        self._forests: list[Ensemble] = []
+        self._halves: list[NDArray[np.int64]] = []
+        if design.kind != "bcf":
+            return
+        names = (of_arms(name, len(design.arms)) for name in (FOREST, HALF_MEAN))
+        for forest, scalar in zip(*names, strict=True):
+            if not all(forest in each.forests for each in chains):
                 raise PackedError("the draws have no forest of the effect")
-            if not all(HALF_MEAN in each.scalars for each in chains):
+            if not all(scalar in each.scalars for each in chains):
                 raise PackedError("the draws have no constant part of the effect")
-            halves = np.concatenate([each.scalars[HALF_MEAN] for each in chains])
-            self._half = np.rint(halves / step).astype(np.int64)
-            self._forest = Ensemble([each.forests[FOREST] for each in chains], num_features)
+            halves = np.concatenate([each.scalars[scalar] for each in chains])
+            self._halves.append(np.rint(halves / step).astype(np.int64))
+            self._forests.append(Ensemble([each.forests[forest] for each in chains], num_features))
 
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes, roughly."""
-        return len(self.design.trees) + (0 if self._forest is None else self._forest.nbytes)
+        packed = sum(len(each.trees) for each in self.design.propensities)
+        return packed + sum(each.nbytes for each in self._forests)
 
     def with_columns(self, coded: Coded) -> Coded:
         """Return the rows with the columns that trees have beside the features.
@@ -104,20 +115,31 @@ class EffectDraws:
     def sums_of(self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sum the trees of the chosen draws for the arms that rows are in, in grid steps, [draw, row]."""
         sums = ensemble.sums(self.with_columns(coded).codes, chosen).astype(np.int64)
-        if self._forest is not None:
-            sums += np.where(_treated(coded) == 1, 1, -1) * self._half_effect(coded, chosen)
+        treated = _treated(coded)
+        if len(self._forests) == 1:
+            sums += np.where(treated == 1, 1, -1) * self._part(0, coded, chosen)
+            return sums
+        for arm in range(len(self._forests)):
+            own = np.flatnonzero(treated == arm)
+            if len(own):
+                sums[:, own] += self._part(arm, coded.part(own), chosen)
         return sums
 
-    def _half_effect(self, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
-        assert self._forest is not None, "the effect has a forest"
-        return self._forest.sums(coded.codes, chosen) + self._half[chosen, None]
+    def _part(self, number: int, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Sum half the effect, or the part of an arm, in grid steps, [draw, row]."""
+        return self._forests[number].sums(coded.codes, chosen) + self._halves[number][chosen, None]
 
-    def effect_of(self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
+    def effect_of(
+        self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64], arms: tuple[int, int]
+    ) -> NDArray[np.int64]:
         """Compute the sums of the trees in one arm less those in the other, in grid steps, [draw, row]."""
-        if self._forest is not None:
-            return 2 * self._half_effect(coded, chosen)
-        treated, others = (self.sums_of(ensemble, coded.with_role(ROLE, arm), chosen) for arm in (1.0, 0.0))
-        return treated - others
+        if len(self._forests) == 1:
+            return 2 * (arms[0] - arms[1]) * self._part(0, coded, chosen)
+        if self._forests:
+            first, second = (self._part(arm, coded, chosen) for arm in arms)
+        else:
+            first, second = (self.sums_of(ensemble, coded.with_role(ROLE, arm), chosen) for arm in arms)
+        return first - second
 
 
 def _treated(coded: Coded) -> Floats:

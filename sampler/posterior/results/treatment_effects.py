@@ -11,8 +11,6 @@ from sampler.posterior.results.answer import RowAnswer, plot
 from sampler.posterior.results.columns import ends_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     import numpy as np
     from numpy.typing import NDArray
 
@@ -165,15 +163,13 @@ class Sensitivity:
     curve: list[tuple[float, float, float, float]]
 
 
-def averages_of(
-    average: EffectEstimate,
-    treated: EffectEstimate | None,
-    untreated: EffectEstimate | None,
-    groups: Mapping[str, EffectEstimate],
-) -> dict[str, EffectEstimate]:
-    """Name the averages that there are: of all rows that count, of the arms and of the groups."""
-    named = {"average": average, "treated": treated, "untreated": untreated}
-    return {**{name: each for name, each in named.items() if each is not None}, **groups}
+def averages_of(answer: Any) -> dict[str, EffectEstimate]:
+    """Name an answer's averages: of all rows that count, of those in the arms, of groups, of other arms."""
+    named = {"average": answer.average, "treated": answer.treated, "untreated": answer.untreated}
+    found: dict[str, EffectEstimate] = {name: each for name, each in named.items() if each is not None}
+    others = {name: each for name, each in answer.arms.items() if name != answer.arm}
+    named_so = {f"{name} against {answer.against}": each for name, each in others.items()}
+    return {**found, **answer.groups, **named_so}
 
 
 @dataclass(frozen=True, repr=False)
@@ -184,6 +180,10 @@ class TreatmentEffects(RowAnswer):
     ----------
     difference
         In words, what is subtracted from what, with the outcome's unit if that is known.
+    arm, against
+        The arms that are compared, by name: "1" and "0" where there are two.
+    arms
+        Average over the rows that count for each arm beside `against`, by name; empty where there are two.
     holds
         A sentence on what must be true for these figures to be effects of the treatment.
     of
@@ -191,7 +191,7 @@ class TreatmentEffects(RowAnswer):
     average
         Average over the rows that count.
     treated, untreated
-        Averages over those of them in either arm; None where there are none.
+        Averages over those of them in `arm`, and in `against`; None where there are none.
     groups
         Averages over the rows of each group that has any.
     larger
@@ -211,11 +211,11 @@ class TreatmentEffects(RowAnswer):
     positive
         Posterior probability that a row's effect is above 0, float64 [row].
     is_treated
-        Whether a row was treated, bool [row].
+        Whether a row was treated (in `arm`), bool [row].
     unsupported
         Whether a row has no comparable rows in the other arm, bool [row].
     propensity
-        Fitted probability of being treated, float64 [row]; None where none was fitted.
+        Fitted probability of being treated (of `arm`), float64 [row]; None where none was fitted.
     level
         Probability of the intervals.
     warnings
@@ -228,6 +228,9 @@ class TreatmentEffects(RowAnswer):
     card = "cards:effects_card"
 
     difference: str
+    arm: str
+    against: str
+    arms: dict[str, EffectEstimate]
     holds: str
     of: str
     average: EffectEstimate
@@ -253,7 +256,7 @@ class TreatmentEffects(RowAnswer):
 
     def named_estimates(self) -> dict[str, EffectEstimate]:
         """Return the averages with names: of all rows that count, of the arms and of the groups."""
-        return averages_of(self.average, self.treated, self.untreated, self.groups)
+        return averages_of(self)
 
     @property
     def hidden(self) -> str:

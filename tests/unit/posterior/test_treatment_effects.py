@@ -80,6 +80,71 @@ def test_some_rows_count():
     assert np.mean(every.propensity[own]) > np.mean(every.propensity[~own])
 
 
+@cache
+def of_doses(effects="bcf", **more):
+    """Return a short fit of three doses by name, whose effects beside "none" are 1 and 3."""
+    table, y = rows()
+    rng = np.random.default_rng(4)
+    dose = rng.choice(["high", "low", "none"], NUM_ROWS)
+    y = y - table["treatment"] * np.where(np.array(table["site"]) == "north", 4.0, 2.0)
+    y = y + np.select([dose == "low", dose == "high"], [1.0, 3.0])
+    table = features(table) | {"dose": list(dose)}
+    given = {name: each for name, each in table.items() if name != "dose"}
+    return fit(given, y, treatment=dose.tolist(), effects=effects, **SHORT, **more), table
+
+
+@pytest.mark.parametrize("effects", ["bcf", "ps-bart", "plain"])
+def test_several_arms(effects):
+    """Arms are compared by name, two by two; each is a difference of predictions, in a loaded model too."""
+    posterior, table = of_doses(effects)
+    answer = posterior.effects(arm="high", against="none")
+    assert (answer.arm, answer.against) == ("high", "none")
+    assert "where treatment = high, minus y where treatment = none" in answer.difference
+    assert abs(answer.average.mean - 3) < 0.5
+    assert abs(answer.arms["low"].mean - 1) < 0.5
+    assert answer.arms["high"] == answer.average
+    assert "low against none" in answer.named_estimates()
+    dose = np.array(table["dose"])
+    assert answer.treated.rows == np.sum(dose == "high") == answer.is_treated.sum()
+    assert answer.untreated.rows == np.sum(dose == "none")
+    assert (answer.propensity is None) == (effects == "plain")
+    back = posterior.effects(arm="none", against="high")
+    np.testing.assert_allclose(back.mean, -answer.mean, atol=1e-9)
+    some = {name: values[:9] for name, values in table.items() if name != "dose"}
+    sent = some | {"treatment": list(dose[:9])}
+    arms = [posterior.predict(some | {"treatment": [arm] * 9}).mean for arm in ("high", "none")]
+    np.testing.assert_allclose(posterior.effects(sent, arm="high", against="none").mean, arms[0] - arms[1])
+    again, own = load_of(posterior).effects(sent, of="untreated"), posterior.effects(sent, of="untreated")
+    np.testing.assert_array_equal(again.mean, own.mean)
+    assert posterior.effects().against == "high"  # the first by name
+
+
+def test_several_arms_go_on():
+    """A model of several arms has more draws, a placebo without effect, and groups and noise beside it."""
+    posterior, _ = of_doses()
+    assert posterior.extend(5, progress=False).num_draws == 25
+    assert abs(posterior.placebo().average.mean) < 0.7
+    beside, _ = of_doses(noise="forest", groups="site")
+    assert abs(beside.effects(arm="high", against="none").average.mean - 3) < 0.6
+
+
+def test_refused_arms():
+    """Arms that are not there or have too few rows, too many of them, and others in new rows are refused."""
+    posterior, table = of_doses()
+    for asked in ({"arm": "huge"}, {"against": "huge"}, {"arm": "low", "against": "low"}):
+        with pytest.raises(SettingsError):
+            posterior.effects(**asked)
+    some = {name: values[:3] for name, values in table.items() if name != "dose"}
+    with pytest.raises(DataError, match=r"row 2.*must be one of high, low, none"):
+        posterior.effects(some | {"treatment": ["high", "huge", "low"]})
+    own, y = {name: each for name, each in table.items() if name != "dose"}, rows()[1]
+    few = ["rare", *table["dose"][1:]]
+    with pytest.raises(DataError, match="only 1 rows are in the arm rare"):
+        fit(own, y, treatment=few, **SHORT)
+    with pytest.raises(DataError, match="has 44 names; at most 8"):
+        fit(own, y, treatment=[f"arm {k % 44}" for k in range(NUM_ROWS)], **SHORT)
+
+
 def test_for_whom():
     """The tree divides rows by the site, whose effects differ; probabilities of larger effects agree."""
     answer = fitted().effects(by="site")
@@ -222,7 +287,7 @@ def test_known_propensity():
     known = 1 / (1 + np.exp(-table["a"]))
     own = features(table) | {"known": known}
     posterior = fit(own, y, treatment=table["treatment"], propensity="known", **SHORT)
-    assert posterior.header.effects.cuts is None
+    assert posterior.header.effects.propensities == ()
     of_effect = np.concatenate([draws.forests["effect"].feature for draws in posterior.chains()])
     last = len(posterior.header.schema.coded) - 1
     assert not np.any(of_effect == last)

@@ -19,8 +19,8 @@ STEPS, WIDTH = 3, 0.5  # of a random walk of the logarithm
 
 
 @kernel(allocates=False)
-def add_trees(forest: Forest, signs: Ints, residual: Ints, factor: Int) -> None:
-    """Add each row's sum of leaves, times its sign and `factor`, to the residual."""
+def add_trees(forest: Forest, residual: Ints, num_rows: Int, factor: Int) -> None:
+    """Add each row's sum of leaves, times `factor`, to the residual."""
     alike = np.int64(0)  # of trees without a split, which most are
     for tree in range(len(forest.num_leaves)):
         if forest.num_leaves[tree] == 1:
@@ -29,28 +29,19 @@ def add_trees(forest: Forest, signs: Ints, residual: Ints, factor: Int) -> None:
         slots = slots_of(forest, tree, np.int64(forest.num_leaves[tree]))
         leaf = forest.leaf[tree]
         if slots.wide:
-            for i in range(len(signs)):
+            for i in range(num_rows):
                 slot = np.int64(slots.low[i]) + 256 * np.int64(slots.high[i])
-                residual[i] += factor * signs[i] * leaf[slot, VALUE]
+                residual[i] += factor * leaf[slot, VALUE]
         else:
-            for i in range(len(signs)):
-                residual[i] += factor * signs[i] * leaf[np.int64(slots.low[i]), VALUE]
-    for i in range(len(signs)):
-        residual[i] += factor * signs[i] * alike
-
-
-@kernel(allocates=False, entry=True)
-def signed_sum(signs: Ints, residual: Ints) -> Int:
-    """Sum the residuals of rows times their signs."""
-    total = np.int64(0)
-    for i in range(len(signs)):
-        total += np.int64(signs[i]) * np.int64(residual[i])
-    return total
+            for i in range(num_rows):
+                residual[i] += factor * leaf[np.int64(slots.low[i]), VALUE]
+    for i in range(num_rows):
+        residual[i] += factor * alike
 
 
 @kernel(allocates=False, entry=True)
 def draw_effect_scale(
-    forest: Forest, model: Normal, signs: Ints, effect: Ints, scale: Float, start: Float, random: Words
+    forest: Forest, model: Normal, effect: Ints, scale: Float, start: Float, random: Words
 ) -> Float:
     """Draw the standard deviation of the effect, twice what the forest adds, in grid steps.
 
@@ -61,9 +52,7 @@ def draw_effect_scale(
     forest
         The forest of half the effect.
     model
-        Its leaf model; the residual is that of the outcome.
-    signs
-        1 for treated rows, -1 for the others, int32 [n].
+        Its leaf model, with residuals and weights as its trees see them.
     effect
         Room for the rows, int32 [n].
     scale
@@ -96,9 +85,10 @@ def draw_effect_scale(
         if math.log(uniform(random)) < gain:
             present = proposed
     effect[:] = 0
-    add_trees(forest, signs, effect, np.int64(1))
+    rows = len(effect)
+    add_trees(forest, effect, rows, np.int64(1))
     size = cross = 0.0
-    for i in range(len(signs)):
+    for i in range(rows):
         weight = model.noise[UNIT] * float(model.weights[i]) if len(model.weights) > 0 else 1.0
         own = float(effect[i])
         size += weight * own * own
@@ -109,12 +99,12 @@ def draw_effect_scale(
     sd = 1.0 / math.sqrt(total)
     mean = power * cross / total
     ratio = mean + sd * normal_above(random, -mean / sd)
-    for i in range(len(signs)):
+    for i in range(rows):
         model.residual[i] += effect[i]
     for tree in range(trees):
         for slot in range(forest.num_leaves[tree]):
             value = ratio * float(forest.leaf[tree, slot, VALUE])
             forest.leaf[tree, slot, VALUE] = np.int32(np.rint(value))
-    add_trees(forest, signs, model.residual, np.int64(-1))
+    add_trees(forest, model.residual, rows, np.int64(-1))
     measure_bound(model.residual, model.bound)
     return ratio * present

@@ -71,6 +71,44 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
 
 
 @only("sqlite")
+def test_several_arms(client, settings):
+    """A treatment with three arms: two of them are compared by name, in answers, predictions and pages."""
+    names = {"0": "off", "1": "high"}
+    lines = [line.split(",") for line in weights().splitlines()]
+    for number, line in enumerate(lines[1:]):
+        line[3] = "low" if number % 3 == 0 else names[line[3]]
+    model = fitted(client, settings, text="".join(",".join(line) + "\n" for line in lines), treatment="z")
+    path, asked = f"/models/{model['id']}", {"by": "site", "arm": "high", "against": "off"}
+    effects = client.post(f"{path}/effects", json=asked).json()
+    assert (effects["arm"], effects["against"]) == ("high", "off")
+    assert set(effects["arms"]) == {"high", "low"}
+    assert effects["arms"]["high"] == effects["average"]
+    assert 1 < effects["average"]["lower"] < 2.5
+    rows = {"a": [0.5, -1.0], "b": [0.0, 1.0], "site": ["n", "s"]}
+    arms = [
+        client.post(f"{path}/predict", json={"columns": rows | {"z": [arm] * 2}}).json()["mean"]
+        for arm in ("high", "off")
+    ]
+    sent = client.post(f"{path}/effects", json=asked | {"columns": rows | {"z": ["low", "off"]}}).json()
+    assert sent["mean"] == pytest.approx([one - other for one, other in zip(*arms, strict=True)])
+    for more, message in (
+        ({"arm": "huge"}, "one of high, low, off"),
+        ({"columns": rows | {"z": ["low", "huge"]}}, "one of high, low, off"),
+    ):
+        assert message in str(problem(client.post(f"{path}/effects", json=asked | more), 422))
+    text, kind = "a,b,site,z\n1,2,n,low\n", {"Content-Type": "text/csv"}
+    sent = client.post(f"{path}/predict", content=text, headers=kind)
+    assert sent.status_code == 200, sent.text
+    for tab in ("", "/predict", "/what-if", "/treatment"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    page = client.get(f"/ui{path}/treatment", params=asked)
+    assert "low against off" in page.text
+    for address in set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text)):
+        assert client.get(address.replace("&amp;", "&")).status_code == 200, address
+    assert "off against high" in client.get(f"{path}/card").text
+
+
+@only("sqlite")
 def test_what_is_refused(client, settings):
     """Treatments that can't be compared are refused before the fit; other models have no effects."""
     dataset = post_csv(client, weights()).json()["id"]
