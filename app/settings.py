@@ -134,7 +134,12 @@ class Settings(SignInSettings):
         description="The URL at which browsers reach the service, such as https://bart.example. Behind a "
         "proxy that terminates TLS it makes cookies Secure; shown commands contain it.",
     )
-    max_body_bytes: int = Field(default=512 * MIB, gt=0, description="The largest upload in bytes.")
+    max_body_bytes: int = Field(
+        default=512 * MIB,
+        gt=0,
+        description="The largest upload in bytes. Beyond 512 MiB, what a reader may take (cells, memory, "
+        "time) grows in proportion.",
+    )
     max_predict_rows: int = Field(
         default=100_000, gt=0, description="The maximum of rows in one predict request."
     )

@@ -48,7 +48,7 @@ def parse_upload(file: BinaryIO, options: Options, max_bytes: int = ReaderLimits
     BusyError
         Too many files are being read.
     """
-    limits = ReaderLimits(bytes=max_bytes)
+    limits = ReaderLimits.of_uploads(max_bytes)
     task = {"options": options.to_json(), "block_rows": store.BLOCK_ROWS}
     report, blocks = readers.run("dataset", file, limits, task)
     with blocks:

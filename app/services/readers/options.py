@@ -104,6 +104,13 @@ class ReaderLimits:
     fewest_columns: int = 2
     leave: int = 0
 
+    @classmethod
+    def of_uploads(cls, most: int) -> "ReaderLimits":
+        """Return the limits of uploads of up to `most` bytes; they grow with it beyond the usual size."""
+        times = max(most / cls.bytes, 1.0)
+        cells, memory, seconds = (int(times * each) for each in (cls.cells, cls.memory, cls.seconds))
+        return cls(most, cells=cells, memory=memory, seconds=seconds)
+
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
         return asdict(self)

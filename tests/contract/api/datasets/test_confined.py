@@ -9,6 +9,7 @@ import signal
 import tempfile
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -134,6 +135,15 @@ def test_a_reader_that_takes_too_much_memory_is_refused():
 
     with pytest.raises(UnusableDataError, match="too much memory or time"):
         run(sink.getvalue(), ReaderLimits(memory=8 << 20))
+
+
+def test_larger_uploads_may_take_more():
+    """Twice the usual bytes may take twice the cells, memory and time; fewer bytes take no less of these."""
+    usual = ReaderLimits()
+    twice = ReaderLimits.of_uploads(2 * usual.bytes)
+    assert (twice.bytes, twice.cells) == (2 * usual.bytes, 2 * usual.cells)
+    assert (twice.memory, twice.seconds) == (2 * usual.memory, 2 * usual.seconds)
+    assert ReaderLimits.of_uploads(1 << 20) == replace(usual, bytes=1 << 20)
 
 
 def test_many_columns_take_no_more_room_than_their_cells():
