@@ -1,8 +1,8 @@
 """Estimated memory of a worker process, by a formula, with the duration (`durations`) beside it.
 
-A process holds the columns several times while it prepares them (as read, as floats, for the noise
-estimate), then one byte per row and tree; at the finish it holds all draws. `benchmarks/fit_cost.py`
-measures all of this.
+A process holds the columns of up to 4 million cells several times while it prepares them (as read, as
+floats, for the noise estimate), of larger tables a few columns at a time; then one byte per row and tree; at
+the finish it holds all draws. `benchmarks/fit_cost.py` measures all of this.
 """
 
 from __future__ import annotations
@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 MIB = 1024 * 1024
 # Bytes, measured and rounded up:
 PROCESS = 420 * MIB  # a worker's process with its kernels, before any data
-CELL, CELL_SCORED = 36, 48  # per row and coded column, target included; without and with a holdout
-ROW = 64  # also per row: outcome, residual, weights
+CELL, CELL_SCORED = 2, 4  # per row and coded column, target included; without and with a holdout
+HELD_CELL, HELD_CELLS = 36, 4_000_000  # besides, of a table that is held as floats, or of that many cells
+ROW = 120  # also per row: outcome, residual, weights; some columns while they are prepared
 SLOT = 1  # per row and tree
 LINEAR_CELL = 24  # per row and term of a linear part: its values, and the terms as drawn in two bases
 LINES_ROW = 20  # per row and class with linear parts: log odds, without them too, and the line
@@ -47,9 +48,10 @@ DRAWN_GROUP = 48  # per kept draw and group: its intercept as kept, packed, unpa
 SEARCHED = 450  # per coded column and draw of the chains of a topology with ten splits
 NOISE_ROW = SCALE_ROW + PRECISION_ROW + SLOT * NOISE_TREES  # per row where noise may differ by row
 FORMULA = (
-    f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees)  "
-    f"({CELL_SCORED} instead of {CELL} with a holdout, {NOISE_ROW} more a row where the data choose the "
-    f"noise)  and  chains x draws x ({DRAW} + {TREE} x trees); "
+    f"{PROCESS // MIB} MiB + the larger of  rows x ({CELL} x (columns + 1) + {ROW} + trees) + {HELD_CELL} x "
+    f"cells  (cells = rows x (columns + 1), at most {HELD_CELLS:,}; {CELL_SCORED} instead of {CELL} with a "
+    f"holdout, {NOISE_ROW} more a row where the data choose the noise)  and  chains x draws x ({DRAW} + "
+    f"{TREE} x trees); "
     f"of a particle filter  draws x ({PARTICLE} + {PARTICLE_ROW} x rows)  besides the rows; of a search "
     f"chains x (draws + {TUNED}) x {SEARCHED} x (columns + 1)  of its own besides"
 )
@@ -88,6 +90,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     trees = forests * int(settings["num_trees"])
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
+    sampling += HELD_CELL * min(rows * (columns + 1), HELD_CELLS)
     if forests > 1:
         sampling += rows * CLASS_ROW * forests
     more = FAMILIES[settings.get("family") or "gaussian"].more_trees

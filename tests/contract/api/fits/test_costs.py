@@ -58,7 +58,9 @@ def test_the_formula_said_is_the_formula_used():
     assert process == str(memory.PROCESS // MIB)
     assert f"{memory.CELL} x (columns + 1) + {memory.ROW} + trees" in FORMULA
     sampling = rows * (memory.CELL * (columns + 1) + memory.ROW + trees + memory.NOISE_ROW)
+    sampling += memory.HELD_CELL * min(rows * (columns + 1), memory.HELD_CELLS)
     finishing = chains * draws * (memory.DRAW + memory.TREE * trees)
+    assert f"{memory.HELD_CELL} x cells" in FORMULA
     assert f"{memory.NOISE_ROW} more a row where the data choose the noise" in FORMULA
 
     assert estimate(DEFAULT, rows, columns).bytes == memory.PROCESS + max(sampling, finishing)
