@@ -121,8 +121,8 @@ class EffectPrior:
         Whether the standard deviation is drawn.
     mean_sd
         Prior standard deviation of a constant part of the effect beside its trees; 0 for none.
-    arms
-        Number of arms.
+    parts
+        Number of its forests: one of half the effect, or one of each arm.
 
     """
 
@@ -135,16 +135,16 @@ class EffectPrior:
     beta: float = 3.0
     drawn: bool = True
     mean_sd: float = 0.0
-    arms: int = 2
+    parts: int = 1
 
     @classmethod
-    def of(cls, features: int, barred: tuple[int, ...], sd: float, arms: int = 2) -> EffectPrior:
+    def of(cls, features: int, barred: tuple[int, ...], sd: float, parts: int = 1) -> EffectPrior:
         """Let the effect's standard deviation have half of the outcome's, `sd`, as its prior median.
 
-        Of several arms each has half its variance, and what they are given is twice that of an arm's forest.
+        Where arms have forests each has half its variance, and what it is given is twice that of its forest.
         """
-        sd *= 1.0 if arms == 2 else math.sqrt(2.0)
-        return cls(features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd, arms=arms)
+        sd *= 1.0 if parts == 1 else math.sqrt(2.0)
+        return cls(features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd, parts=parts)
 
 
 @dataclass(frozen=True, eq=False)

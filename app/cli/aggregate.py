@@ -209,6 +209,9 @@ def effects(
         return
     errors.print(answer["holds"])
     errors.print(answer["hidden"])
+    if ratio := answer["ratio"]:
+        ends = range_to_text(ratio["lower"], ratio["upper"])
+        errors.print(f"The average is {number_to_text(ratio['mean'])} times as large ({ends}).")
     for warning in answer["warnings"]:
         errors.print(f"warning   {warning}")
     if output is not None:

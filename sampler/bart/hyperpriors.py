@@ -17,7 +17,6 @@ from sampler.bart import (
 )
 from sampler.bart.kernels import hyperpriors as hyper
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
-from sampler.data.treatment.design import TWO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -44,7 +43,7 @@ def drawn(constants: Constants) -> bool:
 def groups_of(training: Training) -> tuple[str, ...]:
     """List the groups of kernels that a prior and weights need beyond those of the settings."""
     hyper = (GROUP,) if training.constants.sparse else ()
-    arms = training.effect is not None and training.effect.arms > len(TWO)  # each weighs the rows of its own
+    arms = training.effect is not None and training.effect.parts > 1  # each weighs the rows of its own
     weights = (WEIGHTS,) if training.weights is not None or arms else ()
     linear: tuple[str, ...] = () if training.linear is None else (linear_part.GROUP,)
     if linear and training.settings.family == "categorical":

@@ -152,8 +152,8 @@ ROLES: dict[str, Setting] = {
         noun="treatments",
         cells="boolean",
         reader="sampler.data.treatment.reading:read_treatment",
-        targets=("numbers", "two"),
-        refusal="treatment is for numbers and two classes: set family={families}, or leave it out",
+        targets=("numbers", "two", "counts"),
+        refusal="treatment is for numbers, two classes and counts: set family={families}, or leave it out",
         twice="the column of treatments can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for rows that are not treated, or "
         "in the first of several arms",

@@ -192,10 +192,9 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         terms = LinearTerms.of_columns(design, schema, planned.slopes, scale)
         index = planned.group_index
         groupings = Groupings.of(planned.groups, index, scale, places, terms) if grouped else None
-        effects = None
+        effects, kind = None, FAMILIES[settings.family].target
         if arms is not None:
-            two = FAMILIES[settings.family].target == "two"
-            effects = replace(arms.design, sd=effect_sd(expected, weight, two=two))
+            effects = replace(arms.design, sd=effect_sd(expected, weight, kind))
         training = Training(
             codes=all_codes,
             num_codes=num_codes_of(grid, all_codes),
@@ -207,7 +206,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             groups=None if groupings is None else GroupTraining.of(groupings, index, linear, design),
             limits=limits,
             by_role=by_role,
-            effect=effect_prior(effects, schema),
+            effect=effect_prior(effects, schema, counts=kind == "counts"),
             directions=directions_of(settings, schema),
         )
         return PreparedFit(

@@ -81,7 +81,9 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         groups=_groups_again(header, coded, linear),
         limits=limits,
         by_role=numbers,
-        effect=effect_prior(header.effects, header.schema),
+        effect=effect_prior(
+            header.effects, header.schema, counts=FAMILIES[settings.family].target == "counts"
+        ),
         directions=directions_of(settings, header.schema),
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 # Of the probit fit of the treatment: its mean is all that is kept of it.
 SHORT = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 6}
 SHORTER = SHORT | {"num_chains": 1, "num_burnin": 100, "num_draws": 25, "thin": 4}  # of fits to halves
-SD_OF_TWO = 0.5  # that stands for the outcome's sd where this is one of two classes
+SD_OF = {"two": 0.5, "counts": 1.0}  # that stand for the outcome's sd, by the kind of outcomes
 
 
 @dataclass(frozen=True)
@@ -107,18 +107,18 @@ def num_codes_of(grid: Grid, codes: Codes) -> NDArray[np.int64]:
     return np.append(own, codes[len(own) :].max(axis=1, initial=0).astype(np.int64) + 1)
 
 
-def effect_sd(y: Floats, weights: Floats | None, *, two: bool) -> float:
-    """Return the sd of what is learnt [n], on the scale of normal quantiles for two classes."""
-    return SD_OF_TWO if two else outcome_sd(y, weights)
+def effect_sd(y: Floats, weights: Floats | None, target: str) -> float:
+    """Return the sd of what is learnt [n]: of normal quantiles for two classes, of logarithms for counts."""
+    return SD_OF[target] if target in SD_OF else outcome_sd(y, weights)
 
 
-def effect_prior(design: EffectDesign | None, schema: Schema) -> EffectPrior | None:
-    """Return the prior of an effect that has a forest of its own; None for others."""
+def effect_prior(design: EffectDesign | None, schema: Schema, *, counts: bool) -> EffectPrior | None:
+    """Return the prior of an effect that has forests of its own; None for others."""
     if design is None or design.kind != "bcf":
         return None
     names = [schema.columns[place].name for place, _ in schema.coded]
     barred = tuple(k for k, name in enumerate(names) if name == design.given)
-    return EffectPrior.of(len(names), barred, design.sd, len(design.arms))
+    return EffectPrior.of(len(names), barred, design.sd, design.num_parts(counts=counts))
 
 
 def fit_propensity(

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 from sampler.bart.chain import Chain
+from sampler.bart.families import count_arms, counts
 from sampler.bart.kernels.state import VALUE
 from sampler.training import EffectPrior
 from tests.reference.enumerator import membership
@@ -134,7 +135,7 @@ def exact_of_arms():
 def of_arms(num_draws, **prior):
     """Return one tree for the mean and one for each of three arms, whose leaves have variance .04."""
     data = problem(Y_B, (0.25, 3.0), num_draws)
-    effect = replace(data.effect, arms=3, start=0.4, **prior)
+    effect = replace(data.effect, parts=3, start=0.4, **prior)
     return replace(data, effect=effect, by_role={"treatment": ARMS.astype(float)})
 
 
@@ -165,6 +166,24 @@ def test_two_classes():
     mean = fits(draws, data.codes, data.constants)
     risk = stats.norm.cdf(mean + half) - stats.norm.cdf(mean - half)
     holds(mean_is(risk.mean(axis=1)[:, None], np.array([0.0460])))
+
+
+def test_counts(monkeypatch):
+    """Effects on counts have the mean log ratios at rows that quadrature gives."""
+    monkeypatch.setattr(counts, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
+    monkeypatch.setattr(count_arms, "gamma_prior", lambda _log_sd, _trees: (8.0, 7.5))
+    data = training(
+        np.array([[0, 1, 2]]), np.array([3, 0, 4]), family="poisson", num_trees=1, num_draws=SHORT,
+        num_burnin=500, thin=THIN, seed=3, prior={"alpha": 0.95, "beta": 1.0},
+    )  # fmt: skip
+    prior = EffectPrior(1, (), 1.0, 1.0, num_trees=1, alpha=0.25, beta=3.0, drawn=False, parts=2)
+    by_role = {"treatment": np.array([1.0, 0.0, 1.0]), "exposure": np.array([1.0, 2.0, 1.0])}
+    data = replace(data, effect=prior, by_role=by_role, constants=replace(data.constants, rate=1.0))
+    draws = draws_of(data)
+    logs = [fits(draws.forests[f"effect {arm}"], data.codes, data.constants) for arm in (0, 1)]
+    holds(mean_is(logs[1] - logs[0], np.array([0.396, 0.426, 0.409])))
+    short = replace(data.settings, num_draws=15, num_burnin=5, thin=1)
+    check_resuming(replace(data, settings=short, effect=replace(prior, drawn=True)))
 
 
 def half_effect(chain):

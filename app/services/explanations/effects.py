@@ -56,6 +56,10 @@ class EffectsView:
         dict[str, dict[str, float]],
         Field(description="Probability that the average of a group is above that of another, by names."),
     ]
+    ratio: Annotated[
+        EffectFigure | None,
+        Field(description="Of counts and two classes, the average in one arm divided by that in the other."),
+    ]
     spread: Annotated[EffectFigure, Field(description="Standard deviation of the effect from row to row.")]
     tree: Annotated[EffectTree, Field(description="For whom effects are larger.")]
     overlap: Annotated[

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.families import effect_forest
+from sampler.bart.families.count_arms import CountArms
 from sampler.bart.families.gaussian import passes_of
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
@@ -124,6 +126,7 @@ class CountLikelihood(Likelihood):
         )
         moves = {name: share for name, share in ZERO_MOVES.items() if settings.moves.get(name)}
         zeros = ForestPlan("zeros", ZERO_TREES, *shared, constants.zero_sd, moves)
+        self._arms = None
         self.plans = (rate, zeros) if self._zeros else (rate,)
         self.scalar_names = ("sigma", "dispersion") if self._dispersed else ("sigma",)
         self.scalars = np.ones(len(self.scalar_names))
@@ -141,6 +144,10 @@ class CountLikelihood(Likelihood):
         leaves = gamma_prior(constants.leaf_sd, 1)
         self.models = [make_log_linear(leaves, 1.0, self._noise, self._weights, rows)]
         self._scale = scale_by_k(constants, settings.num_trees, self.models[0])
+        if training.effect:
+            self._arms = CountArms(training, training.effect, self._noise)
+            self.plans = (rate, *effect_forest.plan(training.effect, rate))
+            self.models += self._arms.models
         if self._zeros:
             self.models.append(_probit_leaves(zeros, self._noise, rows))
             self._zero_outcome = _probit_outcome(constants, count, rows)
@@ -149,8 +156,10 @@ class CountLikelihood(Likelihood):
             self.scalars[1] = constants.dispersion or FIRST_DISPERSION
 
     def state(self) -> list[NDArray[Any]]:
-        """Return the dispersion and, where it is drawn, the place of the leaves' scale, as views."""
-        return [self.scalars[1:], *([] if self._scale is None else [self._scale.place])]
+        """Return the dispersion and, where they are drawn, the places of the leaves' scales, as views."""
+        scales = [] if self._scale is None else [self._scale]
+        scales += self._arms.scales if self._arms else []
+        return [self.scalars[1:], *(scale.place for scale in scales)]
 
     def clear(self, training: Training) -> None:
         """Take the counts and exposures, and let every rate be its mean."""
@@ -164,9 +173,19 @@ class CountLikelihood(Likelihood):
         self.models[0].log_value[:] = 0
         if self._scale:
             self._scale.apply()
+        if self._arms:
+            self._arms.clear(training.y)
         if self._zeros:
             self.models[1].residual[:] = 0
             self._zero_outcome.latent[:] = 0
+
+    def data_of(self, plan: ForestPlan, data: Data) -> Data:
+        """Return the rows with the columns that a forest's trees may split on."""
+        return self._arms.data if plan.of_effect and self._arms else data
+
+    def _exposures(self) -> Floats:
+        """Return what multiplies the rows' f: exposure, mean rate, and the rate of the row's arm."""
+        return self._exposure * self._arms.rates() if self._arms else self._exposure
 
     def measure(self) -> None:
         """Bound the residuals of the forest of structural zeros."""
@@ -177,7 +196,7 @@ class CountLikelihood(Likelihood):
         """Draw structural zeros and the rows' gamma variables; update the forests; draw the dispersion."""
         power, model, rows = float(self._noise[LIKELIHOOD]), self.models[0], self._rows
         dispersion = float(self.scalars[1]) if self._dispersed else math.inf
-        counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
+        counts.set_means(model.log_value, self._exposures(), data.num_rows, rows.mean)
         if self._zeros:
             outcome, zeros = self._zero_outcome, self.models[1]
             counts.draw_zeros(
@@ -188,12 +207,14 @@ class CountLikelihood(Likelihood):
         self._calls[0](data, forests[0], model, work)
         if self._scale:
             self._scale.draw(forests[:1], work.random)
+        if self._arms:
+            self._arms.sweep(forests[1:], model.part, work)
         if self._zeros:
             outcome.labels[:] = rows.structural
             draw_latent_outcomes(outcome, zeros, work.random)
             self._calls[1](data, forests[1], zeros, work)
         if self._dispersed and not self._constants.dispersion:
-            counts.set_means(model.log_value, self._exposure, data.num_rows, rows.mean)
+            counts.set_means(model.log_value, self._exposures(), data.num_rows, rows.mean)
             self.scalars[1] = counts.draw_dispersion(
                 dispersion, rows, self._group, self._values, self._tally, power, self._width,
                 DISPERSION_STEPS, work.random,

@@ -19,7 +19,7 @@ from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
 from sampler.bart.state import ForestPlan, make_data
-from sampler.data.treatment.design import HALF_MEAN, ROLE, TWO, of_arms
+from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
 from sampler.kernels.random import normal
 
 if TYPE_CHECKING:
@@ -42,12 +42,12 @@ def plan(prior: EffectPrior, mean: ForestPlan) -> tuple[ForestPlan, ...]:
     own = replace(
         mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, of_effect=True
     )
-    return tuple(replace(own, name=name) for name in of_arms(NAME, prior.arms))
+    return tuple(replace(own, name=name) for name in of_parts(NAME, prior.parts))
 
 
 def scalars(prior: EffectPrior) -> tuple[str, ...]:
     """Name the scalars of the forests: the standard deviation and half the mean of each."""
-    names = (of_arms(name, prior.arms) for name in (SCALAR, HALF_MEAN))
+    names = (of_parts(name, prior.parts) for name in (SCALAR, HALF_MEAN))
     return tuple(name for pair in zip(*names, strict=True) for name in pair)
 
 
@@ -71,7 +71,7 @@ class EffectForest:
         place: int,
     ) -> None:
         """Make the rows as the forest sees them; `models`: the mean's and its own, `place`: its scalars'."""
-        self.data = _data_of(training, prior)
+        self.data = data_of(training, prior)
         self._prior, self._step = prior, outcome.step
         self._mean_model, self._model = models
         self._scalar = outcome.scalars[place : place + 1]
@@ -79,7 +79,7 @@ class EffectForest:
         self._mean = outcome.scalars[place + 1 : place + 2]
         treated = training.by_role[ROLE]
         self._signs: NDArray[np.int32] | None = None
-        if prior.arms == len(TWO):
+        if prior.parts == 1:
             self._signs = np.where(treated == 1, 1, -1).astype(np.int32)
         self._inside = treated == arm
         self._effect = np.zeros(len(treated), np.int32)
@@ -149,7 +149,7 @@ class EffectForest:
         self.apply()
 
 
-def _data_of(training: Training, prior: EffectPrior) -> Data:
+def data_of(training: Training, prior: EffectPrior) -> Data:
     """Return the rows without the last columns; those barred have one code in all of them."""
     codes: NDArray[np.uint8] = training.codes[: prior.features]
     if prior.barred:

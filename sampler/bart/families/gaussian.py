@@ -26,7 +26,6 @@ from sampler.bart.row_noise import RowNoise
 from sampler.bart.state import ForestPlan
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
-from sampler.data.treatment.design import TWO
 from sampler.kernels.jit import address
 from sampler.noise import DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
 
@@ -191,7 +190,7 @@ class Gaussian(Likelihood):
 
     def _squares(self, of_last: float) -> float:
         """Sum the squares of the residuals, by weight; the last forest may have seen the rows of one arm."""
-        if len(self._effects) < len(TWO):
+        if len(self._effects) <= 1:
             return of_last
         model, rows = self.models[0], len(self.models[1].weights)
         squares = model.residual[:rows].astype(np.float64) ** 2
@@ -282,7 +281,7 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
         else first._replace(variance=_leaf_variance(training.constants, plan))
         for plan in plans
     ]
-    if training.effect is None or training.effect.arms == len(TWO):
+    if training.effect is None or training.effect.parts == 1:
         return models
     own, passes = np.zeros(len(training.y), np.int32), passes_of(weighted=True)  # weights of an arm's rows
     return [

@@ -21,9 +21,9 @@ ROLE = "treatment"
 HALF_MEAN = "half_mean_effect"  # scalar of a draw: half the constant part of the effect, in units of y
 
 
-def of_arms(name: str, arms: int) -> tuple[str, ...]:
-    """Name what a forest of an effect has: one of half the effect, or of several arms one for each."""
-    return (name,) if arms == len(TWO) else tuple(f"{name} {arm}" for arm in range(arms))
+def of_parts(name: str, parts: int) -> tuple[str, ...]:
+    """Name what the forests of an effect have: the one of half the effect, or those of the arms."""
+    return (name,) if parts == 1 else tuple(f"{name} {arm}" for arm in range(parts))
 
 
 @dataclass(frozen=True)
@@ -105,6 +105,10 @@ class EffectDesign:
     given: str = ""
     sd: float = 1.0
     arms: tuple[str, ...] = TWO
+
+    def num_parts(self, *, counts: bool) -> int:
+        """Return the number of forests that its effect has: one of half of it, or one of each arm."""
+        return len(self.arms) if counts or self.arms != TWO else 1
 
     @property
     def fitted_arms(self) -> range:

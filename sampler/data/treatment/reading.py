@@ -12,6 +12,7 @@ from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
 from sampler.data.treatment.design import MOST_ARMS, TWO
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.setting_checks import draws_trees_alone
 
@@ -183,6 +184,12 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
         raise SettingsError(
             f"{field}: particles draw trees alone, and a treatment's effect has a forest beside them",
             field=field,
+            code="contradiction",
+        )
+    if FAMILIES[settings.family].zeros:
+        raise SettingsError(
+            f"family: {settings.family} has zeros that a treatment might change too: take negative-binomial",
+            field="family",
             code="contradiction",
         )
     if propensity is not None and (settings.effects == "plain" or settings.assignment == "random"):

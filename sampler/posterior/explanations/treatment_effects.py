@@ -10,7 +10,7 @@ import numpy as np
 from sampler.data.treatment.design import ROLE, TWO
 from sampler.errors import DataError, SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Request, equal_tailed
-from sampler.posterior.explanations.contrasts import Averages, groups_by
+from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
 from sampler.posterior.explanations.effect_checks import (
     EDGE,
     FEW,
@@ -175,6 +175,7 @@ def treatment_effects(
         untreated=found.get("untreated"),
         groups={name: found[part] for name, part in of_groups.items()},
         larger=_larger(averages, of_groups),
+        ratio=_ratio(law, coded, averages.draws(ALL), request, chosen),
         spread=_figure(spread, request.level),
         tree=_tree(law, coded, values, mean, spread, request.level),
         overlap=overlap,
@@ -191,6 +192,19 @@ def treatment_effects(
         warnings=warnings,
         labels=labels,
     )
+
+
+def _ratio(
+    law: Law, coded: Coded, effect: Floats, request: EffectsRequest, chosen: NDArray[np.int64]
+) -> EffectFigure | None:
+    """Divide the average outcome in one arm by that in the other, per draw; None of numbers."""
+    if not law.counts and law.classes is None:
+        return None
+    total, width = np.zeros(len(chosen)), max(16, MAX_CELLS // len(chosen))
+    against = coded.with_role(ROLE, request.arms[1])
+    for start in range(0, coded.num_rows, width):
+        total += law.mean_of(against.part(slice(start, start + width)), chosen).sum(axis=1)
+    return _figure(1.0 + effect * coded.num_rows / total, request.level)
 
 
 def _of_each_arm(

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtr
 
+from sampler.data.treatment.design import of_parts
 from sampler.errors import PackedError
 from sampler.families import FAMILIES
 from sampler.posterior.core.ensemble import Ensemble
@@ -14,6 +15,7 @@ from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.laws.law import ForestToExplain, Law
+from sampler.posterior.parts.effects import FOREST
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -42,11 +44,15 @@ class CountsLaw(Law):
     Rows have an exposure: that of the model's column of exposures, 1 where there is none.
     """
 
+    counts = True
+
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)
         header = draws.header
         family = FAMILIES[str(header.settings["family"])]
         names = [ZEROS] if family.zeros else []
+        if header.effects is not None and header.effects.kind == "bcf":
+            names = [*of_parts(FOREST, len(header.effects.arms))]
         scalars = ["dispersion"] if family.dispersed else []
         if any(list(each.forests) != names or list(each.scalars) != scalars for each in chains):
             raise PackedError("the draws don't fit the family of counts")
@@ -89,7 +95,11 @@ class CountsLaw(Law):
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
         with np.errstate(over="ignore"):
-            mean = self._rate * np.exp(self.step * self.ensemble.sums_of(coded, chosen))
+            if self.effects is None:
+                sums = self.ensemble.sums_of(coded, chosen)
+            else:
+                sums = self.effects.sums_of(self.ensemble, coded, chosen)
+            mean = self._rate * np.exp(self.step * sums)
             return np.asarray(mean * coded.by_role.get("exposure", 1.0))
 
     def _structural(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats | None:

@@ -93,11 +93,14 @@ class Law:
         Cost of evaluating a draw at a row besides that of its trees, in trees (about 0.1 ns each).
     noise_differs
         Whether the noise differs from row to row.
+    counts
+        Whether outcomes are counts, whose trees add up to a logarithm.
 
     """
 
     own_work = 0
     noise_differs = False
+    counts = False
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         header = draws.header
@@ -106,7 +109,7 @@ class Law:
         self.effects = None
         if header.effects is not None:
             step = float(header.constants["step"])
-            self.effects = EffectDraws(header.effects, chains, columns, step)
+            self.effects = EffectDraws(header.effects, chains, columns, step, counts=self.counts)
             columns += header.effects.more_columns
             self.own_work += EFFECT
         self.ensemble = self._make_ensemble(chains, columns)
@@ -311,7 +314,8 @@ class Law:
     @property
     def adds_effect(self) -> bool:
         """Whether a treatment's effect is a sum of trees, whatever else the outcome's mean is."""
-        return self.effects is not None and self.transform is None and self.classes is None
+        numbers = self.transform is None and self.classes is None and not self.counts
+        return self.effects is not None and numbers
 
     def effect_of(self, coded: Coded, chosen: NDArray[np.int64], arms: tuple[int, int] = (1, 0)) -> Floats:
         """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 
 from sampler.data.binning import Grid
-from sampler.data.treatment.design import HALF_MEAN, ROLE, of_arms
+from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
 from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.storage.draw_codec import unpack
@@ -81,22 +81,27 @@ class EffectDraws:
 
     """
 
-    def __init__(self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float) -> None:
+    def __init__(
+        self, design: EffectDesign, chains: Sequence[Draws], num_features: int, step: float, *, counts: bool
+    ) -> None:
         self.design = design
         self.columns = EffectColumns(design, num_features)
         self._forests: list[Ensemble] = []
         self._halves: list[NDArray[np.int64]] = []
         if design.kind != "bcf":
             return
-        names = (of_arms(name, len(design.arms)) for name in (FOREST, HALF_MEAN))
+        names = (of_parts(name, design.num_parts(counts=counts)) for name in (FOREST, HALF_MEAN))
         for forest, scalar in zip(*names, strict=True):
             if not all(forest in each.forests for each in chains):
                 raise PackedError("the draws have no forest of the effect")
+            self._forests.append(Ensemble([each.forests[forest] for each in chains], num_features))
+            if counts:  # whose forests have no constant part beside them
+                self._halves.append(np.zeros(sum(each.num_draws for each in chains), np.int64))
+                continue
             if not all(scalar in each.scalars for each in chains):
                 raise PackedError("the draws have no constant part of the effect")
             halves = np.concatenate([each.scalars[scalar] for each in chains])
             self._halves.append(np.rint(halves / step).astype(np.int64))
-            self._forests.append(Ensemble([each.forests[forest] for each in chains], num_features))
 
     @property
     def nbytes(self) -> int:

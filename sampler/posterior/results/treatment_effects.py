@@ -196,6 +196,9 @@ class TreatmentEffects(RowAnswer):
         Averages over the rows of each group that has any.
     larger
         Posterior probability that the average of one group is above that of another, by their names.
+    ratio
+        Of counts and of two classes, the average in `arm` divided by that in `against`, over the rows that
+        count; None of numbers.
     spread
         Standard deviation of the effect from row to row, in units of the outcome.
     tree
@@ -238,6 +241,7 @@ class TreatmentEffects(RowAnswer):
     untreated: EffectEstimate | None
     groups: dict[str, EffectEstimate]
     larger: dict[str, dict[str, float]]
+    ratio: EffectFigure | None
     spread: EffectFigure
     tree: EffectTree
     overlap: Overlap | None
@@ -278,6 +282,9 @@ class TreatmentEffects(RowAnswer):
             f"{name:{width}}{each.rows:8}{cells_to_text([each.mean, each.lower, each.upper], 12)}"
             for name, each in averages.items()
         ]
+        if self.ratio is not None:
+            ends = cells_to_text([self.ratio.mean, self.ratio.lower, self.ratio.upper], 12)
+            lines.append(f"{'ratio':{width}}{'':8}{ends}")
         return "\n".join([*lines, self.holds, self.hidden, *self.warnings])
 
     def columns(self) -> dict[str, Any]:

@@ -52,6 +52,7 @@ def test_effects(effects):
         assert each.lower < each.mean < each.upper
         assert each.population_upper - each.population_lower > 0
     assert answer.spread.mean > 0.3
+    assert answer.ratio is None
     assert (answer.propensity is None) == (effects == "plain")
     assert list(answer.to_pandas())[:3] == ["effect", "lower_90", "upper_90"]
     assert "no data can show that" in str(answer)
@@ -215,6 +216,33 @@ def test_two_classes(effects):
     assert 0.2 < answer.average.mean < 1
     assert "probability of high where treatment = 1" in answer.difference
     assert answer.sensitivity.in_sds is None
+    assert answer.ratio.lower > 1
+
+
+@pytest.mark.parametrize("effects", ["bcf", "plain"])
+@pytest.mark.parametrize("family", ["poisson", "negative-binomial"])
+def test_counts(effects, family):
+    """Effects on counts are differences of expected counts at rows' exposures, and a ratio of averages."""
+    table, _ = rows()
+    rng = np.random.default_rng(1)
+    exposure, treated = rng.uniform(1, 3, NUM_ROWS), table["treatment"]
+    y = rng.poisson(exposure * np.exp(0.5 * table["a"] + 0.7 * treated))
+    given = table | {"exposure": exposure}
+    more = {"exposure": exposure, "family": family, "effects": effects}
+    posterior = fit(features(given), y, treatment=treated, **SHORT | more)
+    answer = posterior.effects(given)
+    arms = [posterior.predict(given | {"treatment": np.full(NUM_ROWS, arm)}).mean for arm in (1.0, 0.0)]
+    np.testing.assert_allclose(answer.mean, arms[0] - arms[1], rtol=1e-6)
+    assert answer.ratio.lower < np.exp(0.7) < answer.ratio.upper
+    assert answer.ratio.mean == pytest.approx(arms[0].sum() / arms[1].sum(), rel=0.05)
+    assert answer.average.lower > 0
+    assert answer.sensitivity.in_sds is None
+    assert "ratio" in str(answer)
+    assert abs(posterior.placebo().ratio.mean - 1) < 0.4
+    again = load_of(posterior)
+    np.testing.assert_array_equal(again.effects(given).mean, answer.mean)
+    more, whole = again.extend(5, given, y, progress=False), posterior.extend(5, progress=False)
+    np.testing.assert_array_equal(more.effects(given).mean, whole.effects(given).mean)
 
 
 def test_file_and_more_draws(tmp_path):
@@ -346,7 +374,8 @@ def test_refused_outcome():
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        ({"family": "poisson"}, "treatment"),
+        ({"family": "categorical"}, "treatment"),
+        ({"family": "zero-inflated-poisson"}, "family"),
         ({"method": "bcart"}, "method"),
         ({"moves": "pg"}, "moves"),
         ({"propensity": "site"}, "propensity"),

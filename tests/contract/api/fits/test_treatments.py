@@ -33,6 +33,7 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert effects["average"]["rows"] == 160 == len(effects["mean"]) == len(effects["propensity"])
     assert 1 < effects["average"]["lower"] < 2.5
     assert set(effects["groups"]) == {"n", "s"} == set(effects["larger"])
+    assert effects["ratio"] is None
     assert effects["balance"][0]["feature"] == "a"
     assert abs(effects["balance"][0]["after"]) < abs(effects["balance"][0]["before"])
     assert effects["overlap"]["supported"]["rows"] > 100
@@ -68,6 +69,19 @@ def test_a_treatment_goes_all_the_way(client, settings, tmp_path):
     assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
     run_units(settings)
     assert client.get(path).json()["state"] == "succeeded"
+
+
+@only("sqlite")
+def test_counts(client, settings):
+    """Effects on counts have the ratio of average counts beside their difference, on the page as well."""
+    rows = (line.split(",") for line in weights().splitlines()[1:])
+    text = "".join(f"{a},{b},{site},{z},{max(0, round(float(y) + 3))}\n" for a, b, site, z, y in rows)
+    model = fitted(client, settings, text="a,b,site,z,y\n" + text, treatment="z", family="poisson")
+    effects = client.post(f"/models/{model['id']}/effects", json={"by": "site"}).json()
+    assert 1 < effects["ratio"]["lower"] < effects["ratio"]["upper"] < 3
+    assert effects["average"]["lower"] > 0
+    page = client.get(f"/ui/models/{model['id']}/treatment").text
+    assert "times" in page
 
 
 @only("sqlite")
@@ -115,7 +129,7 @@ def test_what_is_refused(client, settings):
     fit = {"dataset_id": dataset, "target": "y", **SMALL}
     for more, field in (
         ({"treatment": "site"}, "site"),
-        ({"treatment": "z", "family": "poisson"}, "family"),
+        ({"treatment": "z", "family": "categorical"}, "family"),
         ({"treatment": "z", "propensity": "site"}, "propensity"),
         ({"effects": "plain"}, "effects"),
         ({"treatment": "z", "effects": "plain", "propensity": "b"}, "propensity"),
