@@ -90,8 +90,8 @@ def fit(
     Parameters
     ----------
     X
-        A pandas, polars or pyarrow table, a 2-D array, or a mapping of columns; n rows. Missing values are
-        allowed and learnt from.
+        A pandas, polars or pyarrow table, a `pyarrow.parquet.ParquetFile` (whose columns are read when they
+        are needed), a 2-D array, or a mapping of columns; n rows. Missing values are allowed and learnt from.
     y
         n outcomes, or a table of several (numbers, method "bart"), whose errors may have correlations: then
         outcomes may be missing, and the result is a `SeveralPosterior` (docs/several_outcomes.md). Outcomes,

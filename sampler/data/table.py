@@ -1,8 +1,9 @@
 """Tables of any supported library as plain typed columns.
 
-NumPy, pandas, polars, pyarrow and mappings of columns are supported. A column is read on request, as a
-float64 array with NaN for missing (numbers, booleans as 0 and 1, dates as days since 1970), or as a list of
-Python objects with None for missing (text and mixed types, so that an error can name the row).
+NumPy, pandas, polars, pyarrow (its Parquet files too) and mappings of columns are supported. A column is read
+on request, as a float64 array with NaN for missing (numbers, booleans as 0 and 1, dates as days since 1970),
+or as a list of Python objects with None for missing (text and mixed types, so that an error can name the
+row).
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 ALL = slice(None)  # rows
+KEPT_BLOCKS = 2
 
 
 @dataclass(frozen=True)
@@ -102,6 +104,35 @@ class _Once:
     def __call__(self, rows: slice) -> RawColumn:
         self._whole = self._reader(ALL) if self._whole is None else self._whole
         return self._whole if rows == ALL else self._whole.part(rows)
+
+
+class BlockReader:
+    """Reader of a column that lies in blocks of rows, of which it keeps the one or two read last.
+
+    Parameters
+    ----------
+    name
+        Name of the column.
+    starts
+        First row of each block, and the number of rows, int64 [block + 1].
+    read
+        Reads a chunked column of Arrow: blocks from a first one up to, and without, a last one.
+
+    """
+
+    def __init__(self, name: str, starts: NDArray[np.int64], read: Callable[[int, int], Any]) -> None:
+        self._name, self._starts, self._read = name, starts, read
+        self._kept: tuple[int, int, Any] = (0, 0, None)
+
+    def __call__(self, rows: slice) -> RawColumn:
+        start, stop, _ = rows.indices(int(self._starts[-1]))
+        first = max(int(np.searchsorted(self._starts, start, "right")) - 1, 0)
+        last = max(int(np.searchsorted(self._starts, stop)), first + 1)
+        low, high, values = self._kept
+        if not low <= first < last <= high:
+            low, high, values = first, last, self._read(first, last)
+            self._kept = (low, high, values) if last - first <= KEPT_BLOCKS else (0, 0, None)
+        return read_column(values.slice(start - int(self._starts[low]), stop - start), self._name)
 
 
 @dataclass(frozen=True)
@@ -171,6 +202,8 @@ def read(table: Any) -> Table:
         return table
     if isinstance(table, Mapping):
         return _from_mapping(table)
+    if hasattr(table, "read_row_groups"):
+        return _from_parquet(table)
     if is_array(table):
         table = np.asanyarray(table)  # a masked one keeps its mask
         return _from_mapping({f"x{j + 1}": table[:, j] for j in range(table.shape[1])}, len(table))
@@ -324,13 +357,27 @@ def _from_mapping(columns: Mapping[Any, Any], num_rows: int = 0) -> Table:
     return Table(names, next(iter(lengths.values()), num_rows), readers, first)
 
 
+def _from_parquet(file: Any) -> Table:
+    """Open a Parquet file of pyarrow, whose columns are read by groups of rows."""
+    names = list(file.schema_arrow.names)
+    _reject_doubled(names)
+    groups = (file.metadata.row_group(k).num_rows for k in range(file.num_row_groups))
+    starts = np.cumsum([0, *groups])
+
+    def read_groups(name: str, first: int, last: int) -> Any:
+        return file.read_row_groups(range(first, last), columns=[name]).column(0)
+
+    readers = {name: BlockReader(name, starts, partial(read_groups, name)) for name in names}
+    return Table(names, file.metadata.num_rows, readers)
+
+
 def _from_frame(table: Any) -> Table:
     if hasattr(table, "toarray") and hasattr(table, "nnz"):
         raise DataError("a sparse matrix can't be used as it is: give its .toarray()")
     try:
         frame = nw.from_native(table, eager_only=True)
     except TypeError:
-        allowed = "a pandas, polars or pyarrow table, a 2-D array or a mapping of columns"
+        allowed = "a pandas, polars or pyarrow table, a ParquetFile, a 2-D array or a mapping of columns"
         raise DataError(f"a table must be {allowed}, not {type(table).__name__}") from None
     except nw.exceptions.DuplicateError:
         frame = None  # named below

@@ -39,7 +39,7 @@ from sampler.data.schema import KINDS, ROW_LABELS, Choice, Column
 from sampler.data.splits.copies import are_among, copied_rows
 from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
-from sampler.data.table import RawColumn, Table, read, read_column
+from sampler.data.table import BlockReader, RawColumn, Table, read, read_column
 from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
 from sampler.many.grouping import GroupKey, read_by, rows_by_group
 from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
@@ -56,6 +56,7 @@ __all__ = [
     "MOST_CELLS",
     "ROW_LABELS",
     "UNSEEN_LEVEL",
+    "BlockReader",
     "Choice",
     "Coded",
     "Column",

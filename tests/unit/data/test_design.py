@@ -6,6 +6,7 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from sampler import prepare
@@ -16,7 +17,22 @@ from tests.support.prepared_fits import mixed_columns, outcomes
 
 RNG = np.random.default_rng(3)
 N = 240
-TABLES = {"numpy": dict, "pandas": pd.DataFrame, "polars": pl.DataFrame, "arrow": pa.table}
+
+
+def parquet(columns):
+    """Write the columns to a Parquet file with groups of 50 rows, and open it."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.table(columns), sink, row_group_size=50)
+    return pq.ParquetFile(pa.BufferReader(sink.getvalue()))
+
+
+TABLES = {
+    "numpy": dict,
+    "pandas": pd.DataFrame,
+    "polars": pl.DataFrame,
+    "arrow": pa.table,
+    "parquet": parquet,
+}
 MORE = {
     "gap": np.where(RNG.random(N) < 0.2, np.nan, RNG.normal(size=N)),
     "whole": RNG.integers(0, 9, N),
