@@ -58,6 +58,8 @@ def run_prediction(context: Context, claim: Claim, watch: Watch) -> None:
             raise LeaseLostError(f"Prediction {claim.prediction_id} was deleted.")
         request = stored.request
         posterior = _posterior(context, claim.model_id, request["draws"])
+        if posterior.several is not None and request.get("outcome"):
+            posterior = posterior.several[request["outcome"]]
     if predictions.AGGREGATE in request:
         _run_totals(context, claim, watch, posterior, stored)
         return

@@ -29,7 +29,7 @@ from app.services.explanations.partial_dependence import DependenceBody, Depende
 from app.services.explanations.shap_values import ShapBody, ShapView
 from app.services.explanations.survival import SurvivalBody, SurvivalView
 from app.services.predictions.answers import to_arrow
-from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
@@ -139,7 +139,7 @@ async def compute_accumulated_effects(body: AccumulationBody, answer: TheAnswer)
 @needs(READ)
 async def get_draws(
     model_id: str,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     f: Annotated[
@@ -227,9 +227,9 @@ async def compute_effects(body: EffectsBody, answer: TheAnswer) -> Response:
 
 
 @_asked("/diagnostics/growth", GrowthView)
-async def get_diagnostics_growth(answer: TheAnswer) -> Response:
+async def get_diagnostics_growth(query: Annotated[GrowthQuery, Query()], answer: TheAnswer) -> Response:
     """Return R-hat and effective sample size of sigma and f by number of draws, also during a fit."""
-    return await answer(GrowthQuery())
+    return await answer(query)
 
 
 @router.get("/comparison/{other_id}", tags=["explanations"], responses=responses(409))
@@ -244,6 +244,6 @@ def get_comparison(model_id: str, session: Reading, owner: Owner, other_id: str)
 
 @router.get("/holdout", tags=["explanations"], responses=responses(409))
 @needs(READ)
-def get_holdout(model_id: str, session: Reading, owner: Owner) -> HeldOutView:
+def get_holdout(model_id: str, session: Reading, predictor: OutcomePredictor, owner: Owner) -> HeldOutView:
     """Return up to 500 held-out rows with predictions, and the calibration on up to 2,000 of them."""
-    return diagnostics.held_out(session, owner, model_id)
+    return diagnostics.held_out(session, owner, model_id, predictor.outcome)

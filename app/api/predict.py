@@ -108,6 +108,7 @@ class PredictionView(BaseModel):
     """Predictions, in the order of the rows."""
 
     model_id: str
+    outcome: str | None = Field(description="The outcome that is predicted.")
     draws: int = Field(description="Kept draws used per chain.")
     interval: Literal["credible", "predictive", "calibrated"]
     classes: list[str] | None = Field(

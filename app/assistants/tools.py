@@ -113,7 +113,10 @@ class Tools:
         self,
         context: Context,
         dataset: Annotated[str, Field(description="A dataset's id.")],
-        target: Annotated[str, Field(description="The column to predict.")],
+        target: Annotated[
+            str | list[str],
+            Field(description="The column to predict, or several numbers whose errors may go together."),
+        ],
         name: Annotated[str | None, Field(description="A name for the model.")] = None,
         features: Annotated[
             list[str] | None, Field(description="Columns to learn from; default: all that are usable.")
@@ -164,12 +167,16 @@ class Tools:
             Literal["predictive", "credible", "calibrated"] | None,
             Field(description="predictive: of a new outcome; credible: of its expectation or probability."),
         ] = None,
+        outcome: Annotated[
+            str | None, Field(description="Which target of a model of several; default: the first.")
+        ] = None,
     ) -> str:
         """Predict rows with intervals; report an interval only as its verdict allows."""
         if not 1 <= len(rows) <= ROWS:
             raise ToolError(f"Give 1 to {ROWS} rows, not {len(rows)}; `bartserve predict` takes whole files.")
         with self._asking(context) as bart:
-            answer = bart.predict(model, rows, level=level, interval=interval)
+            named: Any = {} if outcome is None else {"outcome": outcome}
+            answer = bart.predict(model, rows, level=level, interval=interval, **named)
             try:
                 use = bart.model(answer.model_id).use
             except ProblemError as error:

@@ -80,18 +80,24 @@ def verdict_words(verdict: str | None, use: dict[str, Any] | None) -> str:
     return "Verdict: " + "; ".join(filter(None, [chains, INTERVALS[intervals]])) + "."
 
 
+def _score_words(which: str, held: dict[str, Any]) -> str:
+    figures = [f"{name} {held[name]:.5g}" for name in SCORES if held.get(name) is not None]
+    return f"{which}{held.get('rows')} held-out rows: {', '.join(figures)}." if figures else ""
+
+
 def model_words(model: Model) -> str:
     """Return a model's state, and of a finished one the verdict, scores and what to do."""
     name = f" ({line(model.name)})" if model.name else ""
-    head = f"Model {model.id}{name}, which predicts {line(model.target)}: {model.state}"
+    targets = ", ".join(map(line, model.settings.get("outcomes", [model.target])))
+    head = f"Model {model.id}{name}, which predicts {targets}: {model.state}"
     if model.is_open:
         left = "" if model.eta_seconds is None else f", about {model.eta_seconds:.0f} s left"
         return f"{head}, {100 * model.fraction:.0f}% done{left}. Call wait again."
     if model.state != "succeeded":
         return f"{head}. {line(model.error or '')}"
     held = model.holdout or {}
-    figures = [f"{name} {held[name]:.5g}" for name in SCORES if held.get(name) is not None]
-    scores = f"{held.get('rows')} held-out rows: {', '.join(figures)}." if figures else ""
+    scores = [_score_words("", held)]
+    scores += [_score_words(f"{line(each)}: ", own) for each, own in (held.get("outcomes") or {}).items()]
     advice = (model.diagnostics or {}).get("advice") if model.verdict != "converged" else None
     text = (model.use or {}).get("text")
     return joined(
@@ -99,7 +105,7 @@ def model_words(model: Model) -> str:
             f"{head}.",
             verdict_words(model.verdict, model.use),
             text or "",
-            scores,
+            *scores,
             advice or "",
             *listed(model.warnings, WARNINGS, "Warning: "),
         ]

@@ -258,6 +258,9 @@ def predict(
     quantile: Annotated[
         list[float] | None, typer.Option(help="A further quantile of the same distribution; repeatable.")
     ] = None,
+    outcome: Annotated[
+        str | None, typer.Option(help="Of a model of several outcomes: which one. Default: the first.")
+    ] = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),
@@ -286,6 +289,7 @@ def predict(
         raise typer.BadParameter("--dialect and --digits are for CSV of a file's rows.")
     with asking(url, data_dir, errors.print) as client:
         options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
+        options |= {} if outcome is None else {"outcome": outcome}
         if as_csv and isinstance(source, str):
             names = [EVERY] if keep is None else [name for name in keep if name]
             options |= {"digits": digits}

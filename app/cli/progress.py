@@ -190,12 +190,26 @@ def _about_scores(model: Model) -> list[str]:
     if held.get("log_loss") is not None:
         first, *more = _about_classes(held)
         parts = [parts[0] + first, *more]
+    if held.get("joint"):
+        parts += _about_joint(model, held)
     shares = [row["coverage"] for row in held.get("coverage") or [] if round(row["level"], 2) == 0.9]
     parts += [f"honest?   90% predictive intervals contain {share:.0%} of them" for share in shares]
     judged = held.get("intervals_verdict")
     if judged and judged["verdict"] == "not_held":
         parts += [f"          {judged[part]}" for part in ("text", "advice")]
     return parts
+
+
+def _about_joint(model: Model, held: Mapping[str, Any]) -> list[str]:
+    joint = held["joint"]
+    errors = [
+        f"{name}: RMSE {number_to_text(each['rmse'])}" for name, each in held.get("outcomes", {}).items()
+    ]
+    names = ", ".join(model.settings["outcomes"])
+    score = f"log score of {names} {joint['log_score']:.3g}, correlation is worth {joint['gain']:.2g}"
+    inside = [f"{row['region']:.0%} of them" for row in joint["coverage"] if round(row["level"], 2) == 0.9]
+    regions = [f"          90% joint regions contain {share}" for share in inside]
+    return [f"          {line}" for line in (*errors, score)] + regions
 
 
 def _about_classes(held: Mapping[str, Any]) -> list[str]:

@@ -44,7 +44,7 @@ class Effects:
             question = DependenceBody(features=list(features), draws=draws)
             return explain(predictor, owner, model_id, question)
 
-        key = ("dependence", owner, model_id, version, *features)
+        key = ("dependence", owner, model_id, version, predictor.outcome or "", *features)
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def accumulated(
@@ -55,7 +55,7 @@ class Effects:
         def of(draws: int | None) -> AccumulationView:
             return explain(predictor, owner, model_id, AccumulationBody(feature=feature, draws=draws))
 
-        key = ("accumulated", owner, model_id, version, feature)
+        key = ("accumulated", owner, model_id, version, predictor.outcome or "", feature)
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def treatment(
@@ -79,7 +79,7 @@ class Effects:
 
     def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:
         """Compute the SHAP values of training rows; raises as the service."""
-        key = ("reasons", owner, model_id, version)
+        key = ("reasons", owner, model_id, version, predictor.outcome or "")
         return self._once(key, lambda: explain(predictor, owner, model_id, SwarmOfRows()))
 
     def _once(self, key: Sequence[str], compute: Callable[[], T]) -> T:

@@ -18,7 +18,7 @@ from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_form import row_form
-from app.web.dependencies import Owner, Reading, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate
 from app.web.middleware.concurrency import GateOf
 from sampler.host.charts import ChartStyle, to_svg
 from sampler.host.charts import prepare_style as prepare
@@ -144,7 +144,7 @@ class Asked:
 def _asked(
     request: Request,
     session: Reading,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     known: TheEffects,
     owner: Owner,

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSche
 from app.services.errors import Fault, InvalidRequestError
 
 MAX_LEVELS, MAX_QUANTILES = 20, 100
+MAX_NAME = 1000  # letters of a column's name
 B = TypeVar("B", bound=BaseModel)
 CELL: dict[str, Any] = {
     "anyOf": [{"type": kind} for kind in ("number", "string", "boolean", "null")],
@@ -23,6 +24,13 @@ Levels = Annotated[
 FirstDraws = Annotated[
     Annotated[int, Field(ge=1)] | None,
     Field(description="Use only this many kept draws of each chain, the first."),
+]
+AskedOutcome = Annotated[
+    str | None,
+    Field(
+        max_length=MAX_NAME,
+        description="Of a model of several outcomes: the one that the answer is about. Default: the first.",
+    ),
 ]
 AskedInterval = Annotated[
     Literal["predictive", "credible", "calibrated"] | None,

@@ -4,7 +4,7 @@ What is stored or computed as a dict has a view that is a TypedDict, and stays a
 """
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import MISSING, fields
 from functools import cache
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -30,8 +30,12 @@ class ErrorView(TypedDict):
 
 
 def filled(view: type[T], answer: Any, **others: Any) -> T:
-    """Fill a view with the figures of an answer that have its fields' names, as plain values; and others."""
-    names = [field.name for field in fields(view) if field.name not in others]  # type: ignore[arg-type]
+    """Fill a view with the figures of an answer that have its fields' names, as plain values; and others.
+
+    Fields with a default need no figure.
+    """
+    own = [field for field in fields(view) if field.name not in others]  # type: ignore[arg-type]
+    names = [each.name for each in own if each.default is MISSING or hasattr(answer, each.name)]
     return view(**{name: _plain(getattr(answer, name)) for name in names}, **others)
 
 

@@ -256,6 +256,14 @@ def held_out(session: Session, model_id: str) -> Json | None:
     return session.scalar(select(Model.held_out).where(Model.id == model_id))
 
 
+def of_outcome(model: Model, held_out: Json | None, outcome: str | None) -> Json | None:
+    """Return what is stored of held-out rows about an outcome (None: the first); None where nothing is."""
+    if outcome in (None, model.target):
+        return held_out
+    stored: Json | None = ((held_out or {}).get("outcomes") or {}).get(outcome)
+    return stored
+
+
 def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     """Request cancellation of an open model; return None when the owner has none with this id.
 

@@ -8,7 +8,7 @@ from contextlib import AbstractContextManager
 from functools import partial
 from typing import Annotated, Protocol
 
-from fastapi import Depends, Request
+from fastapi import Depends, Query, Request
 from fastapi.concurrency import contextmanager_in_threadpool, run_in_threadpool
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from app.services.doorbell import Bell
 from app.services.health import Readiness
 from app.services.predictions.predict_rows import Predictor
+from app.services.request_bodies import MAX_NAME
 from app.settings import Settings as ServiceSettings
 from app.store import reserve
 from app.store.engine import session_scope
@@ -66,6 +67,18 @@ async def predictor_of(request: Request) -> Predictor:
     return predictor
 
 
+async def predictor_of_outcome(
+    request: Request,
+    outcome: Annotated[
+        str | None,
+        Query(max_length=MAX_NAME, description="Which of a model's several outcomes; default: the first."),
+    ] = None,
+) -> Predictor:
+    """Return the process's predictor, for the outcome in the query."""
+    predictor: Predictor = request.app.state.predictor
+    return predictor.of_outcome(outcome)
+
+
 async def gate_of(request: Request) -> GateOf:
     """Return the gate to the process's cores, for the work of this request."""
     return GateOf(request.app.state.gate, request)
@@ -108,5 +121,6 @@ TheSettings = Annotated[ServiceSettings, Depends(settings_of)]
 TheReadiness = Annotated[Readiness, Depends(readiness_of)]
 TheBell = Annotated[Bell, Depends(bell_of)]
 ThePredictor = Annotated[Predictor, Depends(predictor_of)]
+OutcomePredictor = Annotated[Predictor, Depends(predictor_of_outcome)]
 TheGate = Annotated[GateOf, Depends(gate_of)]
 Owner = Annotated[str, Depends(owner_of)]

@@ -78,7 +78,7 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
     Attributes
     ----------
     several
-        The `SeveralPosterior` of which this is the first outcome's, where a service reads it; else None.
+        The `SeveralPosterior` of which this is one outcome's; else None.
 
     """
 
@@ -86,6 +86,11 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         self.law = law
         self.origin = origin
         self.several: Any = None
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held, in bytes, roughly: that of all outcomes where there are several."""
+        return super().nbytes if self.several is None else int(self.several.nbytes)
 
     @classmethod
     def from_blocks(

@@ -59,12 +59,14 @@ def test_fit_shows_bars_the_verdict_and_the_next_step(run, service):
 
 
 def test_fit_takes_several_targets(run):
-    """Each target is an outcome of the model; the first is the one that it is listed by."""
-    lines = f"bartserve fit cars.csv --target mpg --target acceleration --name both --json {shlex.join(FAST)}"
-    fitted = run(lines)
+    """Each target is an outcome of the model, with scores of its own; predictions are of the one named."""
+    targets = "--target mpg --target acceleration --holdout 0.2"
+    fitted = run(f"bartserve fit cars.csv {targets} --name both {shlex.join(FAST)}")
     assert fitted.returncode == 0, fitted.stderr
-    document = json.loads(fitted.stdout)
-    assert (document["target"], document["settings"]["outcomes"]) == ("mpg", ["mpg", "acceleration"])
+    assert "acceleration: RMSE" in fitted.stdout + fitted.stderr
+    assert "log score of mpg, acceleration" in fitted.stdout + fitted.stderr
+    facts = json.loads(run("bartserve predict both new.csv --outcome acceleration --json").stdout)
+    assert facts["outcome"] == "acceleration"
 
 
 def test_predict_writes_csv_or_a_row_of_pairs(run):

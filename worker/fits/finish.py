@@ -1,6 +1,7 @@
 """A `finish` unit: the verdict on a model's chains, and the scores on its held-out rows."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
 from worker.fits.promotion import decided
-from worker.fits.scoring import calibrate, importance_of, look_at, score
+from worker.fits.scoring import calibrate, importance_of, joint_scores, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
 
@@ -167,17 +168,29 @@ def _score(context: Context, claim: Claim, watch: Watch, posterior: Posterior) -
     def beat() -> None:
         _beat(watch)
 
-    scores = score(posterior, training, held, plan, beat) | {"judged_by": judged_by}
-    by_row = look_at(posterior, held, scored, beat)
+    parts = SplitRows(training, held, scored, plan, judged_by)
+    scores, by_row = _of_outcome(posterior, parts, beat)
+    if posterior.several is not None:
+        scores["outcomes"], by_row["outcomes"] = {}, {}
+        for name in spec.others:
+            of_other = _of_outcome(posterior.several[name], parts.of_outcome(name), beat)
+            scores["outcomes"][name], by_row["outcomes"][name] = of_other
+        scores["joint"] = joint_scores(posterior.several, held, beat)
     table = warning = None
     if plan is not None and spec.settings.get("calibrate") == "holdout":
         try:
             table = calibrate(posterior, training, held, plan, spec.subgroups, beat)
         except SettingsError as error:  # rows were counted before the fit, exact copies among them
             warning = f"intervals are not calibrated: {error}"
-    return _HeldOut(
-        scores, by_row | {"importance": importance_of(posterior, held, plan, beat)}, table, warning
-    )
+    return _HeldOut(scores, by_row, table, warning)
+
+
+def _of_outcome(posterior: Posterior, parts: SplitRows, beat: Callable[[], None]) -> tuple[Json, Json]:
+    """Score an outcome on held-out rows; return the scores, and figures by row with the importance."""
+    training, held, places, plan, judged_by = parts
+    scores = score(posterior, training, held, plan, beat) | {"judged_by": judged_by}
+    by_row = look_at(posterior, held, places, beat)
+    return scores, by_row | {"importance": importance_of(posterior, held, plan, beat)}
 
 
 def _decide(

@@ -1,7 +1,7 @@
 """Specification of a fit: the model's row and the columns it names, as arguments of the sampler."""
 
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -165,6 +165,19 @@ class SplitRows(NamedTuple):
     places: NDArray[np.int64]
     plan: SplitPlan | None  # of the held-out rows
     judged_by: str = ""  # these rows in words, and for which new ones they tell
+
+    def of_outcome(self, name: str) -> Self:
+        """Return those rows that have another outcome, with it."""
+        training, held = (
+            replace(rows, outcome=rows.table.column(name)) for rows in (self.training, self.held)
+        )
+        own = np.flatnonzero(held.has_outcome)
+        return self._replace(
+            training=training.take(np.flatnonzero(training.has_outcome)),
+            held=held.take(own),
+            places=self.places[own],
+            plan=None if self.plan is None else self.plan.take(own),
+        )
 
 
 def split(spec: Spec, rows: Rows) -> SplitRows:

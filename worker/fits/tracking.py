@@ -7,7 +7,7 @@ from typing import Any
 from app.store import draws, models
 from app.store.engine import session_scope
 from app.store.tables import SUCCEEDED, Json, Model
-from sampler.host.posteriors import posterior_of
+from sampler.host.posteriors import posterior_of, stored_card
 from worker.context import Context
 
 log = logging.getLogger(__name__)
@@ -40,13 +40,13 @@ def _log(context: Context, model_id: str, uri: str) -> None:
         if model is None or model.state != SUCCEEDED:
             return  # its stop rules want more draws
         header = models.header(session, model_id)
-        by_loss = (models.held_out(session, model_id) or {}).get("importance") or [None]
+        by_row = models.held_out(session, model_id)
         blocks = draws.read(session, model_id)
         drawn = [each.statistics or {} for each in models.chains(session, [model_id])[model_id]]
     assert header is not None, "a model that has succeeded has its header"
     posterior = posterior_of(header, blocks, [each for each in drawn if each])
     facts = {"Name": model.name or model_id, "Id": model_id}
-    card = posterior.model_card(scores=model.holdout, importance=by_loss[0], facts=facts)
+    card = stored_card(posterior, model.holdout, by_row, facts)
     for name, value in CALM.items():
         os.environ.setdefault(name, value)
     from mlflow.entities import Metric, Param, RunTag  # noqa: PLC0415  an extra, and seconds to import

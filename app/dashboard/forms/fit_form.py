@@ -24,7 +24,9 @@ LONGEST = 20  # longest whole number in characters
 def body_of(form: FormData) -> dict[str, Any]:
     """Return the equivalent body for `POST /models`; raises InvalidRequestError for malformed numbers."""
     target, faults = text(form, "target") or "", list[Fault]()
-    body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or "", "target": target}
+    targets = [target, *(name for name in _names(form, "others") if name != target)]
+    body: dict[str, Any] = {"dataset_id": text(form, "dataset_id") or ""}
+    body["target"] = targets if len(targets) > 1 else target
     texts = {name: text(form, name) for name in PLAIN}
     body |= {name: value for name, value in texts.items() if value is not None}
     for field in fit_fields.every():
@@ -38,7 +40,7 @@ def body_of(form: FormData) -> dict[str, Any]:
         body["new_rows"] = new_rows
     body |= _subgroups(form, faults)
     others = (body.get(name) for name, kind in fit_fields.OF_COLUMNS.items() if kind == "column")
-    taken = {target, *body.get("groups", ()), *others, new_rows.get("groups")}
+    taken = {*targets, *body.get("groups", ()), *others, new_rows.get("groups")}
     body["features"] = [name for name in _names(form, "features") if name not in taken]
     if not body["features"]:
         faults.append(Fault("features", None, "choose at least one"))

@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from app.dashboard import render, snippets
 from app.dashboard.effects import if_any
-from app.dashboard.pages.models import Frame, framed_as
+from app.dashboard.pages.models import Frame, framed_as, version_of
 from app.dashboard.pages.studies import newest_of
 from app.dashboard.studio import TheEffects, prepare_to_draw
 from app.services.access.keys import PREDICT, READ
@@ -26,7 +26,7 @@ from app.services.explanations.importance import ImportanceQuery, InteractionsQu
 from app.services.explanations.partial_dependence import DependenceView
 from app.services.explanations.shap_values import ReasonsOfRows, reasons_of
 from app.services.studies.stored import StudyView
-from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, TheGate
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import chart_height, is_ordered, swarm_height
 
@@ -49,7 +49,7 @@ MOST_GROUPS = 20  # in the table of intercepts: the largest and the smallest
 @needs(READ)
 async def chains(
     request: Request,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,
@@ -86,7 +86,7 @@ async def chains(
 @needs(READ)
 async def features(
     request: Request,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,
@@ -129,7 +129,7 @@ async def features(
 @needs(PREDICT)
 async def effects(
     request: Request,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     known: TheEffects,
     owner: Owner,
@@ -143,7 +143,7 @@ async def effects(
     Without a `part` the page has their places alone: scripts then ask for one at a time, and browsers without
     scripts for all of them.
     """
-    model_id, version = frame["model"].id, frame["drawn"]
+    model_id, version = frame["model"].id, version_of(frame["model"])
     chosen = list(dict.fromkeys(name for name in feature or () if name))
     ready = frame["model"].state == "succeeded"
     names: list[str] = []
@@ -183,7 +183,7 @@ async def effects(
         by_point=_by_point(dependence)
         if dependence and (len(chosen) == 3 or len(dependence.classes or ()) > 2)
         else [],
-        query=urlencode([("feature", name) for name in chosen]),
+        query=urlencode([("feature", name) for name in chosen] + frame["asked"]),
         snippets=snippets.ask(
             request,
             path,

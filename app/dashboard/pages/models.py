@@ -2,6 +2,7 @@
 
 from contextlib import suppress
 from typing import Annotated, Any, Literal
+from urllib.parse import urlencode
 
 import pyarrow as pa
 from fastapi import APIRouter, BackgroundTasks, Depends, Query, Request
@@ -22,6 +23,7 @@ from app.services.fits import champions, creation, events, models, requests, res
 from app.services.fits.models import ModelView
 from app.services.outcomes import schedules
 from app.services.predictions.csv_tables import to_csv
+from app.services.request_bodies import MAX_NAME
 from app.services.studies.stored import StudyView
 from app.web.dependencies import (
     Deleting,
@@ -40,6 +42,7 @@ from app.web.scopes import GuardedRoute, needs
 from sampler.host.settings import FIELD_LABELS
 
 Frame = dict[str, Any]  # values common to all pages of a model
+OutcomeInQuery = Annotated[str | None, Query(max_length=MAX_NAME)]  # default: the first
 router = APIRouter(
     prefix="/ui/models",
     include_in_schema=False,
@@ -185,9 +188,10 @@ def show(
     tuning: Annotated[StudyView | None, newest_of("tuning")],
     calibration: Annotated[StudyView | None, newest_of("calibration")],
     before: str | None = None,
+    outcome: OutcomeInQuery = None,
 ) -> Response:
     """Show a model: its progress, its verdict, and its scores on held-out rows."""
-    model = models.view(session, owner, model_id)
+    model = models.view(session, owner, model_id, outcome)
     model_id = model.id
     log = events.back(session, owner, model_id, EVENTS, before)
     return render.render(
@@ -210,20 +214,26 @@ def show(
 
 
 def framed(session: Session, owner: str, model: models.ModelView, tab: str) -> Frame:
-    """Return the values common to all pages of a model."""
+    """Return the values common to all pages of a model; `asked` is the outcome in the query, if any."""
     dataset = None
     if model.dataset_id is not None:
         with suppress(NotFoundError):
             dataset = datasets.get(session, owner, model.dataset_id, profiles=True)
     unit = models.unit_of(session, model, None if dataset is None else dataset.read_as or {})
-    return {"model": model, "tab": tab, "dataset": dataset, "unit": unit, "drawn": version_of(model)}
+    names = model.settings.get("outcomes", [model.target])
+    asked = [] if model.target == names[0] else [("outcome", model.target)]
+    drawn = urlencode([("v", version_of(model)), *asked]).removeprefix("v=")  # ends addresses of charts
+    return {
+        "model": model, "tab": tab, "dataset": dataset, "unit": unit, "drawn": drawn, "asked": asked,
+        "of_outcome": f"?{urlencode(asked)}" if asked else "",
+    }  # fmt: skip
 
 
 def framed_as(tab: str) -> Any:
     """Return a dependency: the values common to all pages of the model in the path."""
 
-    def frame(session: Reading, owner: Owner, model_id: str) -> Frame:
-        return framed(session, owner, models.view(session, owner, model_id), tab)
+    def frame(session: Reading, owner: Owner, model_id: str, outcome: OutcomeInQuery = None) -> Frame:
+        return framed(session, owner, models.view(session, owner, model_id, outcome), tab)
 
     return Depends(frame)
 
@@ -254,15 +264,15 @@ def held_out_of(session: Session, owner: str, model: models.ModelView) -> diagno
     if model.state != "succeeded" or model.holdout is None:
         return None
     with suppress(NotFoundError):
-        return diagnostics.held_out(session, owner, model.id)
+        return diagnostics.held_out(session, owner, model.id, model.target)
     return None
 
 
 @router.get("/{model_id}/held-out.csv")
 @needs(READ)
-def held_out_rows(session: Reading, owner: Owner, model_id: str) -> Response:
+def held_out_rows(session: Reading, owner: Owner, model_id: str, outcome: OutcomeInQuery = None) -> Response:
     """Return the held-out rows with their predictions as a CSV file; classes by their labels."""
-    held_out = diagnostics.held_out(session, owner, model_id)
+    held_out = diagnostics.held_out(session, owner, model_id, outcome)
     columns: dict[str, Any] = {name: each for name, each in held_out.rows.items() if each is not None}
     if labels := held_out.classes:
         for name in {"actual", "predicted"} & set(columns):

@@ -144,7 +144,7 @@ def _page(
         ticked=ticked,
         picked={
             name: {*entries.getlist(name)} if isinstance(entries, FormData) else {entries.get(name)}
-            for name in (*fit_fields.OF_COLUMNS, *fit_fields.DIRECTIONS)
+            for name in (*fit_fields.OF_COLUMNS, *fit_fields.DIRECTIONS, "others")
         },
         directions=fit_fields.DIRECTIONS,
         columns_section=COLUMNS,

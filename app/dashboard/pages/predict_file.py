@@ -24,7 +24,7 @@ from app.services.predictions.kept_columns import EVERY
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.rows import SentRows
 from app.services.request_bodies import filled_in
-from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, TheGate
 from app.web.negotiation import ARROW, CSV, PARQUET
 from app.web.scopes import GuardedRoute, needs
 from app.web.uploads import Upload
@@ -96,7 +96,7 @@ async def predict_file(
     form: SentForm,
     frame: Annotated[Frame, framed_as("predict")],
     received: Upload,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,

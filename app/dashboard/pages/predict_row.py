@@ -18,13 +18,14 @@ from app.services.errors import (
     TooLargeError,
 )
 from app.services.explanations.guard import explain
+from app.services.explanations.joint import JointBody
 from app.services.explanations.shap_values import ShapBody
 from app.services.explanations.survival import SurvivalBody, SurvivalView
 from app.services.predictions.options import PredictionOptions
 from app.services.predictions.predict_rows import Predictor, usual_interval
 from app.services.predictions.row_form import row_form
 from app.services.predictions.rows import SentRows
-from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, TheGate
 from app.web.middleware.concurrency import GateOf
 from app.web.scopes import GuardedRoute, needs
 
@@ -42,7 +43,7 @@ MOST_REASONS = 20  # features in the table of reasons
 @needs(PREDICT)
 async def predict(
     request: Request,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,
@@ -107,6 +108,7 @@ def _predicted(
         "reasons": None,
         "survival": None,
         "calibrated": None,
+        "joint": None,
     }
     if not model.draws:
         return nothing
@@ -130,6 +132,9 @@ def _predicted(
             sent = SentRows([values["row"]])
             for name, options in asked.items():
                 values[name] = predictor.predict(owner, model_id, options, sent).to_json()
+            if "outcomes" in model.settings and model.state == "succeeded":
+                asked_jointly = JointBody(rows=[values["row"]])
+                values["joint"] = explain(predictor, owner, model_id, asked_jointly)
             values["reasons"] = _reasons(predictor, owner, model_id, values["row"])
             if any(model.settings.get(role) for role in ("event", "lower", "upper")):
                 values["survival"] = _survival(predictor, owner, model_id, values["row"])

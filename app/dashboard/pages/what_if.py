@@ -16,7 +16,7 @@ from app.services.explanations.guard import explain
 from app.services.explanations.importance import ImportanceQuery
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_form import FormColumn, RowForm, row_form
-from app.web.dependencies import Owner, TheGate, ThePredictor
+from app.web.dependencies import OutcomePredictor, Owner, TheGate
 from app.web.scopes import GuardedRoute, needs
 
 router = APIRouter(prefix="/ui/models", include_in_schema=False, route_class=GuardedRoute)
@@ -50,7 +50,7 @@ class AverageRow:
 @needs(PREDICT)
 async def what_if(
     request: Request,
-    predictor: ThePredictor,
+    predictor: OutcomePredictor,
     gate: TheGate,
     owner: Owner,
     model_id: str,

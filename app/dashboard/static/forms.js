@@ -33,10 +33,11 @@ function enliveForms() {
   document.querySelector("[data-focus]")?.focus();
 }
 
-// The chosen target is no feature; what will be fitted to it is told; its rows without a value can be left out.
+// The chosen targets are no features; what will be fitted to it is told; its rows without a value can be left out.
 function enliveTarget(select) {
   const words = document.querySelector("[data-fits-words]");
   const family = select.form.elements.namedItem("family");
+  const others = select.form.elements.namedItem("others");
   const unknown = "A number, or a column with classes.";
   const line = document.querySelector("[data-missing-target]");
   const tick = line.querySelector("input");
@@ -47,12 +48,14 @@ function enliveTarget(select) {
     tick.disabled = !missing;
     if (event) tick.checked = true;
     line.querySelector("[data-missing-rows]").textContent = missing === 1 ? "1 row" : `${number(missing)} rows`;
+    const targets = [select.value, ...Array.from(others.selectedOptions, (option) => option.value)];
     for (const box of select.form.querySelectorAll('input[name="features"]')) {
-      box.disabled = box.value === select.value && box.value !== "";
+      box.disabled = targets.includes(box.value) && box.value !== "";
       box.closest("label").classList.toggle("soft", box.disabled);
     }
   }
   select.addEventListener("change", show);
+  others.addEventListener("change", () => show());
   family.addEventListener("change", () => show());
   show();
 }

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.explanations.partial_dependence import Curve, CurveInterval, Surface
 from app.services.request_bodies import (
     ColumnsInBody,
@@ -21,7 +21,7 @@ from sampler.host.posteriors import accumulation_work
 
 
 @dataclass(frozen=True, kw_only=True)
-class AccumulationView:
+class AccumulationView(OutcomeView):
     """Accumulated local effects by value, [value] or [value][class], with mean 0 over the rows."""
 
     model_id: str
@@ -34,7 +34,7 @@ class AccumulationView:
     intervals: list[CurveInterval]
 
 
-class AccumulationBody(StrictBody, Question):
+class AccumulationBody(StrictBody, OutcomeQuestion):
     """A request for accumulated effects."""
 
     feature: str = Field(description="A feature of numbers or dates.")

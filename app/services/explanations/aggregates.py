@@ -5,7 +5,13 @@ from typing import Annotated, Any, BinaryIO, Literal
 
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question, check_finite, check_succeeded
+from app.services.explanations.guard import (
+    ExplainedModel,
+    OutcomeQuestion,
+    OutcomeView,
+    check_finite,
+    check_succeeded,
+)
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import RowReading
@@ -35,7 +41,7 @@ class SetOfRowsView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AggregateView:
+class AggregateView(OutcomeView):
     """Figures of sets of rows, of the rows' joint law: ends of the rows' intervals don't add up to them."""
 
     model_id: str
@@ -49,7 +55,7 @@ class AggregateView:
     warnings: list[str]
 
 
-class AggregateBody(FiguresOfSets, Question):
+class AggregateBody(FiguresOfSets, OutcomeQuestion):
     """A request for totals, means or quantiles of sets of rows."""
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
 from app.services.views import ClassesOfF, DrawsPerChain, filled
 from sampler.host.posteriors import contrast_work
@@ -26,7 +26,7 @@ class AverageView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ContrastView:
+class ContrastView(OutcomeView):
     """Differences of the regression function between two settings, first less second.
 
     They say how predictions differ; whether they are effects of changing the features depends on assumptions
@@ -61,7 +61,7 @@ class ContrastView:
     warnings: list[str]
 
 
-class ContrastBody(StrictBody, Question):
+class ContrastBody(StrictBody, OutcomeQuestion):
     """A request for a contrast."""
 
     first: Values = Field(description="The first setting: values by feature.")

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 from typing_extensions import TypedDict
 
-from app.services.explanations.guard import ExplainedModel, Question
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView
 from app.services.predictions.predict_rows import Predictor
 from sampler.host.assessment import convergence, evenly_spaced
 
@@ -42,7 +42,7 @@ class LimitsView(TypedDict):
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrowthView:
+class GrowthView(OutcomeView):
     """R-hat and effective sample size by number of draws."""
 
     model_id: str
@@ -56,7 +56,7 @@ class GrowthView:
     limits: Annotated[dict[str, LimitsView], Field(description="Limits by verdict.")]
 
 
-class GrowthQuery(Question):
+class GrowthQuery(OutcomeQuestion):
     """A question about the chains by number of draws, of fits too, once every chain has draws."""
 
     of_fits: ClassVar[bool] = True

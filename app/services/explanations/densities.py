@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError, NotFoundError, TooLargeError
-from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import Columns, columns_of
@@ -24,7 +24,7 @@ Finite = Annotated[float, Field(allow_inf_nan=False)]
 
 
 @dataclass(frozen=True, kw_only=True)
-class DistributionView:
+class DistributionView(OutcomeView):
     """Predictive distributions of new outcomes of rows, at known outcomes and at values of the request."""
 
     model_id: str
@@ -48,7 +48,7 @@ class DistributionView:
     warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
 
 
-class DistributionBody(StrictBody, Question):
+class DistributionBody(StrictBody, OutcomeQuestion):
     """A request for predictive distributions."""
 
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")

@@ -15,7 +15,8 @@ from app.services.errors import (
     NotFoundError,
     TooLargeError,
 )
-from app.services.explanations.guard import ExplainedModel, Question, classes_of, finished
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, classes_of, finished
+from app.services.fits import models
 from app.services.predictions.answers import with_facts
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor
@@ -190,7 +191,7 @@ class GroupFigures(OneFigures):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosticsView:
+class DiagnosticsView(OutcomeView):
     """The convergence verdict with all diagnostics behind it."""
 
     model_id: str
@@ -214,7 +215,7 @@ class DiagnosticsView:
     groups: Annotated[list[GroupFigures] | None, Field(description="By column of groups; null without any.")]
 
 
-class DiagnosticsQuery(Question):
+class DiagnosticsQuery(OutcomeQuestion):
     """A question about convergence."""
 
     points: int = Field(default=MAX_POINTS, ge=2, le=MAX_POINTS, description="Points of a trace per chain.")
@@ -274,6 +275,7 @@ class HeldOutView:
     """Predictions of held-out rows."""
 
     model_id: str
+    target: Annotated[str, Field(description="The outcome.")]
     interval: Literal["credible", "predictive"]
     level: Annotated[
         float,
@@ -298,14 +300,13 @@ class HeldOutView:
 class HeldOut(HeldOutView):
     """Predictions of held-out rows with what charts show besides: scores, and transforms of numbers."""
 
-    target: str
     scores: Json
     pit: list[float] | None = None  # of up to 2,000 rows of numbers, and their predictions
     predicted: list[float] | None = None
 
 
-def held_out(session: Session, owner: str, model: str) -> HeldOut:
-    """Return the held-out rows of a model with their predictions.
+def held_out(session: Session, owner: str, model: str, outcome: str | None = None) -> HeldOut:
+    """Return the held-out rows of a model with their predictions, of the first outcome or another.
 
     Raises
     ------
@@ -313,17 +314,19 @@ def held_out(session: Session, owner: str, model: str) -> HeldOut:
         As `finished`; or the model has no holdout.
     """
     stored = find(session, owner, model)
-    rows = store.held_out(session, stored.id)
+    models.check_outcome(stored, outcome)
+    rows = store.of_outcome(stored, store.held_out(session, stored.id), outcome)
     if rows is None:
         raise NotFoundError("The model has no holdout, or was fitted before held-out rows were stored.")
-    own = {"model_id": stored.id, "target": stored.target, "scores": stored.holdout or {}}
+    scores = store.of_outcome(stored, stored.holdout, outcome) or {}
+    own = {"model_id": stored.id, "target": outcome or stored.target, "scores": scores}
     return of_document(HeldOut, rows | own)
 
 
 def held_out_by(predictor: Predictor, owner: str, model: str) -> HeldOut:
     """Return `held_out` in a transaction of its own."""
     with session_scope(predictor.engine, read_only=True) as session:
-        return held_out(session, owner, model)
+        return held_out(session, owner, model, predictor.outcome)
 
 
 def topologies(predictor: Predictor, owner: str, model: str) -> list[Json] | None:
@@ -377,6 +380,7 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
         named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
     facts = {
         "model_id": head.id,
+        "outcome": posterior.schema.target.name,
         "chains": posterior.num_chains,
         "draws": used,
         "classes": classes,

@@ -6,17 +6,18 @@ and returns the response.
 
 from bisect import bisect_right
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, ClassVar, Protocol, TypeVar
+from typing import Annotated, Any, ClassVar, Protocol, TypeVar
 
 import numpy as np
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
 from app.services.predictions.rows import Columns, columns_if_any
+from app.services.request_bodies import AskedOutcome
 from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
 from sampler import Posterior
@@ -99,6 +100,19 @@ class Question(BaseModel):
         raise NotImplementedError
 
 
+class OutcomeQuestion(Question):
+    """A question about one outcome of a model."""
+
+    outcome: AskedOutcome = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeView:
+    """Answer about one outcome of a model."""
+
+    outcome: Annotated[str | None, Field(description="The outcome that the answer is about.")] = None
+
+
 class Answering(Protocol[T_co]):
     """Interface of a question whose answer has a known type."""
 
@@ -119,12 +133,16 @@ def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]
         The question or its rows are invalid; names the field, or the column and row.
     """
     rows = question.sent_rows(predictor.max_rows)
+    predictor = predictor.of_outcome(getattr(question, "outcome", None))
     head, posterior, present = predictor.lookup(owner, model)
     if not question.of_fits:
         check_succeeded(head)
     with translating_sampler_errors():
         rows = with_levels(posterior, rows)
-        return question.answer(ExplainedModel(predictor, head, posterior, present, rows))
+        answer = question.answer(ExplainedModel(predictor, head, posterior, present, rows))
+    if isinstance(answer, OutcomeView):
+        return replace(answer, outcome=posterior.schema.target.name)
+    return answer
 
 
 def finished(predictor: Predictor, owner: str, model: str) -> tuple[ModelHead, Posterior]:

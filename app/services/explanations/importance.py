@@ -8,12 +8,19 @@ from pydantic import Field
 from typing_extensions import TypedDict
 
 from app.services.errors import Fault, InvalidRequestError, TooLargeError
-from app.services.explanations.guard import FEWEST_DRAWS, ExplainedModel, Question, affordable
+from app.services.explanations.guard import (
+    FEWEST_DRAWS,
+    ExplainedModel,
+    OutcomeQuestion,
+    OutcomeView,
+    affordable,
+)
 from app.services.explanations.partial_dependence import OF, ModelPart
 from app.services.predictions.rows import Columns
 from app.services.views import DrawsPerChain, filled, of_document
 from app.store import models as store
 from app.store.engine import session_scope
+from app.store.tables import Model
 from sampler.host.posteriors import H_COLUMNS, H_ROWS, Loss, interactions_work, usage_work
 
 MOST_FEATURES = 12  # with more features, pairs are not compared: these take about a second of a core
@@ -89,7 +96,7 @@ class PermutationView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ImportanceView:
+class ImportanceView(OutcomeView):
     """Permutation importance on held-out rows, and inclusion proportions, whose means sum to one."""
 
     model_id: str
@@ -115,7 +122,7 @@ class ImportanceView:
     ]
 
 
-class ImportanceQuery(Question):
+class ImportanceQuery(OutcomeQuestion):
     """A question about the importance of features."""
 
     level: float = Field(
@@ -159,7 +166,9 @@ class ImportanceQuery(Question):
 
     def _permutation(self, model: ExplainedModel) -> PermutationView | None:
         with session_scope(model.predictor.engine, read_only=True) as session:
-            by_loss = (store.held_out(session, model.head.id) or {}).get("importance") or []
+            stored = session.get_one(Model, model.head.id)
+            held_out = store.of_outcome(stored, store.held_out(session, stored.id), model.predictor.outcome)
+            by_loss = (held_out or {}).get("importance") or []
         if not by_loss:
             return None
         ranked = next((each for each in by_loss if self.loss in {None, each["loss"]}), None)
@@ -198,7 +207,7 @@ class PairView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class InteractionsView:
+class InteractionsView(OutcomeView):
     """Interactions of each two features, the strongest first."""
 
     model_id: str
@@ -213,7 +222,7 @@ class InteractionsView:
     pairs: list[PairView]
 
 
-class InteractionsQuery(Question):
+class InteractionsQuery(OutcomeQuestion):
     """A question about pairs of features."""
 
     feature: list[str] | None = Field(

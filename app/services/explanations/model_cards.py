@@ -5,7 +5,7 @@ from app.services.fits import models
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.store import models as store
 from app.store.engine import session_scope
-from sampler.host.posteriors import ModelCard
+from sampler.host.posteriors import ModelCard, stored_card
 
 
 def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCard]:
@@ -19,11 +19,11 @@ def describe(predictor: Predictor, owner: str, model: str) -> tuple[str, ModelCa
     head, posterior = finished(predictor, owner, model)
     with session_scope(predictor.engine, read_only=True) as session:
         fitted = models.view(session, owner, head.id)
-        by_loss = (store.held_out(session, head.id) or {}).get("importance") or [None]
+        by_row = store.held_out(session, head.id)
     facts = {"Name": fitted.label, "Id": fitted.id}
     if fitted.dataset_id is not None:
         facts["Dataset"] = fitted.dataset_id
     if fitted.finished_at is not None:
         facts["Finished"] = f"{fitted.finished_at:%Y-%m-%d %H:%M} UTC"
     with translating_sampler_errors():
-        return head.id, posterior.model_card(scores=fitted.holdout, importance=by_loss[0], facts=facts)
+        return head.id, stored_card(posterior, fitted.holdout, by_row, facts)

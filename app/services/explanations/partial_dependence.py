@@ -8,7 +8,7 @@ import pyarrow as pa
 from pydantic import Field
 
 from app.services.errors import TooLargeError
-from app.services.explanations.guard import ExplainedModel, Question, check_finite
+from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.predictions.posteriors import find
 from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import with_levels
@@ -60,7 +60,7 @@ class IceView:
 
 
 @dataclass(frozen=True, kw_only=True)
-class DependenceView:
+class DependenceView(OutcomeView):
     """Average of f over the rows by grid point: [first][second][third], as many; with classes [..][class]."""
 
     model_id: str
@@ -83,7 +83,7 @@ class DependenceView:
     ice: IceView | None
 
 
-class DependenceBody(StrictBody, Question):
+class DependenceBody(StrictBody, OutcomeQuestion):
     """A request for partial dependence."""
 
     features: list[str] = Field(min_length=1, max_length=3, description="One to three features.")

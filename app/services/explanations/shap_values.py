@@ -12,7 +12,8 @@ from app.services.errors import TooLargeError
 from app.services.explanations.guard import (
     FEWEST_DRAWS,
     ExplainedModel,
-    Question,
+    OutcomeQuestion,
+    OutcomeView,
     affordable,
     check_finite,
 )
@@ -27,7 +28,7 @@ ByFeature = list[list[float]] | list[list[list[float]]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShapView:
+class ShapView(OutcomeView):
     """SHAP values by row and feature; a row's values and the base add up to its f.
 
     For more than two classes each number is a list with one for each class.
@@ -67,7 +68,7 @@ class ShapView:
     warnings: Annotated[list[str], Field(description="Warnings about the rows.")]
 
 
-class ShapBody(StrictBody, Question):
+class ShapBody(StrictBody, OutcomeQuestion):
     """A request for SHAP values."""
 
     reference_rows: ClassVar[int] = 200  # explained at most where the request has no rows

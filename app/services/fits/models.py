@@ -1,7 +1,7 @@
 """Models: viewing, cancelling and deleting them. `creation` accepts new ones."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
 
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from app.services import cursors
 from app.services.access import audit
 from app.services.cursors import Page, is_id
-from app.services.errors import ConflictError, NotFoundError
+from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.fits.refit_views import RefitView
 from app.services.group_names import in_words
 from app.services.views import ErrorView, State, filled, if_any
@@ -290,12 +290,25 @@ def _may_be_name(text: str) -> bool:
     return text.isprintable() and 0 < len(text) <= MAX_NAME
 
 
-def view(session: Session, owner: str, model_id: str) -> ModelView:
-    """Return a model with its progress; raises NotFoundError."""
+def view(session: Session, owner: str, model_id: str, outcome: str | None = None) -> ModelView:
+    """Return a model with its progress, as one of its first outcome or another.
+
+    Raises
+    ------
+    NotFoundError, InvalidRequestError
+        The model, or its outcome, doesn't exist.
+    """
     model = get(session, owner, model_id)
     chains = store.chains(session, [model.id])[model.id]
     origin = store.origins(session, owner, [model.id])[model.id]
-    return _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id))
+    fitted = _fitted(model, chains, origin, watches.verdicts(session, [model.id]).get(model.id))
+    if outcome in (None, model.target):
+        return fitted
+    check_outcome(model, outcome)
+    holdout = store.of_outcome(model, model.holdout, outcome)
+    use: Any = use_of(model.diagnostics, holdout).to_json() if fitted.use and model.diagnostics else None
+    joint = {"joint": (model.holdout or {}).get("joint")}
+    return replace(fitted, target=outcome, use=use, holdout=None if holdout is None else holdout | joint)
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> ModelPage:
@@ -358,6 +371,14 @@ def unit_of(session: Session, model: ModelView, read_as: Mapping[str, Any] | Non
         return (read_as.get("units") or {}).get(model.target)
     header = store.header(session, model.id)
     return None if header is None else Header.from_bytes(header).units.get(model.target)
+
+
+def check_outcome(model: Model, outcome: str | None) -> None:
+    """Raise InvalidRequestError for an outcome that the model doesn't have."""
+    names = model.settings.get("outcomes", [model.target])
+    if outcome not in (None, *names):
+        message = f"the model's outcome is {' or '.join(names)}, not {outcome!r}"
+        raise InvalidRequestError(errors=[Fault("outcome", None, message, "unknown")])
 
 
 def _label(model: Model, origin: store.ModelOrigin) -> str:

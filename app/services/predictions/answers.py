@@ -38,12 +38,14 @@ class PredictionAnswer:
     read_as: Mapping[str, Any] | None = None  # how the file of the rows was read
     dialect: FileDialect | None = None  # of the file that the model was fitted to
     calibration: str | None = None  # checksum of the calibration of intervals
+    outcome: str | None = None  # what is predicted
     classes: tuple[str, ...] | None = None  # predicted: P(second) of two, else each one's
 
     def facts(self) -> dict[str, Any]:
         """Return the facts that apply to all rows together."""
         return {
             "model_id": self.model_id,
+            "outcome": self.outcome,
             "draws": self.prediction.draws,
             "interval": self.prediction.interval,
             "verdict": self.verdict,

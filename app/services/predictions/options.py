@@ -8,6 +8,7 @@ from app.services.predictions.csv_tables import CsvDialect, Digits
 from app.services.request_bodies import (
     MAX_QUANTILES,
     AskedInterval,
+    AskedOutcome,
     ColumnsInBody,
     Levels,
     RowsInBody,
@@ -54,6 +55,7 @@ class PredictionOptions(TableOptions):
         description="Use only this many kept draws of each chain, the first: then the answer never changes.",
     )
     calibration: CalibrationName = None
+    outcome: AskedOutcome = None
     mcse: bool = Field(
         default=False, description="Also return Monte Carlo standard errors of the mean and of each bound."
     )

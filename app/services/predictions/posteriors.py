@@ -2,14 +2,16 @@
 
 import logging
 import threading
+from copy import copy
 from datetime import datetime  # noqa: TC003  beside other annotations
+from typing import Self
 
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import QueuePool
 
 from app.services.cursors import is_id
-from app.services.errors import NotFinishedError, NotFoundError, ServiceError
+from app.services.errors import Fault, InvalidRequestError, NotFinishedError, NotFoundError, ServiceError
 from app.services.fits import models
 from app.services.predictions.posterior_cache import Cache
 from app.store import draws as draw_store
@@ -46,13 +48,34 @@ class Posteriors:
     def __init__(self, engine: Engine, cache_bytes: int) -> None:
         self.engine = engine
         self.cache: Cache[Posterior] = Cache(cache_bytes)
-        self._verdicts: dict[tuple[str, int], str] = {}
+        self._verdicts: dict[tuple[str, str, int], str] = {}
         self._draws: dict[tuple[str, datetime | None], int | None] = {}
         self._commits = Commits(engine)
         self._version: int | None = None  # of the database when the models were read
         self._finished_models: dict[tuple[str, str], tuple[ModelHead, int | None]] = {}
         self._warming: threading.Thread | None = None
         self._closing = threading.Event()
+        self.outcome: str | None = None  # that is asked for, of models of several
+
+    def of_outcome(self, outcome: str | None) -> Self:
+        """Return these posteriors, of models of several outcomes those of this one; None: as here."""
+        if outcome is None:
+            return self
+        asked = copy(self)
+        asked.outcome = outcome
+        return asked
+
+    def _asked(self, posterior: Posterior) -> Posterior:
+        """Return the posterior of the outcome asked for; raises InvalidRequestError where there is none."""
+        target, several = posterior.schema.target.name, posterior.several
+        if self.outcome in (None, target):
+            return posterior
+        names = [target] if several is None else several.outcomes
+        if self.outcome not in names:
+            message = f"the model's outcome is {' or '.join(names)}, not {self.outcome!r}"
+            raise InvalidRequestError(errors=[Fault("outcome", None, message, "unknown")])
+        of_outcome: Posterior = several[self.outcome]
+        return of_outcome
 
     def start(self, *, compile_kernels: bool) -> None:
         """Load the compiled kernels in the background, so that the first prediction doesn't wait for them.
@@ -105,7 +128,7 @@ class Posteriors:
         if (draws or 0) > posterior.num_draws or not _is_calibrated_as(posterior, stored):
             return None
         self.cache.count_hit()
-        return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+        return stored, self._asked(posterior), min(posterior.num_draws, draws or posterior.num_draws)
 
     def lookup(self, owner: str, model: str) -> LoadedModel:
         """Return the model with this id or name, its posterior, and the present draws per chain.
@@ -118,6 +141,8 @@ class Posteriors:
             The model doesn't exist, or can't answer yet or at all.
         DamagedError
             The stored model can't be read back.
+        InvalidRequestError
+            The model hasn't the outcome asked for.
         """
         stored, draws = self._finished(owner, model) or self._present(owner, model)
         posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
@@ -127,7 +152,7 @@ class Posteriors:
             # The cached posterior, or one being loaded for another caller, is older than this query.
             self.cache.drop(stored.id)
             posterior = self.cache.get(stored.id, lambda: self._load(stored.id))
-        return stored, posterior, min(posterior.num_draws, draws or posterior.num_draws)
+        return stored, self._asked(posterior), min(posterior.num_draws, draws or posterior.num_draws)
 
     def _finished_now(self, owner: str, model: str) -> tuple[ModelHead, int | None] | None:
         """Find a finished model as `_finished`, or as it was found before unless there was a commit since."""
@@ -177,7 +202,7 @@ class Posteriors:
         """Return the model's verdict at this number of draws: a pinned answer never changes."""
         if model.state == SUCCEEDED and draws == model.settings.get("num_draws", posterior.num_draws):
             return model.verdict
-        key = model.id, draws
+        key = model.id, posterior.schema.target.name, draws
         if key not in self._verdicts:
             if len(self._verdicts) >= MAX_VERDICTS:
                 self._verdicts.clear()

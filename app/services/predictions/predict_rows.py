@@ -79,7 +79,7 @@ class Predictor(Posteriors):
             return None
         if len(rows) * work_of_row(posterior, options) > QUICK_WORK:
             return None
-        return self.finished_in_memory(owner, model, posterior)
+        return self.of_outcome(options.outcome).finished_in_memory(owner, model, posterior)
 
     def predict(
         self,
@@ -118,7 +118,7 @@ class Predictor(Posteriors):
         if sent.file is None:
             rows = columns_of(sent.rows, sent.columns, self.max_rows)
         with LOADING.time():
-            stored, posterior, draws = loaded or self.lookup(owner, model)
+            stored, posterior, draws = loaded or self.of_outcome(options.outcome).lookup(owner, model)
         if options.draws is None:
             options = options.model_copy(update={"draws": draws})
         posterior = self.pinned(posterior, stored.id, options.interval, options.calibration)
@@ -179,6 +179,7 @@ class Predictor(Posteriors):
                 options.seed if options.samples_of == "outcome" else None,
             ),
             classes=posterior.classes,
+            outcome=posterior.schema.target.name,
             calibration=table.checksum
             if prediction.claims and (table := posterior.conformal_table)
             else None,

@@ -287,10 +287,11 @@ def _facts(prediction: BatchPrediction) -> dict[str, Any]:
     claims = [CalibratedLevel.from_json(each).claim for each in request.get("calibrated", [])]
     if store.AGGREGATE in request:
         own = {"prediction_id": prediction.id, "model_id": prediction.model_id, "draws": request["draws"]}
-        return own | {"classes": request["classes"]}
+        return own | {"classes": request["classes"], "outcome": request.get("outcome")}
     return {
         "prediction_id": prediction.id,
         "model_id": prediction.model_id,
+        "outcome": request.get("outcome"),
         **{name: request[name] for name in ("draws", "interval", "verdict", "classes")},
         "warnings": stored.warnings_of(prediction),
         **({"groups": request["groups"]} if "groups" in request else {}),

@@ -17,7 +17,15 @@ from app.services.predictions.options import CalibrationName, PredictionOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
 from app.services.predictions.row_reading import RowReading
 from app.services.predictions.totals import FiguresOfDataset
-from app.services.request_bodies import MAX_QUANTILES, AskedInterval, Levels, Share, StrictBody, levels_of
+from app.services.request_bodies import (
+    MAX_QUANTILES,
+    AskedInterval,
+    AskedOutcome,
+    Levels,
+    Share,
+    StrictBody,
+    levels_of,
+)
 from app.services.views import ErrorView, State, filled, if_any
 from app.store import datasets as dataset_store
 from app.store import predictions as store
@@ -50,6 +58,7 @@ class BatchBody(StrictBody):
         description="Use only this many kept draws of each chain, the first; default: all present ones.",
     )
     calibration: CalibrationName = None
+    outcome: AskedOutcome = None
     mcse: bool = Field(
         default=False, description="Also return Monte Carlo errors: half a millisecond more per row."
     )
@@ -62,7 +71,7 @@ class BatchBody(StrictBody):
     aggregate: FiguresOfDataset | None = Field(
         default=None,
         description="Totals, means or quantiles of sets of the rows, of their joint law, in place of "
-        "predictions of each; of other fields draws alone goes with it. The result is that of "
+        "predictions of each; of other fields draws and outcome alone go with it. The result is that of "
         "POST /models/{model_id}/aggregate, or a table of the sets.",
     )
 
@@ -141,6 +150,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
     InvalidRequestError, UnusableDataError
         A level, quantile or number of draws is invalid, or the dataset's columns don't match the model.
     """
+    predictor = predictor.of_outcome(request.outcome)
     if request.aggregate is not None:
         return _plan_of_sets(predictor, owner, model, request, request.aggregate)
     stored_model, posterior, draws = predictor.lookup(owner, model)
@@ -181,6 +191,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
         "verdict": predictor.verdict(stored_model, posterior, checked.draws),
         "classes": None if posterior.classes is None else list(posterior.classes),
         "warnings": [*warnings, *checked.warnings],
+        "outcome": posterior.schema.target.name,
     }
     if checked.groups:
         resolved["groups"] = checked.groups
@@ -207,7 +218,7 @@ def plan(predictor: Predictor, owner: str, model: str, request: BatchBody) -> Ba
 def _plan_of_sets(
     predictor: Predictor, owner: str, model: str, request: BatchBody, asked: totals.FiguresOfDataset
 ) -> BatchPlan:
-    others = request.model_fields_set - {"dataset_id", "draws", "aggregate"}
+    others = request.model_fields_set - {"dataset_id", "draws", "aggregate", "outcome"}
     if misplaced := sorted(name for name in others if getattr(request, name) not in (None, False, [], 0.9)):
         message = "this is of predictions of rows: leave it out, or give it in aggregate"
         raise InvalidRequestError(errors=[Fault(name, None, message) for name in misplaced])
@@ -234,6 +245,7 @@ def _plan_of_sets(
         store.AS_TEXT: as_text,
         store.AGGREGATE: asked.model_dump(),
         store.COLUMNS: totals.columns_of(asked, posterior),
+        "outcome": posterior.schema.target.name,
     }
     return BatchPlan(stored_model.id, request.dataset_id, resolved, 1)
 

@@ -17,6 +17,7 @@ from sampler.errors import DataError, PackedError, SettingsError
 from sampler.methods import method_of
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.posterior import Posterior
+from sampler.posterior.results.answer import draw
 from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
 from sampler.posterior.several.results import SeveralPrediction, SeveralScores
 from sampler.posterior.treated_posterior import Origin
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.posterior.results.card_document import ModelCard
     from sampler.posterior.verdict.summary import Summary
     from sampler.storage.draws import Draws
 
@@ -99,7 +101,9 @@ class SeveralPosterior:
                        if name in self.settings}  # fmt: skip
             header = replace(header, settings=header.settings | lengths)
             blocks = [[pack(self._part(draws, number))] for draws in self._draws]
-            self._parts[outcome] = Posterior.from_blocks(header.to_bytes(), blocks, self.statistics)
+            part = Posterior.from_blocks(header.to_bytes(), blocks, self.statistics)
+            part.several = self
+            self._parts[outcome] = part
         return self._parts[outcome]
 
     @staticmethod
@@ -113,6 +117,13 @@ class SeveralPosterior:
         mine = [name for name in plain if (":" not in name if number == 0 else name.startswith(start))]
         scalars = {name.removeprefix(start): draws.scalars[name] for name in mine}
         return replace(own, scalars=scalars, forests={})
+
+    @property
+    def nbytes(self) -> int:
+        """Memory held by all outcomes, in bytes, roughly."""
+        laws = [self[name].law for name in self.outcomes]
+        packed = sum(len(block) for chain in self.blocks for block in chain)
+        return 2 * packed + sum(law.draws.nbytes + law.nbytes for law in laws)
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -314,13 +325,15 @@ class SeveralPosterior:
         y = np.concatenate(drawn, axis=1)
         return np.asarray(y.reshape(self.num_chains, -1, *y.shape[1:]))
 
-    def score(self, X: Any, Y: Any) -> SeveralScores:
+    def score(self, X: Any, Y: Any, *, separately: bool = True) -> SeveralScores:
         """Score the posterior on rows that it was not fitted to.
 
         Parameters
         ----------
         X, Y
             Rows and their outcomes, as for `fit`; outcomes may be missing, and rows without any don't count.
+        separately
+            Whether to score each outcome by itself too.
 
         Returns
         -------
@@ -368,7 +381,7 @@ class SeveralPosterior:
             outcomes={
                 name: self[name].score(table.part(mine), y[mine, j])
                 for j, name in enumerate(self.outcomes)
-                if len(mine := np.flatnonzero(seen[:, j]))
+                if separately and len(mine := np.flatnonzero(seen[:, j]))
             },
         )
 
@@ -397,6 +410,30 @@ class SeveralPosterior:
         if wrong:
             raise DataError(f"score: outcomes are numbers, and {wrong[0]!r} has others")
         return np.stack([column.numbers for column in columns if column.numbers is not None], axis=1)
+
+    def model_card(self, X: Any = None, Y: Any = None) -> ModelCard:
+        """Describe the model on one page: what outcomes have in common, and each as `Posterior.model_card`.
+
+        Parameters
+        ----------
+        X, Y
+            Rows that the model was not fitted to, with their outcomes, for scores; None for a card without.
+
+        Returns
+        -------
+        ModelCard
+            `to_markdown()` and `to_html()` write it; notebooks show it.
+
+        Raises
+        ------
+        DataError
+            For rows that don't fit the model.
+
+        """
+        joint = None if X is None else self.score(X, Y)
+        scores = {} if joint is None else joint.outcomes
+        card: ModelCard = draw("several_card:several_card", self, joint and vars(joint), scores, {}, {})
+        return card
 
     def extend(
         self, num_draws: int, X: Any = None, Y: Any = None, *, progress: bool = True
@@ -483,6 +520,25 @@ def posterior_of(
     if not Header.from_bytes(header).others:
         return Posterior.from_blocks(header, blocks, statistics)
     several = SeveralPosterior.from_blocks(header, blocks, statistics)
-    first = several[several.outcomes[0]]
-    first.several = several
-    return first
+    return several[several.outcomes[0]]
+
+
+def stored_card(
+    posterior: Posterior,
+    scores: Mapping[str, Any] | None,
+    by_row: Mapping[str, Any] | None,
+    facts: Mapping[str, str],
+) -> ModelCard:
+    """Describe a posterior, or all outcomes of one of several, by what services store of its held-out rows.
+
+    Of several outcomes the scores, and the figures by row, have those of the others under ``outcomes``.
+    """
+    held, rows, first = scores or {}, by_row or {}, posterior.schema.target.name
+    stored = {first: rows, **rows.get("outcomes", {})}
+    ranked = {name: (each.get("importance") or [None])[0] for name, each in stored.items()}
+    if posterior.several is None:
+        return posterior.model_card(scores=scores, importance=ranked[first], facts=facts)
+    own = {first: scores, **held.get("outcomes", {})}
+    joint = held.get("joint")
+    card: ModelCard = draw("several_card:several_card", posterior.several, joint, own, ranked, facts)
+    return card

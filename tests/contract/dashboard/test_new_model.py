@@ -185,6 +185,17 @@ def test_a_column_of_groups_is_no_feature(browser, client, form):
     assert "is the target already" in both.words
 
 
+def test_further_targets_are_no_features(browser, client, form):
+    """Targets chosen beside the first are learnt with it, and are taken from the features."""
+    page_of(browser.post("/ui/models", data=form | {"others": ["size"]}))
+
+    (model,) = client.get("/models").json()["items"]
+    assert model["settings"]["outcomes"] == ["y", "size"]
+    assert model["settings"]["features"] == ["colour"]
+    refused = page_of(browser.post("/ui/models", data=form | {"others": ["colour"], "once": "another"}), 422)
+    assert "colour" in refused.words
+
+
 def test_slopes_by_group_stay_features(browser, client, form):
     """Slopes chosen in the form reach the model; without groups they are refused beside their field."""
     page_of(browser.post("/ui/models", data=form | {"groups": ["colour"], "slopes": ["size"]}))

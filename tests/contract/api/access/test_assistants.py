@@ -85,6 +85,8 @@ def test_an_assistant_fits_and_predicts_over_stdio(client, settings, tmp_path):
                 begun = {"dataset": dataset, "target": "y", "name": name, "settings": short}
                 text, wrong = await said(assistant, "fit", **begun)
                 assert not wrong, text
+            both = {"dataset": dataset, "target": ["y", "size"], "name": "both", "settings": SMALL}
+            assert "which predicts y, size" in (await said(assistant, "fit", **both))[0]
             still, _ = await said(assistant, "wait", model="first", seconds=0)
             assert "0% done" in still
             assert "Call wait again" in still
@@ -99,6 +101,10 @@ def test_an_assistant_fits_and_predicts_over_stdio(client, settings, tmp_path):
             assert first in verdict
             assert "row, mean, sd, lower_90, upper_90\n1, " in predicted
             assert "Row 2, size: outside the range of training: rely less on it." in predicted
+            assert "size: 12 held-out rows: rmse" in (await said(assistant, "verdict", model="both"))[0]
+            colour = {"rows": [{"colour": "red"}], "outcome": "size"}
+            of_size, wrong = await said(assistant, "predict", model="both", **colour)
+            assert not wrong, of_size
             for asked in ({}, {"feature": "size"}, {"row": ROW}):
                 explained, wrong = await said(assistant, "explain", model="first", **asked)
                 assert not wrong, explained

@@ -1,5 +1,8 @@
 """Several outcomes over HTTP: fits, joint predictions, pages, files, extension, refits and refusals."""
 
+import re
+from html import unescape
+
 import numpy as np
 import pytest
 
@@ -62,6 +65,76 @@ def test_several_outcomes_go_all_the_way(client, settings, model, tmp_path):
     longer = client.get(path).json()
     assert (longer["state"], longer["draws"]) == ("succeeded", model["draws"] + 10)
     assert client.post(f"{path}/joint", json={"rows": NEW}).json()["mean"] != answer["mean"]
+
+
+@only("sqlite")
+def test_every_outcome_can_be_asked(client, settings, model, tmp_path):
+    """Every answer is about the first outcome or the one asked for, and says about which."""
+    path = f"/models/{model['id']}"
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    own = load(tmp_path / "model.bart")["b"]
+    first = client.post(f"{path}/predict", json={"rows": NEW}).json()
+    answer = client.post(f"{path}/predict", json={"rows": NEW, "outcome": "b"}).json()
+    assert (first["outcome"], answer["outcome"]) == ("a", "b")
+    np.testing.assert_allclose(answer["mean"], own.predict(NEW).mean)
+    csv = client.post(
+        f"{path}/predict?outcome=b", content="u,v\n0.2,0.8\n", headers={"content-type": "text/csv"}
+    ).json()
+    np.testing.assert_allclose(csv["mean"][0], answer["mean"][0])
+    for part, body in {
+        "shap": {"rows": NEW},
+        "distribution": {"rows": NEW},
+        "partial-dependence": {"features": ["u"]},
+        "accumulated-effects": {"feature": "u"},
+        "aggregate": {"rows": NEW},
+        "contrast": {"first": {"u": 0.1}, "second": {"u": 0.9}},
+    }.items():
+        of_b = client.post(f"{path}/{part}", json=body | {"outcome": "b"})
+        assert of_b.json()["outcome"] == "b", of_b.text
+        assert of_b.json() != client.post(f"{path}/{part}", json=body).json() | {"outcome": "b"}, part
+    for part in ("diagnostics", "variable-importance", "interactions", "diagnostics/growth"):
+        assert client.get(f"{path}/{part}?outcome=b").json()["outcome"] == "b", part
+    assert client.get(f"{path}/variable-importance?outcome=b").json()["permutation"]
+    assert "outcome" in problem(client.get(f"{path}/diagnostics?outcome=c"), 422)["detail"]
+    wrong = client.post(f"{path}/predict", json={"rows": NEW, "outcome": "c"})
+    assert "a or b" in problem(wrong, 422)["detail"]
+    dataset = post_csv(client, "u,v\n0.2,0.8\n0.7,0.3\n").json()
+    asked = {"dataset_id": dataset["id"], "outcome": "b"}
+    prediction = client.post(f"{path}/predictions", json=asked).json()
+    totals = client.post(f"{path}/predictions", json=asked | {"aggregate": {"of": "sum"}}).json()
+    run_units(settings)
+    assert client.get(f"/predictions/{prediction['id']}/result").json()["mean"] == answer["mean"]
+    sets = client.get(f"/predictions/{totals['id']}/result").json()["sets"]
+    assert np.isclose(sets[0]["mean"], sum(answer["mean"]))
+
+
+@only("sqlite")
+def test_held_out_rows_score_every_outcome_and_all_together(client, model):
+    """Scores are stored of each outcome and of all together, and shown on pages and the card."""
+    path, stored = f"/models/{model['id']}", model["holdout"]
+    assert stored["outcomes"]["b"]["rmse"] != stored["rmse"]
+    joint = stored["joint"]
+    assert np.isclose(joint["log_score"] - joint["separate_log_score"], joint["gain"])
+    assert {each["level"] for each in joint["coverage"]} == {0.5, 0.8, 0.9, 0.95}
+    held = client.get(f"{path}/holdout?outcome=b").json()
+    assert held["target"] == "b"
+    assert held["rows"] != client.get(f"{path}/holdout").json()["rows"]
+    card = client.get(f"{path}/card?format=markdown").text
+    assert "b: What can be used?" in card
+    assert "What have the outcomes in common?" in card
+    query = "f0=0.2&f1=0.8"
+    for tab in ("", "/chains", "/features", f"/predict?{query}", "/what-if", "/effects?part=all"):
+        sign = "&" if "?" in tab else "?"
+        page = client.get(f"/ui{path}{tab}{sign}outcome=b")
+        assert page.status_code == 200, tab
+        assert 'aria-current="true">b</a>' in page.text, tab
+        for chart in re.findall(r'src="(/ui/models/[^"]*svg[^"]*)"', page.text):
+            assert "outcome=b" in chart, chart
+            assert client.get(unescape(chart)).status_code == 200, chart
+    assert "for all at once" in client.get(f"/ui{path}/predict?{query}&outcome=b").text
+    assert "a, b together" in client.get(f"/ui{path}").text
+    assert client.get(f"/ui{path}/held-out.csv?outcome=b").status_code == 200
+    assert client.get(f"/ui{path}?outcome=c").status_code == 422
 
 
 @only("sqlite")

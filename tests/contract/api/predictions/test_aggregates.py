@@ -36,6 +36,7 @@ def test_figures_are_those_of_the_model_file(client, model):
         document = posterior.aggregate(ROWS, **given).to_json()
         answer = response.json()
         assert (answer.pop("model_id"), answer.pop("draws")) == (model["id"], asked.get("draws", 40))
+        assert answer.pop("outcome") == "y"
         assert answer == document
     assert answer["sets"][0]["observed_rows"] == 2
     assert answer["figure"].endswith("shop = n less shop = s")

@@ -24,7 +24,7 @@ def test_diagnostics_are_those_of_the_notebook(client, model):
     report = ask(client, model, "diagnostics")
 
     assert report.pop("model_id") == model["id"]
-    assert report.pop("classes") is None
+    assert (report.pop("classes"), report.pop("outcome")) == (None, "y")
     assert report == of_file(client, model).diagnostics()
     assert (report["verdict"], report["reasons"]) == (model["verdict"], model["diagnostics"]["reasons"])
     assert report["sigma"]["rhat"] == model["diagnostics"]["sigma"]["rhat"]
@@ -180,6 +180,7 @@ def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
     np.testing.assert_array_equal(f, posterior.sample(posterior.reference))
     assert facts == {
         "model_id": model["id"],
+        "outcome": "y",
         "chains": 2,
         "draws": 40,
         "classes": None,
