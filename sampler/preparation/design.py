@@ -49,7 +49,7 @@ class TableDesign:
         elif raw.numbers is None:
             self._readers.append(kept.__getitem__)
         else:
-            self._readers.append(partial(self._read, raw.name, kind))
+            self._readers.append(partial(_read, self._table, raw.name, kind))
         return column
 
     @property
@@ -80,8 +80,9 @@ class TableDesign:
             return np.stack([read(rows) for read in readers])
         return np.stack([read(ALL)[rows] for read in readers], axis=1).T
 
-    def _read(self, name: str, kind: FeatureKind, rows: slice) -> Floats:
-        return to_floats(self._table.column(name, rows), kind, [], read_text=False)
+
+def _read(table: Table, name: str, kind: FeatureKind, rows: slice) -> Floats:
+    return to_floats(table.column(name, rows), kind, [], read_text=False)
 
 
 def _indicator(column: Column, level: NDArray[np.int16], name: str | None, rows: slice) -> Floats:

@@ -6,6 +6,8 @@ A killed chain continues from its last slice on any machine; the draws don't dep
 import time
 from dataclasses import dataclass, replace
 
+import pyarrow as pa
+
 from app.store import draws
 from app.store.engine import session_scope
 from app.store.queue import units
@@ -88,6 +90,7 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
     problem = replace(problem, warnings=[*problem.warnings, *alike])
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
     header, seconds = problem.header(), time.monotonic() - began
+    pa.default_memory_pool().release_unused()  # columns that were read: the chain needs the room
     _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, seconds))
     return _last_prepared[0]
 

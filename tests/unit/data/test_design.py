@@ -1,6 +1,8 @@
 """Coded columns of training rows that are read again instead of kept."""
 
+import gc
 import tracemalloc
+import weakref
 
 import numpy as np
 import pandas as pd
@@ -141,3 +143,18 @@ def test_preparation_takes_a_few_columns_of_memory():
     tracemalloc.stop()
     assert rows * columns > preparation.KEPT_CELLS
     assert peak < rows * (columns + 160)
+
+
+def test_prepared_fits_let_their_table_go():
+    """Nothing holds the columns of a fit once it is prepared, before any collection of cycles."""
+    table = read({name: MORE[name] for name in ("gap", "whole", "town")})
+    design, problems = TableDesign(table), []
+    for name, kind in (("gap", "number"), ("town", "category")):
+        design.add(table.column(name), kind, problems)
+    held = weakref.ref(design)
+    gc.disable()
+    try:
+        del design
+        assert held() is None
+    finally:
+        gc.enable()
