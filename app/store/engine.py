@@ -62,6 +62,9 @@ def make_engine(
             "application_name": "bartserve",
             "client_encoding": "utf8",  # otherwise text from a database in SQL_ASCII arrives as bytes
             "connect_timeout": CONNECT_SECONDS,
+            # A plan kept for any state of a unit reads the whole queue for the few that run; and behind a
+            # pooler a prepared statement may be another connection's.
+            "prepare_threshold": None,
             "tcp_user_timeout": TRANSACTION_SECONDS * 1000,  # a lost network is an error, not an endless wait
             "options": f"-c idle_in_transaction_session_timeout={int(transaction_seconds * 1000)}ms",
         }

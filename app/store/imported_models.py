@@ -64,7 +64,7 @@ def add(session: Session, owner: str, imported: Imported) -> Model:
     session.add(model)
     session.flush()  # the units refer to the row
     for number, chain in enumerate(imported.chains):
-        unit = lifecycle.new_unit(model.id, CHAIN, number, imported.iterations)
+        unit = lifecycle.new_unit(owner, model.id, CHAIN, number, imported.iterations)
         unit.state, unit.phase = DONE, "sampling"
         unit.iteration, unit.num_draws = imported.iterations, chain.num_draws
         unit.statistics = chain.statistics

@@ -79,7 +79,7 @@ def create(
     session.add(model)
     session.flush()  # the units refer to the row
     for chain in range(num_chains):
-        session.add(lifecycle.new_unit(model.id, CHAIN, chain, iterations))
+        session.add(lifecycle.new_unit(owner, model.id, CHAIN, chain, iterations))
     session.flush()  # fail here rather than at the commit
     events.append(session, model.id, "created", {"chains": num_chains})
     return model

@@ -64,7 +64,9 @@ def create(
     session.flush()  # the units refer to the row
     for number, first in enumerate(range(0, dataset.num_rows, rows)):
         of_unit = min(rows, dataset.num_rows - first)
-        session.add(lifecycle.new_unit(model_id, PREDICTION, number, of_unit, prediction_id=prediction.id))
+        session.add(
+            lifecycle.new_unit(owner, model_id, PREDICTION, number, of_unit, prediction_id=prediction.id)
+        )
     session.flush()  # fail here rather than at the commit
     return prediction
 

@@ -41,7 +41,7 @@ def create(
     session.add(study)
     session.flush()  # the units refer to the row
     for number, of_unit in enumerate(fits):
-        session.add(lifecycle.new_unit(model_id, STUDY, number, of_unit, study_id=study.id))
+        session.add(lifecycle.new_unit(owner, model_id, STUDY, number, of_unit, study_id=study.id))
     session.flush()  # fail here rather than at the commit
     return study
 

@@ -14,7 +14,8 @@ from app.store.clock import UtcDateTime, utc_now
 
 Json = dict[str, Any]
 
-CHAIN, FINISH, PREDICTION, STUDY = "chain", "finish", "prediction", "study"  # kinds of units
+# Kinds of units; among one owner's, finishes come first, then predictions, then the oldest of the others.
+FINISH, PREDICTION, CHAIN, STUDY = KINDS = ("finish", "prediction", "chain", "study")
 LONG_KINDS = (CHAIN, STUDY)  # take a slot of a worker; the others are short
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
@@ -183,6 +184,7 @@ class ModelSet(Base):
 
 
 _OF_FITS = "prediction_id IS NULL AND study_id IS NULL"  # units of fits, of which a model has one each
+_SERVED = text("served_at IS NOT NULL")
 
 
 class Unit(Base):
@@ -200,11 +202,19 @@ class Unit(Base):
         Index("ix_units_of_predictions", "prediction_id", "ordinal", unique=True),
         Index("ix_units_of_studies", "study_id", "ordinal", unique=True),
         Index(None, "model_id"),
-        Index(None, "state", "created_at"),
+        # Whose units wait, and the oldest of each kind, are single steps in it, however long the queue is.
+        Index("ix_units_in_turn", "state", "kind", "owner", "created_at", "ordinal"),
+        Index(
+            "ix_units_served",
+            *("owner", "served_at"),
+            sqlite_where=_SERVED,  # not for the steps above, which it would make scans
+            postgresql_where=_SERVED,
+        ),
     )
 
     id: Mapped[str] = mapped_column(primary_key=True)
     kind: Mapped[str]
+    owner: Mapped[str] = mapped_column(server_default="")  # of its model; the default is for old rows
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id", ondelete="CASCADE"))
     prediction_id: Mapped[str | None] = mapped_column(ForeignKey("predictions.id", ondelete="CASCADE"))
     study_id: Mapped[str | None] = mapped_column(ForeignKey("studies.id", ondelete="CASCADE"))
@@ -213,6 +223,7 @@ class Unit(Base):
     token: Mapped[int] = mapped_column(default=0)  # fencing token, raised by every claim
     lease_until: Mapped[float | None]  # by the database's clock
     worker_id: Mapped[str | None]  # the current or last holder
+    served_at: Mapped[datetime | None]  # the last claim, or end of one
     attempts: Mapped[int] = mapped_column(default=0)
     stalled_attempts: Mapped[int] = mapped_column(default=0)  # claims since the last progress
     phase: Mapped[str | None]  # compiling, burn_in, sampling

@@ -1,35 +1,47 @@
 """Claims of units: the owner with the fewest running ones is served next.
 
 A claim raises the unit's token; `app.store.queue.units` makes every later write conditional on it.
+
+A claim reads whose turn it is in a few steps of the index of units, and the running units, but never the
+queue: of 100,000 queued units it took .6 s each when it sorted them.
 """
 
+from collections import Counter
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
 
-from sqlalchemy import ColumnElement, Select, Subquery, and_, bindparam, case, func, or_, select, true, update
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    CompoundSelect,
+    Select,
+    String,
+    and_,
+    bindparam,
+    case,
+    column,
+    func,
+    literal,
+    null,
+    select,
+    true,
+    union_all,
+    update,
+    values,
+)
+from sqlalchemy.orm import Session
 
 from app.store import events
 from app.store.clock import db_now, utc_now
 from app.store.queue import lifecycle
 from app.store.statements import rows_changed
-from app.store.tables import (
-    CHAIN,
-    FINISH,
-    LONG_KINDS,
-    OPEN_STATES,
-    PREDICTION,
-    QUEUED,
-    RUNNING,
-    Model,
-    Unit,
-    Worker,
-)
+from app.store.tables import CHAIN, KINDS, LONG_KINDS, OPEN_STATES, QUEUED, RUNNING, Model, Unit, Worker
 
+SHORT_KINDS = tuple(kind for kind in KINDS if kind not in LONG_KINDS)
 # Parameters of queries that are made once.
-BUSY, MINE = "busy", "mine"
+BUSY, KIND, OWNER = "busy", "kind_", "owner_"
 
 
 @dataclass(frozen=True)
@@ -50,6 +62,18 @@ class Claim:
     recovered: bool = False  # taken over from a lost worker
 
 
+@dataclass(frozen=True)
+class _Turn:
+    """Claimable units of one kind of one owner, and when it is their turn."""
+
+    owner: str
+    kind: str
+    lost: bool  # left by a worker
+    first: datetime  # creation of the oldest
+    running: int  # units of this owner
+    since: datetime  # the owner waits
+
+
 def count_claimable(
     session: Session,
     limit: int,
@@ -62,21 +86,24 @@ def count_claimable(
 
     `busy` are the units that processes of this worker are working on; `beside` is as in `claim`.
     """
-    short = _count(session, limit, _claimable(busy), Unit.kind.not_in(LONG_KINDS))
+    short = _count(session, limit, busy, Unit.kind.in_(SHORT_KINDS))
     room = limit - short if slots is None else min(limit - short, slots)
     if room > 0:
-        return short + _count(session, room, _claimable(busy), Unit.kind.in_(LONG_KINDS))
+        return short + _count(session, room, busy, Unit.kind.in_(LONG_KINDS))
     if not beside or short == limit:
         return short
-    shares = _shares()
-    idle = Model.owner.in_(select(shares.c.owner).where(shares.c.running == 0))
-    return short + _count(session, 1, _claimable(busy), Unit.kind.in_(beside), idle)
+    return short + any(turn.kind in beside and not turn.running for turn in _turns(session)[0])
 
 
-def _count(session: Session, limit: int, *which: ColumnElement[bool]) -> int:
-    some = lifecycle.with_parents(select(Unit.id)).where(*which)
-    some_of_them = some.limit(limit).subquery()
-    return session.scalar(select(func.count()).select_from(some_of_them)) or 0
+def _count(session: Session, limit: int, busy: Collection[str], *which: ColumnElement[bool]) -> int:
+    free = Unit.id.not_in(busy) if busy else true()
+    some = lifecycle.with_parents(select(Unit.id)).where(lifecycle.parent_is_open(), free, *which)
+    queued = some.where(Unit.state == QUEUED).limit(limit).subquery()
+    found = session.scalar(select(func.count()).select_from(queued)) or 0
+    if found < limit and (lost := lifecycle.lost_units(session, _is_recoverable(), *which)):
+        still = some.where(Unit.id.in_(lost), _is_recoverable()).limit(limit).subquery()
+        found += session.scalar(select(func.count()).select_from(still)) or 0
+    return min(found, limit)
 
 
 def claim(
@@ -90,8 +117,9 @@ def claim(
 ) -> Claim | None:
     """Claim a unit of the owner with the fewest running ones; None when there is none or the worker drains.
 
-    Among owners with equally many, the one served longest ago comes first. Among one owner's units, finishes
-    come first, then predictions (their units are short), then the oldest chain or unit of a study.
+    Among owners with equally many, the one that waits longest comes first: since a unit of its was last
+    claimed, or ended its claim, or since its oldest was queued. Among one owner's units, finishes come
+    first, then predictions (their units are short), then the oldest chain or unit of a study.
 
     Parameters
     ----------
@@ -104,7 +132,7 @@ def claim(
     """
     if session.scalar(select(Worker.draining).where(Worker.id == worker_id)):
         return None
-    unit = session.scalar(_next_unit(long, beside), {BUSY: list(busy)})
+    unit = _take_next(session, busy, long, beside)
     if unit is None:
         return None
     token, recovered = unit.token + 1, unit.state == RUNNING
@@ -112,6 +140,7 @@ def claim(
         "state": RUNNING,
         "token": token,
         "worker_id": worker_id,
+        "served_at": utc_now(),
         "lease_until": db_now() + lease_seconds,
         "attempts": Unit.attempts + 1,
         "stalled_attempts": Unit.stalled_attempts + 1,
@@ -143,55 +172,90 @@ def claim(
     )
 
 
+def _take_next(session: Session, busy: Collection[str], long: bool, beside: tuple[str, ...]) -> Unit | None:
+    """Lock and return the unit whose turn it is; None where others have taken all."""
+    for turn in _turns(session)[0]:
+        if long or turn.kind in SHORT_KINDS or (turn.kind in beside and not turn.running):
+            which = {BUSY: list(busy), KIND: turn.kind, OWNER: turn.owner}
+            if (unit := session.scalar(_oldest(turn.lost), which)) is not None:
+                return unit
+    return None
+
+
 @cache
-def _next_unit(long: bool, beside: tuple[str, ...]) -> Select[Unit]:
-    """Make the query for the unit that is claimed next, once: making it took longer than running it."""
-    shares = _shares()
-    kinds: ColumnElement[bool] = true() if long else Unit.kind.not_in(LONG_KINDS)
-    if beside:
-        kinds = or_(kinds, and_(Unit.kind.in_(beside), shares.c.running == 0))
+def _oldest(lost: bool) -> Select[Unit]:
+    """Make the query for an owner's oldest claimable unit of a kind, once."""
     return (
         lifecycle.with_parents(select(Unit))
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(), Unit.id.not_in(bindparam(BUSY, expanding=True)), kinds)
-        .order_by(
-            shares.c.running,
-            shares.c.since,
-            case((Unit.kind == FINISH, 0), (Unit.kind == PREDICTION, 1), else_=2),
-            Unit.created_at,
-            Unit.ordinal,
-        )
+        .where(_is_recoverable() if lost else Unit.state == QUEUED, lifecycle.parent_is_open())
+        .where(Unit.kind == bindparam(KIND), Unit.owner == bindparam(OWNER))
+        .where(Unit.id.not_in(bindparam(BUSY, expanding=True)))
+        .order_by(Unit.created_at, Unit.ordinal)
         .limit(1)
         .with_for_update(of=Unit, skip_locked=True)
     )
 
 
-def _claimable(busy: Collection[str] = ()) -> ColumnElement[bool]:
-    lost = and_(lifecycle.is_lost(), Unit.stalled_attempts < lifecycle.MAX_STALLED)
-    free = Unit.id.not_in(busy) if busy else true()
-    return and_(or_(Unit.state == QUEUED, lost), lifecycle.parent_is_open(), free)
+def _is_recoverable() -> ColumnElement[bool]:
+    return and_(lifecycle.is_lost(), Unit.stalled_attempts < lifecycle.MAX_STALLED)
 
 
-def _shares() -> Subquery:
-    """Select, per owner of open units, the number of running units and the time of waiting or last service.
-
-    Service means a claim, a slice or the end of any unit of a model that has open ones.
-    """
-    unit, model, open_unit = aliased(Unit), aliased(Model), aliased(Unit)
-    concerned = select(open_unit.model_id).where(open_unit.state.in_(OPEN_STATES))
-    runs = lifecycle.is_leased(unit)
-    served = case((unit.token > 0, unit.updated_at))
-    return (
-        select(
-            model.owner,
-            func.count(case((runs, 1))).label("running"),
-            func.coalesce(func.max(served), func.min(unit.created_at)).label("since"),
-        )
-        .join(model, model.id == unit.model_id)
-        .where(unit.model_id.in_(concerned))
-        .group_by(model.owner)
-        .subquery()
+def _turns(session: Session) -> tuple[list[_Turn], Counter[str | None]]:
+    """Return the claimable units by owner and kind in the order of turns, and owners' running units."""
+    running: Counter[str | None] = Counter()
+    since: dict[str, datetime] = {}  # the creation of an owner's oldest claimable unit
+    last: dict[str, datetime] = {}  # service
+    found = []
+    for owner, kind, lost, first, leased, served in session.execute(_owners_and_kinds()):
+        running[owner] += leased
+        if first is not None:
+            found.append((owner, kind, lost, first))
+            since[owner] = min(since.get(owner, first), first)
+        if served is not None:
+            last[owner] = served
+    turns = [
+        _Turn(owner, kind, lost, first, running[owner], max(since[owner], last.get(owner, since[owner])))
+        for owner, kind, lost, first in found
+    ]
+    rank = {kind: min(KINDS.index(kind), KINDS.index(CHAIN)) for kind in KINDS}
+    order = sorted(
+        turns, key=lambda turn: (turn.running, turn.since, turn.owner, rank[turn.kind], turn.first)
     )
+    return order, running
+
+
+@cache
+def _owners_and_kinds() -> CompoundSelect[str, str, bool, datetime, int, datetime]:
+    """Make the query for queued units, and for running ones, by owner and kind, once.
+
+    Columns: owner, kind, whether left by a worker, creation of the oldest claimable one, number of leased
+    ones, last service of the owner.
+    """
+    queued = _in_state(QUEUED)
+    mine = Unit.owner == queued.c.owner
+    of_kind = and_(Unit.state == QUEUED, Unit.kind == queued.c.kind, mine)
+    first = select(func.min(Unit.created_at)).where(of_kind).scalar_subquery()
+    served = select(func.max(Unit.served_at)).where(mine, Unit.served_at.is_not(None)).scalar_subquery()
+    waiting = select(queued.c.owner, queued.c.kind, literal(False), first, literal(0), served)
+    lost = func.min(case((_is_recoverable(), Unit.created_at)))
+    leased = func.count(case((lifecycle.is_leased(), 1)))
+    running = select(Unit.owner, Unit.kind, literal(True), lost, leased, null())
+    running = running.where(Unit.state == RUNNING).group_by(Unit.owner, Unit.kind)
+    return union_all(waiting.where(queued.c.owner.is_not(None)), running)
+
+
+def _in_state(state: str) -> CTE:
+    """Select each kind with every owner of such units in a state, by a step of the index for each."""
+    name = column("kind", String)
+    kinds = values(name, name=f"kinds_{state}").data([(kind,) for kind in KINDS]).cte(f"kinds_{state}")
+
+    def owner(kind: ColumnElement[str], *after: ColumnElement[bool]) -> ColumnElement[str]:
+        owned = and_(Unit.state == state, Unit.kind == kind, *after)
+        return select(func.min(Unit.owner)).where(owned).scalar_subquery()
+
+    first = select(kinds.c.kind, owner(kinds.c.kind).label("owner")).cte(f"owners_{state}", recursive=True)
+    others = select(first.c.kind, owner(first.c.kind, Unit.owner > first.c.owner))
+    return first.union_all(others.where(first.c.owner.is_not(None)))
 
 
 def somebody_waits(session: Session, claim: Claim) -> bool:
@@ -201,23 +265,20 @@ def somebody_waits(session: Session, claim: Claim) -> bool:
     one. Never more chains of an owner yield than units wait.
     """
     mine = session.scalar(select(Model.owner).where(Model.id == claim.model_id))
-    wait = session.scalar(_waiting(), {MINE: mine}) or 0
-    if not wait:
+    if session.scalar(_others(), {OWNER: mine}) is None:
         return False
-    running = and_(Unit.kind == CHAIN, lifecycle.is_leased())
-    before = select(func.count()).select_from(Unit).join(Model).where(running, Model.owner == mine)
-    return (session.scalar(before.where(Unit.id < claim.unit_id)) or 0) < wait
+    turns, running = _turns(session)
+    fewer = {turn.owner for turn in turns if not turn.running or turn.running <= running[mine] - 2} - {mine}
+    if not fewer:
+        return False
+    before = select(func.count()).where(Unit.kind == CHAIN, lifecycle.is_leased(), Unit.owner == mine)
+    rank = session.scalar(before.where(Unit.id < claim.unit_id)) or 0
+    return rank < _count(session, rank + 1, (), Unit.owner.in_(fewer), Unit.kind.in_(KINDS))
 
 
 @cache
-def _waiting() -> Select[int]:
-    """Make the query for the number of units that others than the owner `MINE` wait for, once."""
-    shares = _shares()
-    mine: ColumnElement[str] = bindparam(MINE)
-    of_mine = select(shares.c.running).where(shares.c.owner == mine).scalar_subquery()
-    fewer = or_(shares.c.running == 0, shares.c.running <= of_mine - 2)
-    return (
-        lifecycle.with_parents(select(func.count()).select_from(Unit))
-        .join(shares, shares.c.owner == Model.owner)
-        .where(_claimable(), Model.owner != mine, fewer)
-    )
+def _others() -> Select[int]:
+    """Make the query for whether another owner than `OWNER` has open units, once."""
+    owners = (select(_in_state(state).c.owner) for state in OPEN_STATES)
+    open_ = union_all(*owners).subquery()
+    return select(literal(1)).where(open_.c.owner != bindparam(OWNER)).limit(1)

@@ -4,7 +4,7 @@ Rows of units are locked first, then the row of the prediction or study, then th
 (`app.store.tables.LOCK_ORDER`).
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from sqlalchemy import ColumnElement, and_, case, not_, or_, select, true, update
@@ -31,6 +31,7 @@ from app.store.tables import (
 )
 
 LONGEST_LEASE = 3600.0  # seconds; more than BARTSERVE_LEASE_SECONDS may not be
+MOST_LOST = 1000  # lost units that are looked at together
 MAX_STALLED = 3  # claims without progress; a unit that killed this many workers would kill the next one
 WORKER_LOST: Json = {
     "type": "worker_lost",
@@ -46,9 +47,10 @@ LEASE_LOST: Json = {
 }
 
 
-def new_unit(model_id: str, kind: str, ordinal: int, iterations: int = 0, **job: str) -> Unit:
+def new_unit(owner: str, model_id: str, kind: str, ordinal: int, iterations: int = 0, **job: str) -> Unit:
     """Make a queued unit, to be added to the session; `job` is its prediction_id or study_id."""
-    return Unit(id=new_id("un"), model_id=model_id, kind=kind, ordinal=ordinal, iterations=iterations, **job)
+    identity = {"id": new_id("un"), "owner": owner, "model_id": model_id}
+    return Unit(**identity, kind=kind, ordinal=ordinal, iterations=iterations, **job)
 
 
 def lock_all(session: Session, model_id: str) -> None:
@@ -64,6 +66,14 @@ def is_leased(unit: type[Unit] = Unit) -> ColumnElement[bool]:
 def is_lost() -> ColumnElement[bool]:
     """Return the condition that the worker of a running unit lets its lease end."""
     return and_(Unit.state == RUNNING, not_(is_near(Unit.lease_until, 0.0, LONGEST_LEASE)))
+
+
+def lost_units(session: Session, *which: ColumnElement[bool]) -> Sequence[str]:
+    """Return the ids of lost units, 1,000 at most.
+
+    Alone they are found among the running units; in a query with the parents of each, among all units.
+    """
+    return session.scalars(select(Unit.id).where(is_lost(), *which)).all()[:MOST_LOST]
 
 
 def set_deadline(session: Session, model_id: str) -> None:
@@ -103,7 +113,7 @@ def settle(session: Session, model_id: str) -> None:
         events.append(session, model_id, CANCELLED)
     elif all(state == DONE for kind, state in states if kind == CHAIN):
         finishes = sum(kind == FINISH for kind, _ in states)
-        session.add(new_unit(model_id, FINISH, finishes))
+        session.add(new_unit(model.owner, model_id, FINISH, finishes))
     session.flush()  # a second finish unit must violate its unique index here
 
 
@@ -122,10 +132,17 @@ def sweep(session: Session, busy: Collection[str] = ()) -> int:
     whose worker vanished after its model was cancelled or failed ends as cancelled.
     """
     lost = is_lost()
+    if not (found := lost_units(session)):
+        return 0
     hopeless = Unit.stalled_attempts >= MAX_STALLED
     columns: tuple[Any, ...] = (Unit.id, Unit.model_id, Unit.error, *(jobs.column for jobs in JOBS))
     query = with_parents(select(*columns))
-    query = query.where(lost, or_(not_(parent_is_open()), hopeless), Unit.id.not_in(busy) if busy else true())
+    query = query.where(
+        Unit.id.in_(found),
+        lost,
+        or_(not_(parent_is_open()), hopeless),
+        Unit.id.not_in(busy) if busy else true(),
+    )
     ended = session.execute(query.order_by(Unit.model_id, Unit.id).limit(1)).first()
     if ended is None:
         return 0

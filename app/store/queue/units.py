@@ -318,6 +318,8 @@ def continue_sampling(session: Session, claim: Claim, num_draws: int, header: by
 
 def _fenced(session: Session, claim: Claim, **values: Any) -> None:
     mine = and_(Unit.id == claim.unit_id, Unit.token == claim.token, Unit.state == RUNNING)
+    if values.get("state", RUNNING) != RUNNING:
+        values["served_at"] = utc_now()
     if rows_changed(session, update(Unit).where(mine).values(updated_at=utc_now(), **values)) != 1:
         raise LeaseLostError(f"Unit {claim.unit_id} is no longer held with token {claim.token}.")
 

@@ -66,7 +66,7 @@ def test_the_fit_goes_on_beside_a_study(database):
     """A model's finish is queued while a study of it is open; its two kinds of units don't mix."""
     study_id, model_id = create(database.engine)
     with session_scope(database.engine) as session:
-        session.add(lifecycle.new_unit(model_id, STUDY, 1, study_id=study_id))
+        session.add(lifecycle.new_unit(OWNER, model_id, STUDY, 1, study_id=study_id))
         with pytest.raises(IntegrityError):
             session.flush()
         session.rollback()
