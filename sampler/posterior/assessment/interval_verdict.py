@@ -43,6 +43,8 @@ CHANCE_OF_UNITS = 0.001  # of the second test with groups, whose size is up to f
 LEAST_GAP = 0.03  # smallest reported difference between claimed and observed shares
 SHOWN = 10  # features whose quarters are given: those that differ most
 NAMED = 3  # features named in reasons
+MASS, MASS_ROWS = 0.05, 20  # least share and number of rows at a point mass
+MASS_TIMES = 5  # times the rows of any other value
 
 
 @dataclass(frozen=True)
@@ -152,7 +154,7 @@ def interval_verdict(law: Law, rows: LabelledRows, below: Floats, mean: Floats) 
     return report | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
-        "advice": _advice(general, uneven, law.draws.header.settings),
+        "advice": _advice(general, uneven, law.draws.header.settings, _point_mass(rows.y)),
         "reasons": reasons,
         "by": [each.to_json() for each in selected],
     }
@@ -316,13 +318,36 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
     return " ".join(sentences)
 
 
-def _advice(general: str | None, uneven: list[Comparison], settings: Mapping[str, Any]) -> str | None:
+def _point_mass(y: Floats) -> tuple[float, float] | None:
+    """Find a lowest or highest value that many outcomes have, none other nearly as many, and its share."""
+    values, counts = np.unique(y, return_counts=True)
+    end = 0 if counts[0] >= counts[-1] else -1
+    most, others = int(counts[end]), np.delete(counts, end)
+    few = most < max(MASS_ROWS, MASS * len(y))
+    if few or not len(others) or most < MASS_TIMES * others.max():
+        return None
+    return float(values[end]), most / len(y)
+
+
+def _advice(
+    general: str | None,
+    uneven: list[Comparison],
+    settings: Mapping[str, Any],
+    mass: tuple[float, float] | None,
+) -> str | None:
     shares = "Rely on the share of outcomes inside, given for each quarter, rather than on the nominal level."
     family = FAMILIES[str(settings.get("family", "gaussian"))]
     if family.target == "counts" and not family.dispersed and (uneven or general is not None):
         return (
             "The variance of a Poisson count is its mean: fit again with a negative-binomial family, which "
             f"learns how far it exceeds it. Until then: {shares[0].lower()}{shares[1:]}"
+        )
+    if mass is not None and family.target == "numbers" and (uneven or general is not None):
+        return (
+            f"{mass[1]:.0%} of the outcomes are {number_to_text(mass[0])}, and predictions have no such "
+            f"point mass. If {number_to_text(mass[0])} stands for a limit of what is measured, declare it "
+            "(lower or upper); else fit two models: whether one is there, as two classes, and of the others. "
+            f"Until then: {shares[0].lower()}{shares[1:]}"
         )
     plain = settings.get("family", "gaussian") == "gaussian" and settings.get("method") == "bart"
     if uneven and plain and settings.get("noise", "constant") == "constant":

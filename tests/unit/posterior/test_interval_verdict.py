@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import binom, kruskal, norm
 
 from sampler import fit
-from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
+from sampler.posterior.assessment.interval_verdict import _point_mass, chance_range, interval_verdict
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from tests.support.models.random_posteriors import make_posterior
 
@@ -133,6 +133,26 @@ def test_noise_that_grows_with_a_feature_is_named():
     assert "too narrow where x2 is above" in verdict["text"]
     quarters = next(entry for entry in verdict["by"] if entry["feature"] == "x2")["quarters"]
     assert quarters[0]["observed"] > 0.95 > 0.85 > quarters[-1]["observed"]
+
+
+def test_a_point_mass_is_named():
+    """Two models are the advice for failing intervals of outcomes of which many have the lowest value."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(size=(500, 1))
+    y = np.where(rng.uniform(size=500) < 0.4, 0.0, np.exp(X[:, 0] + rng.normal(0, 0.3, 500)))
+    scores = fit(X[:200], y[:200], **FAST).score(X[200:], y[200:], quick=True)
+    verdict = scores["intervals_verdict"]
+    assert verdict["verdict"] == "not_held"
+    assert " of the outcomes are 0, and predictions have no such point mass. " in verdict["advice"]
+
+
+def test_point_masses_are_at_ends_and_alone():
+    """Many outcomes at the lowest or highest value are found, where no other value is nearly as frequent."""
+    y = np.random.default_rng(7).normal(size=200)
+    assert _point_mass(np.maximum(y, -0.2)) == (-0.2, np.mean(y <= -0.2))
+    assert _point_mass(np.minimum(y, 0.8)) == (0.8, np.mean(y >= 0.8))
+    for none in (y, np.round(y), np.zeros(200), np.where(y < 0, 0.0, 1.0), np.maximum(y, np.sort(y)[12])):
+        assert _point_mass(none) is None
 
 
 @pytest.mark.slow
