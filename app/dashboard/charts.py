@@ -182,13 +182,13 @@ async def treatment(
     """Return a chart of a treatment's effects: averages, those of rows in order, or along a feature."""
 
     def find(asked: Asked) -> Picture:
+        body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
         if part == "along":
-            of = asked.known.effect_along(*asked.model, asked.version, by)
+            of = asked.known.effect_along(*asked.model, asked.version, body)
             effect = PartialDependence(
                 of.features, of.grid, np.array(of.mean), np.array(of.sd), _arrays(of.intervals), of.rows, None
             )
             return Picture(effects.dependence, (effect, "effect", [feature_rows(*asked.model, by)]))
-        body = EffectsBody(by=by or None, arm=arm or None, against=against or None)
         view = asked.known.treatment(*asked.model, asked.version, body)
         if part == "rows":
             return Picture(

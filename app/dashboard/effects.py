@@ -66,15 +66,16 @@ class Effects:
         return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
-        self, predictor: Predictor, owner: str, model_id: str, version: str, feature: str
+        self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> DependenceView:
         """Compute the effect of the model's treatment along a feature; raises as the service."""
+        feature, arm, against = asked.by or "", asked.arm, asked.against
 
         def of(draws: int | None) -> DependenceView:
-            question = DependenceBody(features=[feature], draws=draws, of="effect")
+            question = DependenceBody(features=[feature], draws=draws, of="effect", arm=arm, against=against)
             return explain(predictor, owner, model_id, question)
 
-        key = ("effect-along", owner, model_id, version, feature)
+        key = ("effect-along", owner, model_id, version, feature, arm or "", against or "")
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:

@@ -97,6 +97,8 @@ class DependenceBody(StrictBody, OutcomeQuestion):
     of: Literal[ModelPart, "effect"] = Field(
         default="mean", description=f"{OF} Of a model with a treatment also its effect."
     )
+    arm: str | None = Field(default=None, description="Of an effect with several arms, as in effects.")
+    against: str | None = Field(default=None, description="The arm that it is compared with.")
     ice: bool = Field(
         default=False,
         description="Also return curves of up to 50 single rows, evenly spaced; one feature only.",
@@ -130,6 +132,8 @@ class DependenceBody(StrictBody, OutcomeQuestion):
             num_draws=self.draws,
             max_work=MOST,
             of=self.of,
+            arm=self.arm,
+            against=self.against,
         )
         check_finite(result.mean, result.sd, *(part for each in result.intervals for part in each))
         return filled(

@@ -63,17 +63,21 @@ class EffectsRequest:
             raise SettingsError(
                 f"of must be {', '.join(OF[:-1])} or {OF[-1]}, not {of!r}", field="of", code="not_accepted"
             )
-        for field, name in (("arm", arm), ("against", against)):
-            if name is not None and name not in names:
-                known = f"one of {', '.join(names)}" if names else "of a model with a treatment"
-                raise SettingsError(
-                    f"{field} must be {known}, not {name!r}", field=field, code="not_accepted"
-                )
-        other = 0 if against is None else names.index(against)
-        own = int(other == 0) if arm is None else names.index(arm)
-        if own == other:
-            raise SettingsError("arm and against must be two arms", field="arm", code="contradiction")
-        return cls(of, by, Request.check_level(level), (own, other))
+        return cls(of, by, Request.check_level(level), pair_of(names, arm, against))
+
+
+def pair_of(names: tuple[str, ...], arm: Any, against: Any) -> tuple[int, int]:
+    """Return the places of two arms, by default the second beside the first; raises SettingsError."""
+    for field, name in (("arm", arm), ("against", against)):
+        if name is not None and name not in names:
+            known = f"one of {', '.join(names)}" if names else "of a model with a treatment"
+            detail = f"{field} must be {known}, not {name!r}"
+            raise SettingsError(detail, field=field, code="not_accepted")
+    other = 0 if against is None else names.index(against)
+    own = int(other == 0) if arm is None else names.index(arm)
+    if own == other:
+        raise SettingsError("arm and against must be two arms", field="arm", code="contradiction")
+    return own, other
 
 
 def treatment_effects(

@@ -118,6 +118,8 @@ def test_several_arms(effects):
     again, own = load_of(posterior).effects(sent, of="untreated"), posterior.effects(sent, of="untreated")
     np.testing.assert_array_equal(again.mean, own.mean)
     assert posterior.effects().against == "high"  # the first by name
+    along = posterior.partial_dependence("site", of="effect", arm="high", against="none")
+    assert abs(np.mean(along.mean) - 3) < 0.6
 
 
 def test_several_arms_go_on():
