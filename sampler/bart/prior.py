@@ -29,7 +29,7 @@ from sampler.prior import (
 from sampler.training import LEAST_UNITS
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from numpy.typing import NDArray
 
@@ -66,6 +66,7 @@ def calibrate(
     _codes: NDArray[np.uint8] | None = None,
     line: NDArray[np.float64] | None = None,
     noise: float | None = None,
+    sigma_of: Callable[..., float] = estimate_sigma,
 ) -> Constants:
     """Calibrate the prior to data.
 
@@ -90,6 +91,8 @@ def calibrate(
         Rough estimate of a linear part, float64 [n], or None: the leaf prior spans what it leaves of y.
     noise
         Estimate of sigma where y is censored (`sampler.data.censoring.regression`); None: found from y.
+    sigma_of
+        Estimates it from y, as `estimate_sigma`, which may be known already.
 
     Returns
     -------
@@ -119,7 +122,7 @@ def calibrate(
         sigma_start = entries["sigma"]
     else:
         robust = not NOISES[settings.noise].is_normal
-        estimate = noise or estimate_sigma(y, design, weights, entries, robust=robust)
+        estimate = noise or sigma_of(y, design, weights, entries, robust=robust)
         estimate = max(estimate, SIGMA_FLOOR * range_of(y, weights, spread))
         lambda_ = entries.get(
             "lambda", estimate**2 * chi2_quantile(1 - entries["q"], entries["nu"]) / entries["nu"]

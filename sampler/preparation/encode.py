@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -41,11 +42,11 @@ from sampler.preparation.outcomes import choose_by_outcomes, transformed
 from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
-from sampler.prior import outcome_sd
+from sampler.prior import estimate_sigma, outcome_sd
 from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -163,6 +164,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         )
     all_codes = codes if arms is None else arms.codes
     encoded = outcome, design, weight, codes
+    sigmas = _Sigmas(several=planned.settings.noise == AUTO)
     has_units = bool(planned.prior.keys() & {*ABSOLUTE})
     chosen = choose_by_outcomes(
         planned.settings,
@@ -180,7 +182,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             naive = planned.prior.get("sigma_estimate") == "naive"
             expected, noise = fit_censored(limits, design, linear=not naive)
         linear, line = _linear_training(settings, design, schema, expected, weight)
-        estimates = {name: value for name, value in (("line", line), ("noise", noise)) if value is not None}
+        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform)}
+        estimates = {name: value for name, value in known.items() if value is not None}
         calibrate = load_code(METHODS[settings.method].engine.calibrate)
         constants: Constants = calibrate(
             expected, design, weight, settings, planned.prior, codes, **estimates
@@ -240,6 +243,26 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         *_method_warnings(prepared.training, schema),
     ]
     return replace(prepared, warnings=warnings, noise_choice=noise_choice)
+
+
+class _Sigmas:
+    """Estimates of the noise for a fit that is tried with `several` kinds of it.
+
+    Each takes a pass over the table, so that it is made once for a transform.
+    """
+
+    def __init__(self, *, several: bool) -> None:
+        self._several = several
+        self._known: dict[tuple[Transform | None, bool], float] = {}
+
+    def of(self, transform: Transform | None) -> Callable[..., float] | None:
+        """Return what estimates the noise of a transform's outcomes; None where one fit alone asks."""
+        return partial(self._estimate, transform) if self._several else None
+
+    def _estimate(self, transform: Transform | None, *rows: Any, robust: bool) -> float:
+        if (transform, robust) not in self._known:
+            self._known[transform, robust] = estimate_sigma(*rows, robust=robust)
+        return self._known[transform, robust]
 
 
 def _method_warnings(training: Training, schema: Schema) -> list[str]:
