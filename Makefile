@@ -18,7 +18,7 @@ BEAT := began=$$(date +%s); (while sleep 4; do echo "  .. $$(($$(date +%s) - beg
 # Three processes for two cores: a quarter of the time a test waits for something.
 PYTEST := $(BIN)/python -m pytest -n 3 --dist worksteal --durations 20
 
-.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff engines papers site
+.PHONY: help demo up test test-slow coverage statistical chaos fuzz bench lint format lock clean docs pictures secrets contract audit load bakeoff scoringbench engines papers site
 
 help: ## list the commands
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -58,6 +58,9 @@ bench: $(BENCH_READY) ## install peer packages and compare the sampler's speed w
 bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages' on real tables (about an hour; resumable)
 	@mkdir -p build
 	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
+
+scoringbench: $(BENCH_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
+	$(BIN)/python benchmarks/scoringbench.py
 
 engines: $(ENGINES_READY) ## predict inside Dask, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
 	$(VENV)/engines/bin/python benchmarks/engines.py

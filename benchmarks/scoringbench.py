@@ -1,0 +1,220 @@
+"""Score predictive distributions by the protocol of ScoringBench (arXiv 2603.29928), beside other packages.
+
+    python benchmarks/scoringbench.py [--methods ours stochtree ..] [--tables Boston ..] [--keep scores.json]
+
+Each table has at most 3,000 rows, in five folds with seed 42; every method, with its defaults on one core,
+predicts the quantiles at .01, .02, .., .99 of the held-out fold. They are read as the density that is
+constant between neighbours, with exponential tails. Printed are, by method, means over folds and tables of
+the scores relative to ours, coverages, and mean ranks over tables, 1 is the best; with --keep scores are read
+from and added to that file, so that a run can be resumed. Methods that can't be imported are left out.
+
+Scores are means over rows: MAE of the medians, RMSE and R2 of the means, CRPS, the same weighted to each tail
+(Gneiting and Ranjan 2011), CRLS, the log score (minus the log density), CDE loss, energy scores with powers
+.5 and 1.5, and interval scores, coverages and widths of central intervals of 90% and 95%.
+"""
+
+import argparse
+import importlib.util
+import json
+import time
+from pathlib import Path
+
+import bakeoff  # first: it sets the numbers of threads
+import numpy as np
+from real_tables import TABLES, load
+from scipy.stats import rankdata
+from sklearn.model_selection import KFold
+
+LEVELS = np.round(np.arange(0.01, 0.995, 0.01), 2)
+STEP = 0.01
+FOLDS, SEED, MOST = 5, 42, 3000
+NARROW = 1e-4  # least distance of neighbouring quantiles, in standard deviations of the training outcomes
+LOSSES = (
+    "mae", "rmse", "crps", "crps_left", "crps_right", "crls", "log", "cde", "energy_0.5", "energy_1.5",
+    "interval_90", "interval_95",
+)  # fmt: skip
+SHOWN = ("crps", "log", "interval_90", "interval_95", "rmse", "crls")
+bakeoff.LEVELS = LEVELS  # of all methods that it has
+
+
+def catboost(X, y, new, seed):
+    """Predict by one model with CatBoost's loss of several quantiles."""
+    from catboost import CatBoostRegressor
+
+    X, new = bakeoff.coded(X, new)
+    loss = "MultiQuantile:alpha=" + ",".join(map(str, LEVELS))
+    options = {"thread_count": 1, "random_seed": seed, "verbose": False, "allow_writing_files": False}
+    return averaged(CatBoostRegressor(loss_function=loss, **options).fit(X, y).predict(new))
+
+
+def xgboost(X, y, new, seed):
+    """Predict by XGBoost's loss of several quantiles."""
+    from xgboost import XGBRegressor
+
+    X, new = bakeoff.coded(X, new)
+    model = XGBRegressor(objective="reg:quantileerror", quantile_alpha=LEVELS, n_jobs=1, random_state=seed)
+    return averaged(model.fit(X, y).predict(new))
+
+
+def averaged(by_row):
+    """Return the means of the quantiles [row, level], in order, and these [level, row]."""
+    quantiles = np.sort(np.asarray(by_row, float), axis=1).T
+    return quantiles.mean(axis=0), quantiles
+
+
+METHODS = {
+    "ours": bakeoff.METHODS["ours"],
+    "stochtree": bakeoff.METHODS["stochtree"],
+    "stochtree, variance forest": bakeoff.METHODS["stochtree, variance forest"],
+    "bartz": bakeoff.METHODS["bartz"],
+    "catboost quantiles": ("catboost", catboost),
+    "xgboost quantiles": ("xgboost", xgboost),
+    "ngboost": bakeoff.METHODS["ngboost"],
+    "quantile forest": bakeoff.METHODS["quantile forest"],
+    "random forest": bakeoff.METHODS["random forest"],
+    "gaussian process": bakeoff.METHODS["gaussian process"],
+    "ridge": bakeoff.METHODS["ridge"],
+}
+
+
+class Distributions:
+    """Distributions of rows from their quantiles [level, row]: linear between them, exponential beyond."""
+
+    def __init__(self, quantiles, narrow):
+        gaps = np.maximum(np.diff(np.sort(quantiles, axis=0), axis=0), narrow)
+        steps = np.vstack([np.zeros(quantiles.shape[1]), np.cumsum(gaps, axis=0)])
+        self.nodes = quantiles.min(axis=0) + steps
+        self.density = np.diff(LEVELS)[:, None] / gaps
+        # scales of the tails, whose densities begin with that of the neighbouring interval
+        self.scales = LEVELS[0] / self.density[0], (1 - LEVELS[-1]) / self.density[-1]
+
+    def log_density(self, y):
+        place = np.clip(np.sum(self.nodes <= y, axis=0) - 1, 0, len(self.density) - 1)
+        inside = np.log(np.take_along_axis(self.density, place[None], axis=0)[0])
+        below = np.maximum(self.nodes[0] - y, 0) / self.scales[0]
+        above = np.maximum(y - self.nodes[-1], 0) / self.scales[1]
+        return inside - below - above
+
+    def squared_density(self):
+        """Integrate the squared density."""
+        tails = LEVELS[0] ** 2 / (2 * self.scales[0]) + (1 - LEVELS[-1]) ** 2 / (2 * self.scales[1])
+        return np.sum(np.diff(LEVELS)[:, None] * self.density, axis=0) + tails
+
+    def interval(self, level):
+        shares = (1 - level) / 2, (1 + level) / 2
+        return np.array([np.interp(shares, LEVELS, row) for row in self.nodes.T]).T
+
+    def ranked_log(self, y):
+        """Integrate the log loss of "at most t" over t (CRLS), inside the outer quantiles."""
+        middle = (self.nodes[1:] + self.nodes[:-1]) / 2
+        share = ((LEVELS[1:] + LEVELS[:-1]) / 2)[:, None]
+        loss = -np.where(middle >= y, np.log(share), np.log1p(-share))
+        outside = np.maximum(self.nodes[0] - y, 0) + np.maximum(y - self.nodes[-1], 0)
+        return np.sum(loss * np.diff(self.nodes, axis=0), axis=0) - np.log(LEVELS[0]) * outside
+
+    def energy(self, y, power):
+        """Compute the energy score by the quantiles as equally likely outcomes."""
+        apart = np.zeros(len(y))
+        for row in self.nodes:
+            apart += np.mean(np.abs(self.nodes - row) ** power, axis=0) / len(self.nodes)
+        return np.mean(np.abs(self.nodes - y) ** power, axis=0) - apart / 2
+
+
+def figures(y, mean, quantiles, sd):
+    """Return the scores of held-out outcomes, `sd` being that of the training ones."""
+    given = Distributions(quantiles, NARROW * sd)
+    pinball = STEP * 2 * (y - given.nodes) * (LEVELS[:, None] - (y < given.nodes))
+    log_density = given.log_density(y)
+    found = {
+        "mae": np.mean(np.abs(y - given.nodes[len(LEVELS) // 2])),
+        "rmse": np.sqrt(np.mean((y - mean) ** 2)),
+        "r2": 1 - np.mean((y - mean) ** 2) / np.var(y),
+        "crps": np.mean(pinball.sum(axis=0)),
+        "crps_left": np.mean(np.sum(pinball * (1 - LEVELS[:, None]) ** 2, axis=0)),
+        "crps_right": np.mean(np.sum(pinball * LEVELS[:, None] ** 2, axis=0)),
+        "crls": np.mean(given.ranked_log(y)),
+        "log": -np.mean(log_density),
+        "cde": np.mean(given.squared_density() - 2 * np.exp(log_density)),
+        "energy_0.5": np.mean(given.energy(y, 0.5)),
+        "energy_1.5": np.mean(given.energy(y, 1.5)),
+    }
+    for level in (0.9, 0.95):
+        low, high = given.interval(level)
+        outside = np.maximum(low - y, 0) + np.maximum(y - high, 0)
+        name = f"{100 * level:.0f}"
+        found[f"interval_{name}"] = np.mean(high - low + 2 / (1 - level) * outside)
+        found[f"coverage_{name}"] = np.mean(outside == 0)
+        found[f"width_{name}"] = np.mean(high - low)
+    return {name: float(value) for name, value in found.items()}
+
+
+def fold_scores(table, method, fold):
+    """Return a method's scores on a fold of a table, and its processor seconds."""
+    X, y = load(table, MOST)
+    train, held = list(KFold(FOLDS, shuffle=True, random_state=SEED).split(X))[fold]
+    truth, known = y.iloc[held].to_numpy(), y.iloc[train].to_numpy(copy=True)
+    start = time.process_time()
+    mean, quantiles = method(X.iloc[train], known, X.iloc[held], SEED)
+    seconds = time.process_time() - start
+    return figures(truth, mean, np.asarray(quantiles), known.std()) | {"seconds": seconds}
+
+
+def summary(by_table):
+    """Return by method its mean ranks by loss, its CRPS relative to ours, coverages and seconds."""
+    names = list(next(iter(by_table.values())))
+    tables = list(by_table.values())
+    rows = {}
+    for place, name in enumerate(names):
+        ranks = {
+            loss: np.mean([rankdata([scores[each][loss] for each in names])[place] for scores in tables])
+            for loss in LOSSES
+        }
+        means = {
+            figure: np.mean([scores[name][figure] for scores in tables])
+            for figure in ("coverage_90", "coverage_95", "seconds")
+        }
+        relative = np.mean([np.log(scores[name]["crps"] / scores["ours"]["crps"]) for scores in tables])
+        rows[name] = ranks | means | {"relative": np.exp(relative)}
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--methods", nargs="+", default=[*METHODS], choices=[*METHODS])
+    parser.add_argument("--tables", nargs="+", default=[*TABLES], choices=[*TABLES])
+    parser.add_argument("--keep", type=Path, default=Path("build/scoringbench.json"))
+    args = parser.parse_args()
+    methods = []
+    for name in dict.fromkeys(["ours", *args.methods]):
+        if importlib.util.find_spec(METHODS[name][0]) is None:
+            print(f"{name}: left out, the package {METHODS[name][0]} is not installed")
+        else:
+            methods.append(name)
+    kept = json.loads(args.keep.read_text()) if args.keep.exists() else {}
+    args.keep.parent.mkdir(parents=True, exist_ok=True)
+    by_table = {}
+    for table in args.tables:
+        for name in methods:
+            for fold in range(FOLDS):
+                key = f"{table} | {name} | {fold}"
+                if key not in kept:
+                    kept[key] = fold_scores(table, METHODS[name][1], fold)
+                    args.keep.write_text(json.dumps(kept))
+        folds = {name: [kept[f"{table} | {name} | {fold}"] for fold in range(FOLDS)] for name in methods}
+        by_table[table] = {
+            name: {figure: float(np.mean([fold[figure] for fold in each])) for figure in each[0]}
+            for name, each in folds.items()
+        }
+        for name, scores in by_table[table].items():
+            shown = "  ".join(f"{loss} {scores[loss]:.4g}" for loss in SHOWN)
+            facts = f"coverage {scores['coverage_90']:.3f}  seconds {scores['seconds']:.1f}"
+            print(f"{table:12} {name:26} {shown}  {facts}", flush=True)
+    print(f"\nMean ranks over {len(by_table)} tables; CRPS relative to ours; coverages; seconds of a fold")
+    for name, row in sorted(summary(by_table).items(), key=lambda item: item[1]["crps"]):
+        ranks = "  ".join(f"{loss} {row[loss]:.2f}" for loss in LOSSES)
+        coverages = f"{row['coverage_90']:.3f} {row['coverage_95']:.3f}"
+        print(f"{name:26} {ranks}  x {row['relative']:.3f}  {coverages}  {row['seconds']:.1f} s")
+
+
+if __name__ == "__main__":
+    main()
