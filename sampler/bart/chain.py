@@ -13,7 +13,13 @@ from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.hyperpriors import Hyper, drawn, groups_of
 from sampler.bart.kernels import state as bart_state
-from sampler.bart.kernels.forest_sweep import keep_draw, rebuild, recount, room_for_trees
+from sampler.bart.kernels.forest_sweep import (
+    keep_draw,
+    rebuild,
+    recount,
+    room_for_draw,
+    room_for_trees,
+)
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
@@ -319,18 +325,24 @@ class Chain(MarkovChain):
         past = self.iteration + 1 - settings.num_burnin
         keeps = past > 0 and past % settings.thin == 0
         shares_drawn = self.training.constants.sparse
-        full = room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1]) != bart_state.DONE
-        if keeps or full or shares_drawn:
+        need = room_for_trees(forest.num_leaves, forest.plane, forest.leaf.shape[1])
+        if need != bart_state.DONE or shares_drawn:
             self.run(1)
             return
+        if keeps and room_for_draw(forest, self._kept[0]) != bart_state.DONE:
+            self._enlarge_kept(self.iteration, at_least=1 + int(self._kept[0].fill[0]))
         assert isinstance(self._likelihood, Gaussian)
         model, work = self._models[0], self._work
-        *_, at_model, at_work = call.places_of(self._data, forest, model, work)
-        self._likelihood.draw_line(at_model, at_work)
+        if self._likelihood.has_line:
+            *_, at_model, at_work = call.places_of(self._data, forest, model, work)
+            self._likelihood.draw_line(at_model, at_work)
         call(self._data, forest, model, work)
         self.iteration += 1
         if work.pending.state[BROKEN]:
             raise SamplerError(OUT_OF_GRID)
+        if keeps:
+            keep_draw(forest, work.stack, self._kept[0], self._likelihood.scalars)
+            self.num_kept += 1
 
     def reweigh(self, weights: NDArray[np.int32], unit: float) -> None:
         """Set the rows' weights, int32 [n] in units of `unit`, and count the leaves' weights anew."""

@@ -198,6 +198,11 @@ class Gaussian(Likelihood):
             np.sum(squares * (model.weights * self._noise[normal.UNIT] if len(model.weights) else 1))
         )
 
+    @property
+    def has_line(self) -> bool:
+        """Whether there is a linear part."""
+        return self._slopes is not None
+
     def draw_line(self, at_model: int, at_work: int) -> None:
         """Draw the linear part, if there is one; the leaf model and the work are given by address."""
         if self._slopes:

@@ -7,6 +7,7 @@ import numpy as np
 from sampler.bart.kernels.leaf_models.operations import settle, take_out
 from sampler.bart.kernels.state import (
     DONE,
+    KEEP,
     MOST_LEAVES,
     NEEDS_LEAVES,
     NEEDS_PLANE,
@@ -22,7 +23,7 @@ from sampler.bart.kernels.state import (
 from sampler.bart.kernels.tree_tables import slots_of, write_tree
 from sampler.bart.kernels.tree_update import finish_prune
 from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Float, Floats, Int, Ints, Model
-from sampler.kernels.function_pointers import call_step
+from sampler.kernels.function_pointers import call_step, places_of
 from sampler.kernels.jit import kernel
 from sampler.kernels.rows import route
 
@@ -87,6 +88,14 @@ def settle_forest(data: Data, forest: Forest, model: Model, work: Work) -> Float
     finish_prune(data, forest, work)
     state[PREVIOUS] = -1
     return squares
+
+
+@kernel(inline=True, allocates=False)
+def sweep_trees(data: Data, forest: Forest, model: Model, work: Work) -> Float:
+    """Update every tree once, there being room; return the residual's weighted sum of squares (`settle`)."""
+    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
+    update_forest(forest, places_of((data, forest, model, work)))
+    return settle_forest(data, forest, model, work)
 
 
 @kernel(allocates=False, entry=True)

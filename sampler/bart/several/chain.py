@@ -179,11 +179,11 @@ class SeveralChain(MarkovChain):
         """Let an outcome's chain do an iteration given the other outcomes' errors."""
         rows, patterns = self._several.rows[number], self._patterns[number]
         others = self._others[number]
-        variances = np.zeros(len(patterns))
-        for place, (code, members) in enumerate(patterns):
-            variances[place] = self._regression(number, code & ~(1 << number))
+        variances = []
+        for code, members in patterns:
+            variances.append(self._regression(number, code & ~(1 << number)))
             regress(self._residual, self._slopes, rows, members, others)
-        least = float(variances.min())
+        least = min(variances)
         if len(patterns) > 1:  # rows of which more is known count for more
             bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
             weights = np.zeros(len(rows), np.int32)

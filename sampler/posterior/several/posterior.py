@@ -69,7 +69,6 @@ class SeveralPosterior:
         self.origin: Origin | None = None
         self._headers = [replace(header, others=()), *map(Header.from_bytes, header.others)]
         self.outcomes = tuple(each.schema.target.name for each in self._headers)
-        self._draws = [draws for draws in self.drawn() if draws is not None and draws.num_draws]
         self._parts: dict[str, Posterior] = {}
 
     @classmethod
@@ -85,6 +84,10 @@ class SeveralPosterior:
     def drawn(self) -> list[Draws | None]:
         """Decode the draws of every chain that was started; None for one without draws."""
         return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self.blocks]
+
+    @cached_property
+    def _draws(self) -> list[Draws]:
+        return [draws for draws in self.drawn() if draws is not None and draws.num_draws]
 
     def __getitem__(self, outcome: str) -> Posterior:
         """Return the posterior of one outcome; raise SettingsError for another name."""
@@ -506,6 +509,8 @@ def read_posterior(data: bytes) -> Any:
     if not Header.from_bytes(header).others:
         return Posterior.from_bytes(data)
     posterior = SeveralPosterior.from_blocks(header, blocks, statistics)
+    if not posterior.num_chains:
+        raise PackedError("the model has no draws")
     posterior.origin = Origin(None, checkpoints) if checkpoints else None
     return posterior
 

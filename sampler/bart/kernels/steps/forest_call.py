@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sampler.bart.kernels.forest_sweep import settle_forest, update_forest
-from sampler.bart.kernels.state import KEEP, PREVIOUS, Forest, Work, sweep_signature
+from sampler.bart.kernels.forest_sweep import sweep_trees
+from sampler.bart.kernels.state import Forest, Work, sweep_signature
 from sampler.kernels.arrays import Data, Float, Int, Longs, Model
-from sampler.kernels.function_pointers import places_of, store_members
+from sampler.kernels.function_pointers import store_members
 from sampler.kernels.jit import kernel, pointer_kernel
 
 
@@ -20,9 +20,7 @@ def sweep_forest(at_data: Any, at_forest: Any, at_model: Any, at_work: Any) -> F
     forest: Forest = at_forest[0]
     model: Model = at_model[0]
     work: Work = at_work[0]
-    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
-    update_forest(forest, places_of((data, forest, model, work)))
-    return settle_forest(data, forest, model, work)
+    return sweep_trees(data, forest, model, work)
 
 
 SWEEP_FOREST = pointer_kernel(__name__, sweep_signature, sweep_forest)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from sampler.bart.kernels.forest_sweep import settle_forest, update_forest
-from sampler.bart.kernels.state import KEEP, PREVIOUS, sweep_signature
+from sampler.bart.kernels.forest_sweep import sweep_trees
+from sampler.bart.kernels.state import sweep_signature
 from sampler.bart.kernels.sweep import draw_leaf_variance
-from sampler.kernels.function_pointers import places_of
 from sampler.kernels.jit import pointer_kernel
 
 if TYPE_CHECKING:
@@ -22,9 +21,7 @@ def _sweep_outcome(at_data: Any, at_forest: Any, at_model: Any, at_work: Any) ->
     forest: Forest = at_forest[0]
     model: Normal = at_model[0]
     work: Work = at_work[0]
-    work.pending.state[PREVIOUS] = work.pending.state[KEEP] = -1
-    update_forest(forest, places_of((data, forest, model, work)))
-    squares = settle_forest(data, forest, model, work)
+    squares = sweep_trees(data, forest, model, work)
     draw_leaf_variance(forest, model.variance, work.random)
     return squares
 
