@@ -13,12 +13,21 @@ from sampler.training import SeveralTraining
 from tests.reference.prior import draw_tree
 from tests.support.chain_driver import f_of, fits, training
 from tests.support.joint_law import ENDLESS, keeps_joint_law
-from tests.support.reports.p_values import ALARM, all_above, chi_square, holds, mean_is
+from tests.support.reports.p_values import (
+    ALARM,
+    all_above,
+    chi_square,
+    holds,
+    mean_is,
+    rank_of,
+    uniform_by_name,
+)
 
 CODES = np.array([[0, 1, 2]])
 Y = np.array([[0.3, 0.8], [-0.4, 0.1], [1.1, 0.5]])
 KNOWN = np.array([[0.3, 0.12], [0.12, 0.2]])
 SHORT, THIN = 5_000, 10
+RANKED = 63  # draws among which a truth is ranked
 
 # by enumeration of both trees: whether row 2 lacks its second outcome, whether the covariance is drawn, the
 # probabilities of 1, 2, 3 leaves of the first outcome's tree, and where it is known f of both outcomes
@@ -144,60 +153,113 @@ def functions_of(f, covariance, leaves):
     }
 
 
-def joint(rounds, draws, *, missing):
-    """Return the p-values of Geweke's test by function."""
-    rng = np.random.default_rng(3)
-    num_rows, trees, sds, lambdas, nu = 16, 2, (0.6, 0.4), (0.5, 0.3), 8.0
-    codes = rng.integers(0, 4, (2, num_rows)).astype(np.uint8)
-    holes = rng.uniform(size=(num_rows, 2)) < (0.3 if missing else 0.0)
-    holes[holes.all(axis=1)] = False
+class Pair:
+    """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`."""
 
-    def drawn_errors(covariance):
-        errors = rng.multivariate_normal(np.zeros(2), covariance, num_rows)
-        return np.where(holes, np.nan, errors)
+    trees, sds, lambdas, nu = 2, (0.6, 0.4), (0.5, 0.3), 8.0
 
-    data = problem(
-        codes, drawn_errors(np.eye(2)), leaf_sds=sds, lambdas=lambdas, **ENDLESS, num_trees=trees, seed=6
-    )
-    parts = tuple(
-        replace(part, constants=replace(part.constants, nu=nu, leaf_sd=sd / np.sqrt(trees)))
-        for part, sd in zip(data.several.parts, sds, strict=True)
-    )
-    data = replace(data, several=replace(data.several, parts=parts))
+    def __init__(self, *, missing):
+        self.rng = rng = np.random.default_rng(3)
+        self.codes = rng.integers(0, 4, (2, 16)).astype(np.uint8)
+        self.holes = rng.uniform(size=(16, 2)) < (0.3 if missing else 0.0)
+        self.holes[self.holes.all(axis=1)] = False
+        self.rows = [np.flatnonzero(~column) for column in self.holes.T]
 
-    def prior_draw():
-        covariance = stats.invwishart(nu + 1, np.diag(nu * np.array(lambdas))).rvs(random_state=rng)
-        f, leaves = np.zeros((2, num_rows)), []
-        for number, (sd, rows) in enumerate(zip(sds, data.several.rows, strict=True)):
-            for _ in range(trees):
-                tree = draw_tree(codes[:, rows], 0.95, 1.0, rng)
-                values = rng.normal(0, sd / np.sqrt(trees), tree.num_leaves)
+    def errors(self, covariance):
+        """Draw the errors of all rows, NaN where an outcome is missing."""
+        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16)
+        return np.where(self.holes, np.nan, errors)
+
+    def training(self, outcomes, **settings):
+        """Return the training with these outcomes."""
+        data = problem(
+            self.codes, outcomes, leaf_sds=self.sds, lambdas=self.lambdas, num_trees=self.trees, **settings
+        )
+        parts = tuple(
+            replace(part, constants=replace(part.constants, nu=self.nu, leaf_sd=sd / np.sqrt(self.trees)))
+            for part, sd in zip(data.several.parts, self.sds, strict=True)
+        )
+        return replace(data, several=replace(data.several, parts=parts))
+
+    def draw(self):
+        """Draw from the prior: the functions compared, f [outcome, row] and the errors' covariance."""
+        covariance = stats.invwishart(self.nu + 1, np.diag(self.nu * np.array(self.lambdas))).rvs(
+            random_state=self.rng
+        )
+        f, leaves = np.zeros((2, 16)), []
+        for number, (sd, rows) in enumerate(zip(self.sds, self.rows, strict=True)):
+            for _ in range(self.trees):
+                tree = draw_tree(self.codes[:, rows], 0.95, 1.0, self.rng)
+                values = self.rng.normal(0, sd / np.sqrt(self.trees), tree.num_leaves)
                 f[number, rows] += values[tree.leaf]
                 leaves += [tree.num_leaves] if number == 0 else []
-        return functions_of(f, covariance, np.mean(leaves))
+        return functions_of(f, covariance, np.mean(leaves)), f, covariance
 
-    def present(chain):
-        f = np.zeros((2, num_rows))
-        for number, (own, rows) in enumerate(zip(chain.chains, data.several.rows, strict=True)):
+    def state_of(self, chain):
+        """Return the same of a chain's state."""
+        f = np.zeros((2, 16))
+        for number, (own, rows) in enumerate(zip(chain.chains, self.rows, strict=True)):
             f[number, rows] = f_of(own)
-        step = np.array([part.constants.step for part in parts])
-        return f, chain.covariance * np.outer(step, step)
+        step = np.array([own.training.constants.step for own in chain.chains])
+        covariance = chain.covariance * np.outer(step, step)
+        return functions_of(f, covariance, np.mean(chain.chains[0].leaf_counts)), f, covariance
+
+
+def joint(rounds, draws, *, missing):
+    """Return the p-values of Geweke's test by function."""
+    pair = Pair(missing=missing)
+    data = pair.training(pair.errors(np.eye(2)), **ENDLESS, seed=6)
 
     def observe(chain):
-        f, covariance = present(chain)
-        values = functions_of(f, covariance, np.mean(chain.chains[0].leaf_counts))
-        return values, f.T + drawn_errors(covariance)
+        values, f, covariance = pair.state_of(chain)
+        return values, f.T + pair.errors(covariance)
 
     def put(chain, y):
         own = [
             replace(each.training, y=column[rows])
-            for each, column, rows in zip(chain.chains, y.T, data.several.rows, strict=True)
+            for each, column, rows in zip(chain.chains, y.T, pair.rows, strict=True)
         ]
         chain.set_outcomes(own)
 
     chain = SeveralChain.start(data, 0)
-    prior = [prior_draw() for _ in range(draws)]
+    prior = [pair.draw()[0] for _ in range(draws)]
     return keeps_joint_law(chain, prior, observe, rounds, replace=put, left_out=8)
+
+
+def ranks(replications, *, missing):
+    """Return the ranks of truths drawn from the prior among draws of their posteriors, by function."""
+    pair = Pair(missing=missing)
+    found = []
+    for seed in range(replications):
+        truth, f, covariance = pair.draw()
+        y = f.T + pair.errors(covariance)
+        chain = SeveralChain.start(pair.training(y, **ENDLESS, seed=seed), 0)
+        chain.run(300)
+        states = []
+        for _ in range(RANKED):
+            chain.run(THIN)
+            states.append(pair.state_of(chain)[0])
+        found.append(
+            {
+                name: rank_of(own, np.array([each[name] for each in states]), pair.rng)
+                for name, own in truth.items()
+            }
+        )
+    return found
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("missing", [False, True])
+def test_calibrated(missing):
+    """Simulation-based calibration: ranks of the truth among its posterior draws are uniform."""
+    all_above(uniform_by_name(ranks(96, missing=missing), RANKED, 8), ALARM)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("missing", [False, True])
+def test_calibrated_long(missing):
+    """Simulation-based calibration of several outcomes with many more replications."""
+    all_above(uniform_by_name(ranks(1_280, missing=missing), RANKED, 8), ALARM)
 
 
 @pytest.mark.slow
