@@ -60,11 +60,14 @@ def _refuse_other_schema(settings: Settings) -> None:
 
 
 def _load_kernels() -> None:
-    """Load compiled kernels before the pool forks, so that children share them; never compile."""
+    """Load compiled kernels, and pandas for Arrow, before the pool forks, to be shared; never compile."""
+    import pyarrow as pa  # noqa: PLC0415
+
     from sampler import Chain, Posterior  # noqa: F401, PLC0415
     from sampler.host.fits import load_ready  # noqa: PLC0415
 
     load_ready()
+    pa.scalar(0.0)  # at its first conversion Arrow imports pandas, which would take each child a second
     # What is loaded now stays: without this the first collection of each child would copy all of its pages.
     gc.collect()
     gc.freeze()

@@ -66,11 +66,11 @@ class WorkPlaces:
         self._write(0, "", "")
 
     def busy(self) -> list[str]:
-        """Return the ids of the units that living processes of this worker are working on."""
+        """Return the ids of the units that other living processes of this worker are working on."""
         return [unit_id for unit_id, _ in self._busy_places()]
 
     def free_slots(self) -> int:
-        """Return the number of further chains and units of studies that this worker may run."""
+        """Return the number of chains and units of studies that this process may add to those of others."""
         return max(0, self.slots - len(self._long_kinds()))
 
     def kinds_beside_studies(self) -> tuple[str, ...]:
@@ -84,8 +84,9 @@ class WorkPlaces:
         return [kind for _, kind in self._busy_places() if kind in LONG_KINDS]
 
     def _busy_places(self) -> list[tuple[str, str]]:
-        """Return id and kind of each unit in work."""
-        records = [_RECORD.unpack_from(self._memory, k * _RECORD.size) for k in range(self._count)]
+        """Return id and kind of each unit that others work on: its own is done when a process claims."""
+        others = (k for k in range(self._count) if k != self.own % self._count)
+        records = [_RECORD.unpack_from(self._memory, k * _RECORD.size) for k in others]
         return [
             (unit_id.rstrip(b"\0").decode(), kind.rstrip(b"\0").decode())
             for pid, kind, unit_id in records

@@ -7,7 +7,7 @@ from sqlalchemy import ColumnElement, Select, select, tuple_
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.dml import UpdateBase
 
-S = TypeVar("S", bound=Select[Any])
+S = TypeVar("S", bound=Select[*tuple[Any, ...]])
 After = tuple[datetime, str]  # (created_at, id) of the last item of the previous page
 
 

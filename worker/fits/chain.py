@@ -43,13 +43,13 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     EndedError, LeaseLostError
         The unit was ended meanwhile, or another worker has it.
     """
+    began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
+        checkpoint = None if claim.is_first else units.checkpoint(session, claim)
+        last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     prepared = _prepare(context, spec)
     watch.check()
-    with session_scope(context.engine, read_only=True) as session:
-        checkpoint = units.checkpoint(session, claim)
-        last = draws.last_block(session, claim.model_id, claim.ordinal) if checkpoint else None
     training = prepared.problem.training
     load_kernels(watch, *needed_kernels(training))
     if checkpoint is not None:
@@ -57,10 +57,12 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == _num_stored(chain), "the stored draws end where the checkpoint does"
+    if time.monotonic() - began > FIRST_SLICE:  # else the first slice says so soon enough
+        _obey(watch.beat(Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))))
     _sample(context, claim, watch, chain, writer, prepared)
 
 
-@dataclass(frozen=True)
+@dataclass
 class _Prepared:
     model_id: str
     settings: Json  # an extended model has different ones
@@ -68,6 +70,7 @@ class _Prepared:
     header: bytes
     warnings: list[str]
     seconds: float  # duration of the preparation
+    is_stored: bool = False  # its header, by a chain that ran here
 
 
 _last_prepared: list[_Prepared] = []  # a process often runs several chains of a model in a row
@@ -101,11 +104,7 @@ def _sample(
     patience = max(PATIENCE * context.settings.slice_seconds, PREPARATIONS * prepared.seconds)
     looked = time.monotonic()
     pace = _Pace(context.settings.slice_seconds, prepared.problem)
-    header: bytes | None = prepared.header
-    progress = Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))
-    directive = watch.beat(progress)
     while True:
-        _obey(directive)
         before, started = chain.iteration, time.monotonic()
         rate = pace.run(chain)
         watch.check()
@@ -117,7 +116,7 @@ def _sample(
             chain.checkpoint(),
             chain.statistics(),
             blocks,
-            header,
+            None if prepared.is_stored else prepared.header,
             prepared.warnings,
         )
         look = time.monotonic() - looked >= patience
@@ -125,10 +124,13 @@ def _sample(
         with session_scope(context.engine) as session:
             if chain.done:
                 units.finish_chain(session, claim, slice_)
-                return
-            directive = units.commit_slice(session, claim, slice_, gives_way=look)
+            else:
+                directive = units.commit_slice(session, claim, slice_, gives_way=look)
+        prepared.is_stored = True
+        if chain.done:
+            return
         watch.note_progress()
-        header = None
+        _obey(directive)
 
 
 def _num_stored(chain: AnyChain) -> int:

@@ -61,6 +61,11 @@ class Claim:
     study_id: str | None = None  # set if the unit belongs to a study
     recovered: bool = False  # taken over from a lost worker
 
+    @property
+    def is_first(self) -> bool:
+        """Whether nobody has worked on the unit before."""
+        return self.token == 1
+
 
 @dataclass(frozen=True)
 class _Turn:

@@ -100,20 +100,20 @@ def settle(session: Session, model_id: str) -> None:
 
     The model's row is locked during the check, so that the last of several chains sees the others.
     """
-    query = select(Model).where(Model.id == model_id).with_for_update(key_share=True)
-    model = session.scalar(query, execution_options={"populate_existing": True})
-    if model is None or model.state not in OPEN_STATES:
+    query = select(Model.owner, Model.state, Model.cancel_requested).where(Model.id == model_id)
+    found = session.execute(query.with_for_update(key_share=True)).first()
+    if found is None or found.state not in OPEN_STATES:
         return
     states = session.execute(select(Unit.kind, Unit.state).where(_of_fit(model_id))).all()
     if any(state in OPEN_STATES for _, state in states):
         return
-    if model.cancel_requested:
-        model.state, model.finished_at = CANCELLED, utc_now()
-        session.flush()
+    if found.cancel_requested:
+        ended = update(Model).where(Model.id == model_id)
+        rows_changed(session, ended.values(state=CANCELLED, finished_at=utc_now()))
         events.append(session, model_id, CANCELLED)
     elif all(state == DONE for kind, state in states if kind == CHAIN):
         finishes = sum(kind == FINISH for kind, _ in states)
-        session.add(new_unit(model.owner, model_id, FINISH, finishes))
+        session.add(new_unit(found.owner, model_id, FINISH, finishes))
     session.flush()  # a second finish unit must violate its unique index here
 
 

@@ -354,11 +354,12 @@ def _counts(progress: Progress) -> dict[str, Any]:
 def _directive(session: Session, claim: Claim) -> Directive:
     table, parent_id = lifecycle.parent(claim)
     left = Model.deadline - db_now() if table is Model else null()
-    query = select(table.state, table.cancel_requested, left).where(table.id == parent_id)
-    state, cancel_requested, seconds_left = session.execute(query).one()
+    draining = select(Worker.draining).where(Worker.id == claim.worker_id).scalar_subquery()
+    query = select(table.state, table.cancel_requested, left, draining).where(table.id == parent_id)
+    state, cancel_requested, seconds_left, drains = session.execute(query).one()
     if cancel_requested or state not in OPEN_STATES:
         return Directive.CANCEL
-    if session.scalar(select(Worker.draining).where(Worker.id == claim.worker_id)):
+    if drains:
         return Directive.DRAIN
     if seconds_left is None:
         return Directive.CONTINUE

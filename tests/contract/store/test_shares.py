@@ -189,6 +189,7 @@ def test_places_beside_studies():
     def take(place: int, kind: str) -> tuple[str, ...]:
         places.own = place
         places.take(f"unit {place}", kind)
+        places.own = 3  # another process claims
         return places.kinds_beside_studies()
 
     assert places.kinds_beside_studies() == ()

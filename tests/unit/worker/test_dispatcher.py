@@ -82,6 +82,7 @@ def test_refits_that_are_due_are_started_once(watched, monkeypatch):
     monkeypatch.setattr(dispatcher, "session_scope", lambda *_a, **_k: contextlib.nullcontext())
     monkeypatch.setattr(dispatcher.schedules, "any_due", lambda _session: clock.now < 100)
     monkeypatch.setattr(dispatcher.outbox, "any_due", lambda _session: False)
+    monkeypatch.setattr(dispatcher.model_sets, "any_due", lambda _session: False)
     monkeypatch.setattr(dispatcher.subprocess, "Popen", Process)
     for clock.now in (1.0, 21.0, 30.0, 50.0):
         dispatcher_at_work._keep_habits()
