@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from app.client import Client
-    from sampler import Sampler, fit, fit_many, holdout_rows, load, load_many, select_features, tune
+    from sampler import (
+        Sampler,
+        SeveralPosterior,
+        fit,
+        fit_many,
+        holdout_rows,
+        load,
+        load_many,
+        select_features,
+        tune,
+    )
     from sampler.sklearn import BARTClassifier, BARTRegressor, BARTSurvival
 
 _HOMES = {
@@ -26,6 +36,7 @@ _HOMES = {
     "BARTSurvival": "sampler.sklearn",
     "Client": "app.client",
     "Sampler": "sampler",
+    "SeveralPosterior": "sampler",
     "fit": "sampler",
     "fit_many": "sampler",
     "holdout_rows": "sampler",
@@ -41,6 +52,7 @@ __all__ = [
     "BARTSurvival",
     "Client",
     "Sampler",
+    "SeveralPosterior",
     "fit",
     "fit_many",
     "holdout_rows",

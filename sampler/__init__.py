@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sampler.many.fitting import fit_many, load_many
     from sampler.posterior.posterior import Posterior
     from sampler.posterior.results.prediction import Prediction
+    from sampler.posterior.several.posterior import SeveralPosterior
     from sampler.preparation import prepare
     from sampler.prepared_fit import PreparedFit
     from sampler.settings import Settings
@@ -48,6 +49,7 @@ _HOMES = {
     "Prediction": "posterior.results.prediction",
     "PreparedFit": "prepared_fit",
     "Sampler": "stepwise.sampler",
+    "SeveralPosterior": "posterior.several.posterior",
     "Schema": "data.schema",
     "Settings": "settings",
     "choose": "data.schema",
@@ -86,6 +88,7 @@ __all__ = [
     "Schema",
     "Settings",
     "SettingsError",
+    "SeveralPosterior",
     "choose",
     "describe",
     "fit",

@@ -330,7 +330,8 @@ def _fit_several(**arguments: Any) -> Any:
     problem = prepare_several(Y=arguments["y"], **mine)
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=4)
-    return run(problem, progress=arguments["progress"], num_threads=arguments["num_threads"])
+    run_by = {name: arguments[name] for name in ("progress", "num_threads", "executor")}
+    return run(problem, **run_by)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -218,7 +218,9 @@ def _run_elsewhere(
                 bars.update(bar, completed=done)
         ended = [future.result() for future in futures]
     blocks = [[block] if block else [] for block, _, _ in ended]
-    posterior = Posterior.from_blocks(problem.header(), blocks, [statistics for _, statistics, _ in ended])
+    kind: Any = SeveralPosterior if problem.others else Posterior
+    drawn = [statistics for _, statistics, _ in ended]
+    posterior: Posterior = kind.from_blocks(problem.header(), blocks, drawn)
     posterior.origin = Origin(problem, [checkpoint for _, _, checkpoint in ended])
     return posterior
 

@@ -21,6 +21,7 @@ NAMES = [
     "BARTSurvival",
     "Client",
     "Sampler",
+    "SeveralPosterior",
     "fit",
     "fit_many",
     "holdout_rows",

@@ -1,12 +1,13 @@
 """Several outcomes at once: fits, answers, files and refusals."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import fit, load
+from sampler import SeveralPosterior, fit, load
 from sampler.errors import DataError, SettingsError
 from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
 
@@ -144,6 +145,14 @@ def test_extends_and_loads(tmp_path):
     assert "a, b given u, v" in repr(loaded)
     with pytest.raises(DataError, match="fitted to this outcome"):
         loaded.extend(5, X, {"a": Y["a"], "c": Y["b"]}, progress=False)
+
+
+def test_chains_are_tasks_of_an_executor(posterior):
+    """Chains of several outcomes may run where an executor runs them, with the same draws."""
+    with ThreadPoolExecutor(2) as executor:
+        elsewhere = fit(*made(), executor=executor, **SHORT)
+    assert isinstance(elsewhere, SeveralPosterior)
+    assert elsewhere.to_bytes() == posterior.to_bytes()
 
 
 def test_arrays_and_tables_of_outcomes():
