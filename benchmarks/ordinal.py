@@ -35,6 +35,11 @@ TABLES: dict[str, tuple[str, str, str, tuple[str, ...], tuple[str, ...]]] = {
         ("vhappy", "y94", "y96", "y98", "y00", "y02", "y04", "y06"),
     ),
     "diamonds": ("ggplot2", "diamonds", "cut", ("Fair", "Good", "Very Good", "Premium", "Ideal"), ()),
+    "health": ("AER", "NMES1988", "health", ("poor", "average", "excellent"), ()),
+    "jobs": ("Ecdat", "Kakadu", "jobs", (), ()),
+    "hague": ("carData", "BEPS", "Hague", (), ()),
+    "looks": ("wooldridge", "beauty", "looks", (), ("abvavg", "belavg")),
+    "work": ("carData", "Womenlf", "partic", ("not.work", "parttime", "fulltime"), ()),
 }  # fmt: skip
 RIDGE, CUTS_RIDGE = 1e-3, 1e-6  # penalties of slopes of standardised columns, and of thresholds
 Predict = Callable[[pd.DataFrame, np.ndarray, pd.DataFrame], np.ndarray]
@@ -58,6 +63,13 @@ def table(name: str, rows: int) -> tuple[pd.DataFrame, np.ndarray]:
 def ordinal(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
     """Fit ordered classes."""
     return fit(X, y, family="ordinal", progress=False, seed=1).predict(new, level=None).mean
+
+
+def drawn_k(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Fit ordered classes whose leaves' scale is drawn."""
+    prior = {"k_df": 1.25, "k_scale": 5}
+    posterior = fit(X, y, family="ordinal", prior=prior, progress=False, seed=1)
+    return posterior.predict(new, level=None).mean
 
 
 def categorical(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
@@ -133,6 +145,7 @@ def stochtree(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
 
 METHODS: dict[str, Predict] = {
     "ordinal": ordinal,
+    "k drawn": drawn_k,
     "categorical": categorical,
     "proportional odds": proportional_odds,
     "stochtree": stochtree,
