@@ -1,10 +1,14 @@
 """Small models per processor second: the service's workers beside `fit_many`, with equal settings.
 
     python benchmarks/many_models.py [--models 12] [--databases sqlite postgres]
+    python benchmarks/many_models.py --listed 10000
 
 Models of 500 rows and ten columns with default settings (eight chains). The service has two workers of one
 slot with settings as they come. Processor seconds are those of the workers' processes, with SQLite in them,
 but not those of Postgres; starting them and loading kernels is not counted.
+
+With `--listed` nothing is fitted: so many finished models of a set, and as many alone, are stored with
+headers as large as those of fits, and lists of them are asked for over HTTP: the time of 95% of requests.
 """
 
 import argparse
@@ -22,20 +26,26 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 import numpy as np  # noqa: E402
 import pandas as pd  # noqa: E402
 import pyarrow as pa  # noqa: E402
-from sqlalchemy import text  # noqa: E402
+from sqlalchemy import insert, text  # noqa: E402
 
+from app.settings import Settings  # noqa: E402
 from app.store import schema  # noqa: E402
-from app.store.engine import make_engine  # noqa: E402
+from app.store.engine import make_engine, session_scope  # noqa: E402
+from app.store.tables import Model, ModelSet, Unit  # noqa: E402
 from benchmarks.team_stack import tree  # noqa: E402
 from sampler import fit, prepare  # noqa: E402
 from tests.support.databases import Database  # noqa: E402
+from tests.support.processes import plain_http  # noqa: E402
+from tests.support.processes.api_server import serving  # noqa: E402
 from tests.support.processes.servers import folder, postgres, valkey_in  # noqa: E402
 from tests.support.processes.worker_service import make_service  # noqa: E402
+from tests.support.store_factories import save_dataset  # noqa: E402
 
 COLUMNS = [f"x{j + 1}" for j in range(10)]
 SETTINGS = ("BARTSERVE_LEASE_SECONDS", "BARTSERVE_SLICE_SECONDS", "BARTSERVE_DISPATCH_SECONDS")
 TICKS = os.sysconf("SC_CLK_TCK")
 WANTED = 0.7
+SET, HEADER_BYTES = "set_0123456789abcdef0123", 12_000
 
 
 def make_rows(seed):
@@ -92,13 +102,89 @@ def in_service(service, count):
     return processor_seconds(pids) - before, time.monotonic() - begun
 
 
+def store_models(engine, count):
+    """Store a set of so many finished models, and as many alone."""
+    owner, settings = (
+        "local",
+        {"num_trees": 200, "num_chains": 8, "num_burnin": 500, "num_draws": 125, "thin": 8},
+    )
+    dataset_id, header = save_dataset(engine, owner=owner).id, os.urandom(HEADER_BYTES)
+    done = {"owner": owner, "dataset_id": dataset_id, "target": "y", "settings": settings, "header": header}
+    done |= {"state": "succeeded", "verdict": "converged", "warnings": [], "cancel_requested": False}
+    with session_scope(engine) as session:
+        request = {"name": "shops", "dataset_id": dataset_id, "target": "y", "by": ["shop"], "request": {}}
+        counts = {"settings": settings, "num_groups": count, "made": count}
+        session.add(ModelSet(id=SET, owner=owner, **request, **counts))
+        for first in range(0, 2 * count, 500):
+            numbers = range(first, first + 500)
+            of_set = [
+                {"set_id": SET, "set_group": f"shop {n}"}
+                if n < count
+                else {"set_id": None, "set_group": None}
+                for n in numbers
+            ]
+            models = [{"id": f"mdl_{n:020}", **done, **of_set[n - first]} for n in numbers]
+            session.execute(insert(Model), models)
+            units = [
+                {
+                    "model_id": f"mdl_{n:020}",
+                    "id": f"un_{n}_{k}",
+                    "kind": "chain",
+                    "ordinal": k,
+                    "owner": owner,
+                }
+                for n in numbers
+                for k in range(8)
+            ]
+            session.execute(insert(Unit), [each | {"state": "done", "num_draws": 125} for each in units])
+
+
+def listed(url, count):
+    """Ask for lists of so many models; print the milliseconds of 95% of requests."""
+    engine = make_engine(url)
+    store_models(engine, count)
+    engine.dispose()
+    of_set = f"/model-sets/{SET}"
+    with serving(Settings(database_url=url)) as address, plain_http.Client(base_url=address) as client:
+
+        def ask(path):
+            begun = time.perf_counter()
+            answer = client.get(path)
+            assert answer.status_code == 200, answer.text
+            return 1000 * (time.perf_counter() - begun), answer.json()
+
+        deep = {}
+        for path in (f"{of_set}/models", "/models"):
+            cursor = ""
+            for _ in range(count // 400):  # to the middle
+                cursor = f"&cursor={ask(f'{path}?limit=200{cursor}')[1]['next_cursor']}"
+            deep[path] = f"{path}?limit=50{cursor}"
+        found = f"{of_set}/models?search=shop%20{count - 1}"
+        paths = [of_set, f"{of_set}/models", deep[f"{of_set}/models"], found, "/models", deep["/models"]]
+        for path in paths:
+            times = sorted(ask(path)[0] for _ in range(100))
+            print(f"    {path.replace(SET, '..')[:50]:<52} {times[94]:6.1f} ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--models", type=int, default=12)
     parser.add_argument(
         "--databases", nargs="+", choices=["sqlite", "postgres"], default=["sqlite", "postgres"]
     )
+    parser.add_argument("--listed", type=int, default=0, help="models to list instead")
     options = parser.parse_args()
+    if options.listed:
+        for name in options.databases:
+            with contextlib.ExitStack() as stack:
+                place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                url = f"sqlite:///{place / 'models.db'}"
+                if name == "postgres":
+                    url = stack.enter_context(postgres()).create()
+                schema.migrate(url)
+                print(f"{name}: {options.listed} models of a set, and as many alone; p95 of 100 requests")
+                listed(url, options.listed)
+        return
     alone = bare(options.models) / options.models
     print(f"bare loop: {alone:.2f} processor seconds a model")
     for name in options.databases:
