@@ -32,7 +32,7 @@ from app.web.negotiation import JSON
 from app.web.paging import Cursor, Limit
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
 
-router = APIRouter(prefix="/model-sets", tags=["model sets"], route_class=StrictRoute)
+router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=StrictRoute)
 LOOK_AGAIN = "5"  # Retry-After in seconds for the state of a new set
 
 
