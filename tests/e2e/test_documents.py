@@ -402,7 +402,12 @@ def test_the_examples_of_docstrings_run(path, request):
     """Every `>>>` example of the sources passes doctest."""
     if "Client()" in (ROOT / path).read_text():
         request.getfixturevalue("place")
-    module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    try:
+        module = importlib.import_module(".".join(path.with_suffix("").parts).removesuffix(".__init__"))
+    except ModuleNotFoundError as error:
+        if error.name != "skpro":  # the lock of the tests can't have it, that of the benchmarks has
+            raise
+        pytest.skip("skpro is not installed")
     runner, failures = doctest.DocTestRunner(), []
     for example in doctest.DocTestFinder().find(module, globs=rows_at_hand()):
         runner.run(example, out=failures.append)

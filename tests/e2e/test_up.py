@@ -114,6 +114,7 @@ def test_the_parts_end_when_the_supervisor_is_killed(tmp_path):
         eventually(lambda: not any(alive(pid) for pid in below), 40, str(below))
 
 
+@pytest.mark.slow
 def test_a_terminated_command_takes_its_service_with_it(tmp_path):
     """SIGTERM to a command that started a service for itself ends both, in order."""
     data = tmp_path / "data"
