@@ -4,5 +4,5 @@ from worker import context, units
 
 
 def work() -> None:
-    """Work on the oldest claimable units, if there are any."""
-    units.run_several(context.current())
+    """Work on the oldest claimable unit, if there is one."""
+    units.run_one(context.current())

@@ -26,7 +26,6 @@ from worker.studies.unit import run_study
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-SEVERAL_SECONDS = 30.0  # after which a process lets Celery look at its memory, until the next doorbell
 # The database is unreachable, full or has aborted; any other error of it is our mistake.
 AWAY = (OperationalError, InterfaceError, InternalError)
 
@@ -49,31 +48,13 @@ def run_one(context: Context) -> bool:
 
     After a chain that yielded, the next unit is claimed at once, because its owner waits.
     """
-    try:
-        return _run_next(context)
-    finally:
-        context.places.leave()
-
-
-def run_several(context: Context) -> None:
-    """Work on units one after the other for some seconds, or until there is none left.
-
-    A process that has prepared a model so goes on with its chains in its own slot, which no other process of
-    this worker takes in between, and short units don't wait for a doorbell.
-    """
-    until = time.monotonic() + SEVERAL_SECONDS
-    try:
-        while _run_next(context) and time.monotonic() < until:
-            pass
-    finally:
-        context.places.leave()
-
-
-def _run_next(context: Context) -> bool:
     gave_way, claimed = True, False
-    while gave_way and (claim := _claim(context)) is not None:
-        claimed = True
-        gave_way = _run(context, claim) == "gave_way"
+    try:
+        while gave_way and (claim := _claim(context)) is not None:
+            claimed = True
+            gave_way = _run(context, claim) == "gave_way"
+    finally:
+        context.places.leave()
     return claimed
 
 
