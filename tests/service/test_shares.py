@@ -24,6 +24,7 @@ def give(service, model_id, owner):
         dataset = session.get_one(Model, model_id).dataset_id
         session.execute(update(Model).where(Model.id == model_id).values(owner=owner))
         session.execute(update(Dataset).where(Dataset.id == dataset).values(owner=owner))
+        session.execute(update(Unit).where(Unit.model_id == model_id).values(owner=owner))
 
 
 def fit_and_predict(service) -> tuple[str, float]:

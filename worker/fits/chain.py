@@ -43,7 +43,6 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     EndedError, LeaseLostError
         The unit was ended meanwhile, or another worker has it.
     """
-    began = time.monotonic()
     with session_scope(context.engine, read_only=True) as session:
         spec = read_spec(session, claim.model_id)
         checkpoint = None if claim.is_first else units.checkpoint(session, claim)
@@ -57,8 +56,7 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == _num_stored(chain), "the stored draws end where the checkpoint does"
-    if time.monotonic() - began > FIRST_SLICE:  # else the first slice says so soon enough
-        _obey(watch.beat(Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))))
+    _obey(watch.beat(Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))))
     _sample(context, claim, watch, chain, writer, prepared)
 
 
