@@ -1,15 +1,8 @@
 """Parts of stored models: header, draws, calibration, files."""
 
-from sampler.storage.conformal_table import MAX_ROWS as MAX_CALIBRATION_ROWS
-from sampler.storage.conformal_table import (
-    SUMMARY_LEVELS,
-    USUAL_LEVEL,
-    CalibratedLevel,
-    ConformalTable,
-    kept_rows,
-    kept_rows_of,
-    rows_needed,
-)
+from sampler.storage.calibration_size import MAX_ROWS as MAX_CALIBRATION_ROWS
+from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows, kept_rows_of, rows_needed
+from sampler.storage.conformal_table import SUMMARY_LEVELS, CalibratedLevel, ConformalTable
 from sampler.storage.draws import concatenate
 from sampler.storage.model_file import MEDIA_TYPE, write_model
 from sampler.storage.model_header import Header, with_calibration, with_counts

@@ -24,7 +24,7 @@ from sampler.posterior.results.scores import (
     Convergence,
     Scores,
 )
-from sampler.storage.conformal_table import MAX_ROWS, check_calibration_size, kept_rows, kept_rows_of
+from sampler.storage.calibration_size import MAX_ROWS, check_calibration_size, kept_rows, kept_rows_of
 from sampler.subgroups.declaration import Subgroups
 from sampler.subgroups.membership import Membership, resolve
 from sampler.subgroups.table import MAX_ROWS as MAX_ROWS_OF_SUBGROUPS

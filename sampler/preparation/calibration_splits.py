@@ -10,7 +10,8 @@ from sampler.data.columns import infer_kind
 from sampler.data.convert import to_floats
 from sampler.data.splits.split_plan import FOLDS
 from sampler.data.target import read_outcomes
-from sampler.storage.conformal_table import ConformalTable, check_calibration_size
+from sampler.storage.calibration_size import check_calibration_size
+from sampler.storage.conformal_table import ConformalTable
 from sampler.subgroups.declaration import refused
 from sampler.subgroups.membership import Membership, bits_of, quarter_points, resolve
 

@@ -15,6 +15,16 @@ import numpy as np
 
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.errors import SettingsError
+from sampler.storage.calibration_size import (
+    MAX_ROWS,
+    TWO_SIDED_ROWS,
+    USUAL_LEVEL,
+    kept_rows,
+    kept_rows_of,
+    rank_of,
+    ranks_of_ends,
+    rows_needed,
+)
 from sampler.storage.coverage_claims import (
     ABOUT_SUBGROUPS,
     IN_SUBGROUPS,
@@ -39,76 +49,7 @@ if TYPE_CHECKING:
 CalibrationKind = Literal["holdout", "folds", "outcomes"]
 KINDS: tuple[CalibrationKind, ...] = ("holdout", "folds", "outcomes")
 MAX_TOTALS = 2_000  # kept of totals of groups
-MAX_ROWS = 10_000  # kept of the calibration rows: an end then moves by less than .003 in probability
-TWO_SIDED_ROWS = 200  # with at least so many rows, each tail has its own share
 SUMMARY_LEVELS = (0.5, 0.8, 0.9, 0.95, 0.99)
-USUAL_LEVEL = 0.9  # level of intervals requested without one
-
-
-def rows_needed(level: float) -> int:
-    """Return the least number of calibration rows for intervals or sets of a level."""
-    return math.ceil(1 / (1 - level) - 1e-9) - 1
-
-
-def gaps_inside(rows: int, level: float, *, of_classes: bool) -> int:
-    """Return how many of the `rows` + 1 gaps between ordered scores intervals or sets of a level contain.
-
-    The share of new rows inside then is Beta(gaps, rows + 1 - gaps), over tables of such rows.
-    """
-    if of_classes or rows < TWO_SIDED_ROWS:
-        return _rank(rows, level)
-    first, last = _ranks_of_ends(rows, level)
-    return last - first
-
-
-def _rank(rows: int, level: float) -> int:
-    return math.ceil((rows + 1) * level - 1e-9)
-
-
-def _ranks_of_ends(rows: int, level: float) -> tuple[int, int]:
-    """Return the ranks of the scores that are the ends of two-sided intervals; 0 and `rows` + 1 for none."""
-    first = math.floor((rows + 1) * (1 - level) / 2 + 1e-9)
-    return first, math.ceil((rows + 1) * (1 + level) / 2 - 1e-9)
-
-
-def check_calibration_size(count: int, new_rows: NewRows, calibrate: str) -> None:
-    """Refuse too few rows, or groups of new rows, for calibrated intervals of the usual level.
-
-    `count` are held out, or in all folds together. Raises SettingsError.
-    """
-    if count >= (least := rows_needed(USUAL_LEVEL)):
-        return
-    if new_rows.groups is not None:
-        by_folds = "" if calibrate == "folds" else f"calibrate by folds, which takes {least} in all, or "
-        message = (
-            f"calibrate={calibrate} takes at least {least} values of {new_rows.groups} for {USUAL_LEVEL:.0%} "
-            f"intervals of new ones, and {count} are there to judge by: {by_folds}fit with "
-            f'groups="{new_rows.groups}" and use predictive intervals, which rest on the model\'s spread of '
-            "intercepts"
-        )
-    else:
-        message = (
-            f"calibrate={calibrate} takes at least {least} held-out rows for {USUAL_LEVEL:.0%} intervals, "
-            f"and {count} are held out: hold out a larger share, or calibrate by folds"
-        )
-    raise SettingsError(message, field="calibrate", code="out_of_range")
-
-
-def kept_rows(count: int, most: int = MAX_ROWS) -> NDArray[np.int64]:
-    """Choose the calibration rows of `count`: at most `most`, evenly spaced."""
-    return np.unique(np.linspace(0, count - 1, min(count, most)).astype(np.int64))
-
-
-def kept_rows_of(unit: NDArray[np.int32], most: int = MAX_ROWS) -> NDArray[np.int64]:
-    """Choose as many calibration rows of each group: at most `most` in all, evenly spaced."""
-    groups = np.unique(unit)
-    kept = groups[kept_rows(len(groups), most)]
-    of_each = max(1, most // len(kept))
-    order = np.argsort(unit, kind="stable")
-    starts = np.searchsorted(unit[order], kept)
-    ends = np.searchsorted(unit[order], kept, side="right")
-    parts = [order[a + kept_rows(b - a, of_each)] for a, b in zip(starts, ends, strict=True)]
-    return np.sort(np.concatenate(parts))
 
 
 @dataclass(frozen=True)
@@ -343,7 +284,7 @@ class ConformalTable:
                 field="level",
                 code="out_of_range",
             )
-        if self.tails is None and _rank(self.count, level) > self.count:
+        if self.tails is None and rank_of(self.count, level) > self.count:
             raise SettingsError(
                 f"level {level:g} takes at least {rows_needed(level)} {self.noun}, and there are "
                 f"{self.count}",
@@ -388,7 +329,7 @@ class ConformalTable:
 
         """
         alone = ConformalTable(self.kind, self.draws, np.array(self.totals), of_classes=False)
-        if _rank(alone.rows, level) > alone.rows:
+        if rank_of(alone.rows, level) > alone.rows:
             raise SettingsError(
                 f"level {level:g} of totals takes at least {rows_needed(level)} values of "
                 f"{self.new_rows.groups}, and there are {alone.rows}",
@@ -449,7 +390,7 @@ class ConformalTable:
 
     def _ends_of_rows(self, level: float) -> tuple[tuple[float, float] | None, float | None]:
         """Return the ends, or of classes the least probability."""
-        rank = _rank(self.rows, level)
+        rank = rank_of(self.rows, level)
         if self.of_classes:
             return None, float(self.scores[self.rows - rank])
         return self._ends(level, rank), None
@@ -491,7 +432,7 @@ class ConformalTable:
         if self.rows < TWO_SIDED_ROWS:
             distance = float(np.sort(np.abs(self.scores - 0.5))[rank - 1])
             return 0.5 - distance, 0.5 + distance
-        first, last = _ranks_of_ends(self.rows, level)
+        first, last = ranks_of_ends(self.rows, level)
         return (
             float(self.scores[first - 1]) if first > 0 else 0.0,
             float(self.scores[last - 1]) if last <= self.rows else 1.0,

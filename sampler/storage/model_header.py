@@ -31,7 +31,8 @@ from sampler.definitions.data import CENSORING, COLUMN_ROLES, PREDICTED
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.errors import PackedError
 from sampler.noise import NoiseChoice
-from sampler.storage.conformal_table import MAX_ROWS, ConformalTable
+from sampler.storage.calibration_size import MAX_ROWS
+from sampler.storage.conformal_table import ConformalTable
 from sampler.storage.file_dialect import FileDialect
 from sampler.subgroups.declaration import refused
 from sampler.subgroups.membership import kinds_of, quarter_points

@@ -11,13 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.errors import SettingsError
-from sampler.storage.conformal_table import (
-    SUMMARY_LEVELS,
-    TWO_SIDED_ROWS,
-    ConformalTable,
-    kept_rows,
-    rows_needed,
-)
+from sampler.storage.calibration_size import TWO_SIDED_ROWS, kept_rows, rows_needed
+from sampler.storage.conformal_table import SUMMARY_LEVELS, ConformalTable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

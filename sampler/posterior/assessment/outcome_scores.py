@@ -15,7 +15,7 @@ from sampler.posterior.assessment.conformal import (
 )
 from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.predicting import predict
-from sampler.storage.conformal_table import rows_needed
+from sampler.storage.calibration_size import rows_needed
 
 if TYPE_CHECKING:
     from collections.abc import Callable

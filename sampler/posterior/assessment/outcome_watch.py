@@ -29,7 +29,7 @@ from scipy.special import betaincinv, ndtri
 
 from sampler.posterior.assessment.interval_verdict import likeness
 from sampler.posterior.assessment.outcome_sums import OutcomeSums, monday_of
-from sampler.storage.conformal_table import gaps_inside, rows_needed
+from sampler.storage.calibration_size import gaps_inside, rows_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

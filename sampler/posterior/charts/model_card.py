@@ -27,7 +27,7 @@ from sampler.posterior.charts.style import ChartStyle, svg_element
 from sampler.posterior.results.card_document import CardTable, ModelCard, Section
 from sampler.posterior.results.effects import FeatureRows
 from sampler.settings import SETTINGS, labelled
-from sampler.storage.conformal_table import rows_needed
+from sampler.storage.calibration_size import rows_needed
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

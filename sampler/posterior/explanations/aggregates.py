@@ -28,7 +28,8 @@ from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.predicting import draw_outcomes, outcome_blocks
 from sampler.posterior.results.aggregates import Aggregate
 from sampler.posterior.weighting.quantiles import of_sorted
-from sampler.storage.conformal_table import MAX_TOTALS, USUAL_LEVEL, kept_rows
+from sampler.storage.calibration_size import USUAL_LEVEL, kept_rows
+from sampler.storage.conformal_table import MAX_TOTALS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -23,7 +23,8 @@ from sampler.posterior.assessment.outcome_watch import (
     unit_log_factors,
     watch,
 )
-from sampler.storage.conformal_table import ConformalTable, gaps_inside, rows_needed
+from sampler.storage.calibration_size import gaps_inside, rows_needed
+from sampler.storage.conformal_table import ConformalTable
 
 FIRST = 2900
 

@@ -7,7 +7,8 @@ import pytest
 
 from sampler.definitions.new_rows import NewRows
 from sampler.errors import SettingsError
-from sampler.storage.conformal_table import ConformalTable, kept_rows_of
+from sampler.storage.calibration_size import kept_rows_of
+from sampler.storage.conformal_table import ConformalTable
 
 GROUPS = NewRows(groups="subject")
 
