@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.noise import NOISES
-from sampler.posterior.explanations.aggregates import OUTCOMES, needs_outcomes
+from sampler.posterior.explanations.set_sums import OUTCOMES, needs_outcomes
 from sampler.posterior.kernels.shapley import FEW_PLAYERS
 
 if TYPE_CHECKING:

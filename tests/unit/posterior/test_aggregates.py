@@ -6,7 +6,8 @@ from scipy.stats import poisson
 
 from sampler import DataError, Posterior, SettingsError, fit
 from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.explanations import aggregates
+from sampler.posterior.explanations import set_sums
+from sampler.posterior.explanations.aggregates import total_scores
 from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.predicting import draw_outcomes
 from tests.support import fit_digests
@@ -70,8 +71,8 @@ def test_bits_do_not_depend_on_order_or_blocks(case, monkeypatch):
     weights = np.linspace(0.3, 2.0, 24)
     answer = posterior.aggregate(X, "part", weights=None if case == "counts" else weights)
     order = np.random.default_rng(1).permutation(24)
-    monkeypatch.setattr(aggregates, "ROWS", 3)
-    monkeypatch.setattr(aggregates, "MAX_CELLS", 1)
+    monkeypatch.setattr(set_sums, "ROWS", 3)
+    monkeypatch.setattr(set_sums, "MAX_CELLS", 1)
     for rows in (order, [k for k in order if X["part"][k] == "a"]):
         some_rows = {name: [values[k] for k in rows] for name, values in X.items()}
         own = weights[rows] if case != "counts" else None
@@ -130,8 +131,8 @@ def test_sets_may_be_simulated_in_several_runs(options, monkeypatch):
     posterior, X = some("times")
     X |= {"part": [k % 3 for k in range(ROWS)]} | ({"half": [0, 1] * 6} if "compare" in options else {})
     together = posterior.aggregate(X, "part", **options)
-    monkeypatch.setattr(aggregates, "SIMULATED", 1)
-    monkeypatch.setattr(aggregates, "MAX_CELLS", 24)
+    monkeypatch.setattr(set_sums, "SIMULATED", 1)
+    monkeypatch.setattr(set_sums, "MAX_CELLS", 24)
     apart = posterior.aggregate(X, "part", **options)
     width = together.upper - together.lower
     for figure in ("mean", "lower", "upper"):
@@ -142,7 +143,7 @@ def variance(posterior, X):
     """Return the variance of the total of rows in each draw, float64 [draw]."""
     request = AggregateRequest.check(None, "sum", None, 0.9, "predictive", None)
     coded = posterior.encode(X)
-    sums = aggregates._Sums(
+    sums = set_sums.SetSums(
         posterior.law, coded, RowSets.read(posterior.law, coded, None, request, [3, 3], None), request
     )
     return sums._variance(sums._part(0, 1), 1)[:, 0]
@@ -302,12 +303,12 @@ def test_totals_of_groups_are_scored_by_their_joint_law(case):
     X.pop("part")
     unit, y = np.repeat([2, 0, 1], 4).astype(np.int32), np.repeat([1.0, 3.0, 2.0], 4)
     rows = LabelledRows(posterior.encode(X), y)
-    scores = aggregates.total_scores(posterior.law, rows, unit)
+    scores = total_scores(posterior.law, rows, unit)
     outcomes = simulated(posterior, X)
     for group, score in enumerate(scores):
         totals, own = outcomes[:, unit == group].sum(axis=1), y[unit == group].sum()
         assert np.mean(totals < own) - 0.03 < score < np.mean(totals <= own) + 0.03
-    assert aggregates.total_scores(some("probit")[0].law, rows, unit) is None
+    assert total_scores(some("probit")[0].law, rows, unit) is None
 
 
 def subjects(rng: np.random.Generator, groups: int) -> tuple:
