@@ -336,7 +336,7 @@ def _fit_several(**arguments: Any) -> Any:
 
 def load(path: str | os.PathLike[str]) -> Posterior:
     """Read a posterior that `save` wrote; raise PackedError for any other file."""
-    from sampler.posterior.several.posterior import read_posterior  # noqa: PLC0415
+    from sampler.posterior.several.stored import read_posterior  # noqa: PLC0415
 
     posterior: Posterior = read_posterior(Path(path).read_bytes())
     return posterior

@@ -42,7 +42,7 @@ from sampler.posterior.results.treatment_effects import (
     TreatmentEffects,
     averages_of,
 )
-from sampler.posterior.several.posterior import posterior_of, stored_card
+from sampler.posterior.several.stored import posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import times_to_converge

@@ -81,6 +81,16 @@ class SeveralPosterior:
         """Decode a posterior from a fit's header and each chain's packed blocks; raise PackedError."""
         return cls(Header.from_bytes(header), blocks, statistics or [])
 
+    @classmethod
+    def from_bytes(cls, data: bytes) -> SeveralPosterior:
+        """Read the model file of several outcomes; raise PackedError."""
+        header, blocks, statistics, checkpoints = read_parts(data)
+        posterior = cls.from_blocks(header, blocks, statistics)
+        if not posterior.num_chains:
+            raise PackedError("the model has no draws")
+        posterior.origin = Origin(None, checkpoints) if checkpoints else None
+        return posterior
+
     def drawn(self) -> list[Draws | None]:
         """Decode the draws of every chain that was started; None for one without draws."""
         return [concatenate([unpack(block) for block in chain]) if chain else None for chain in self.blocks]
@@ -488,7 +498,7 @@ class SeveralPosterior:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickle the posterior as its model file, without the training rows."""
-        return read_posterior, (self.to_bytes(),)
+        return SeveralPosterior.from_bytes, (self.to_bytes(),)
 
     def __repr__(self) -> str:
         columns = ", ".join(column.name for column in self.header.schema.columns)
@@ -501,49 +511,3 @@ class SeveralPosterior:
 def _log_mean(logs: Floats) -> Floats:
     """Average densities over draws, [draw, row], given and returned as logarithms."""
     return np.asarray(np.logaddexp.reduce(logs, axis=0) - np.log(len(logs)))
-
-
-def read_posterior(data: bytes) -> Any:
-    """Decode a model file: a `Posterior`, or a `SeveralPosterior` of several outcomes; raise PackedError."""
-    header, blocks, statistics, checkpoints = read_parts(data)
-    if not Header.from_bytes(header).others:
-        return Posterior.from_bytes(data)
-    posterior = SeveralPosterior.from_blocks(header, blocks, statistics)
-    if not posterior.num_chains:
-        raise PackedError("the model has no draws")
-    posterior.origin = Origin(None, checkpoints) if checkpoints else None
-    return posterior
-
-
-def posterior_of(
-    header: bytes, blocks: Sequence[Sequence[bytes]], statistics: Sequence[dict[str, Any]] | None = None
-) -> Posterior:
-    """Decode a posterior; of several outcomes that of the first, with all as its `several`.
-
-    Raises PackedError and NotFittedError as `Posterior.from_blocks`.
-    """
-    if not Header.from_bytes(header).others:
-        return Posterior.from_blocks(header, blocks, statistics)
-    several = SeveralPosterior.from_blocks(header, blocks, statistics)
-    return several[several.outcomes[0]]
-
-
-def stored_card(
-    posterior: Posterior,
-    scores: Mapping[str, Any] | None,
-    by_row: Mapping[str, Any] | None,
-    facts: Mapping[str, str],
-) -> ModelCard:
-    """Describe a posterior, or all outcomes of one of several, by what services store of its held-out rows.
-
-    Of several outcomes the scores, and the figures by row, have those of the others under ``outcomes``.
-    """
-    held, rows, first = scores or {}, by_row or {}, posterior.schema.target.name
-    stored = {first: rows, **rows.get("outcomes", {})}
-    ranked = {name: (each.get("importance") or [None])[0] for name, each in stored.items()}
-    if posterior.several is None:
-        return posterior.model_card(scores=scores, importance=ranked[first], facts=facts)
-    own = {first: scores, **held.get("outcomes", {})}
-    joint = held.get("joint")
-    card: ModelCard = draw("several_card:several_card", posterior.several, joint, own, ranked, facts)
-    return card
