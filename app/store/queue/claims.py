@@ -3,7 +3,7 @@
 A claim raises the unit's token; `app.store.queue.units` makes every later write conditional on it.
 
 A claim reads whose turn it is in a few steps of the index of units, and the running units, but never the
-queue: of 100,000 queued units it took .6 s each when it sorted them.
+queue: of 100,000 queued units it took the database .4 s when it sorted them.
 """
 
 from collections import Counter
