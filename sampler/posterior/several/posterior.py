@@ -86,6 +86,8 @@ class SeveralPosterior:
         """Read the model file of several outcomes; raise PackedError."""
         header, blocks, statistics, checkpoints = read_parts(data)
         posterior = cls.from_blocks(header, blocks, statistics)
+        if not posterior.header.others:
+            raise PackedError("this is a model of one outcome: read its file with load")
         if not posterior.num_chains:
             raise PackedError("the model has no draws")
         posterior.origin = Origin(None, checkpoints) if checkpoints else None

@@ -1,5 +1,6 @@
 """Several outcomes at once: fits, answers, files and refusals."""
 
+import pickle
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
@@ -7,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import SeveralPosterior, fit, load
-from sampler.errors import DataError, SettingsError
+from sampler import Posterior, SeveralPosterior, fit, load
+from sampler.errors import DataError, PackedError, SettingsError
 from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
 
 SHORT = {"num_trees": 5, "num_chains": 2, "num_burnin": 20, "num_draws": 20, "thin": 1, "progress": False}
@@ -145,6 +146,15 @@ def test_extends_and_loads(tmp_path):
     assert "a, b given u, v" in repr(loaded)
     with pytest.raises(DataError, match="fitted to this outcome"):
         loaded.extend(5, X, {"a": Y["a"], "c": Y["b"]}, progress=False)
+
+
+def test_a_file_of_one_outcome_is_refused(posterior):
+    """Each kind of posterior reads its own files; pickles are such files."""
+    assert pickle.loads(pickle.dumps(posterior)).to_bytes() == posterior.to_bytes()
+    with pytest.raises(PackedError, match="one outcome: read its file with load"):
+        SeveralPosterior.from_bytes(posterior["a"].to_bytes())
+    with pytest.raises(PackedError, match="several outcomes: read its file with load"):
+        Posterior.from_bytes(posterior.to_bytes())
 
 
 def test_chains_are_tasks_of_an_executor(posterior):
