@@ -40,6 +40,7 @@ LOCK_ORDER = (
 NOBODY = ""  # the owner of deleted objects until their rows are removed (`app.store.deletion`)
 
 _ALONE = text("set_id IS NULL")  # rows that belong to no set
+_UNNAMED = text("set_id IS NULL AND name IS NULL")
 
 # Large values are loaded only where a query says `undefer`; access without it is an error, not a query.
 _LARGE: dict[str, Any] = {"deferred": True, "deferred_raiseload": True}
@@ -130,6 +131,14 @@ class Model(Base):
             *("owner", "created_at", "id"),
             sqlite_where=_ALONE,
             postgresql_where=_ALONE,
+        ),
+        # Numbers of models without a name are counted in this alone: SQLite reads a row for a column of the
+        # condition that the index lacks.
+        Index(
+            "ix_models_unnamed",
+            *("owner", "dataset_id", "target", "created_at", "id", "set_id", "name"),
+            sqlite_where=_UNNAMED,
+            postgresql_where=_UNNAMED,
         ),
         # Lists and counts of a set read this alone: rows have large headers.
         Index("ix_models_of_sets", "set_id", "created_at", "id", "set_group", "state"),
