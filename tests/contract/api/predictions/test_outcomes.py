@@ -334,7 +334,7 @@ def test_classes_and_counts(client, settings, monkeypatch):
     assert summary["total"]["brier"] > 0
     counts = "\n".join(["y,size", *(f"{round(float(row[0]))},{row[1]}" for row in body)])
     fitted(client, settings, text=counts, name="counts", family="poisson")
-    # A report's identifier is its seed: that of each is given, so that chance puts no eight shares in one bin.
+    # A report's identifier is its seed: each is given, so that chance puts no eight shares in one bin.
     identifiers = iter(f"out_{number:032x}" for number in range(8))
     monkeypatch.setattr(reports, "new_id", lambda _: next(identifiers))
     for _ in range(8):
