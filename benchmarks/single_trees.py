@@ -32,6 +32,7 @@ import sys
 import time
 import warnings
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -111,20 +112,21 @@ def mean_of_draws(posterior: Posterior, figures: Floats) -> float:
     return float(figures.mean() if weights is None else np.sum(figures * weights))
 
 
+def excess_of(posterior: Posterior, samples: tuple[paper.Sample, paper.Sample]) -> tuple[Any, Any]:
+    """Compute errors minus those of the true function, at training and new rows, and of single draws."""
+    figures, each_tree = [], []
+    for part in samples:
+        floor = np.mean((part.f - part.y) ** 2)
+        mean = posterior.predict(part.X, level=None).mean
+        figures.append(1000 * float(np.mean((mean - part.y) ** 2) - floor))
+        errors = np.mean((posterior.sample(part.X) - part.y) ** 2, axis=-1)
+        each_tree.append(1000 * float(mean_of_draws(posterior, errors) - floor))
+    return figures, each_tree
+
+
 def excess(options: dict[str, Any], samples: tuple[paper.Sample, paper.Sample], seed: int) -> Run:
     """Compute the error minus that of the true function, at training and new rows, in thousandths."""
-
-    def score(posterior: Posterior) -> tuple[Any, Any]:
-        figures, each_tree = [], []
-        for part in samples:
-            floor = np.mean((part.f - part.y) ** 2)
-            mean = posterior.predict(part.X, level=None).mean
-            figures.append(1000 * float(np.mean((mean - part.y) ** 2) - floor))
-            errors = np.mean((posterior.sample(part.X) - part.y) ** 2, axis=-1)
-            each_tree.append(1000 * float(mean_of_draws(posterior, errors) - floor))
-        return figures, each_tree
-
-    return run(samples[0].X, samples[0].y, seed, score, **options)
+    return run(samples[0].X, samples[0].y, seed, partial(excess_of, samples=samples), **options)
 
 
 def table_1(name: str, methods: list[str], results: Results, authors: Path | None) -> None:
