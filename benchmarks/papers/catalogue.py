@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.papers import (
     cgm10_competitors,
+    cgm10_drugs,
     cgm10_friedman,
     cgm10_many_columns,
     cgm10_others,
@@ -20,6 +21,7 @@ _ALL = (
     *cgm10_many_columns.STUDIES,
     *cgm10_times.STUDIES,
     *cgm10_competitors.STUDIES,
+    *cgm10_drugs.STUDIES,
     *cgm10_others.STUDIES,
     *pg_bart.STUDIES,
     *dcc_tree.STUDIES,

@@ -9,8 +9,6 @@ import numpy as np
 from benchmarks.papers.cgm10_fits import paper_fit
 from benchmarks.papers.study import Answer, Claim, Figures, Parts, Study, judged
 
-_DRUG = "needs the compounds of the NCI's AIDS screen and their descriptors, which no registry has"
-
 
 def _absent(name: str, item: str, *claims: tuple[str, str, str]) -> Study:
     return Study(f"cgm10-{name}", "cgm10", item, tuple(Claim(t, p, why=why) for t, p, why in claims))
@@ -64,27 +62,6 @@ STUDIES = (
         _run_distance,
         count=5,
         small=2,
-    ),
-    _absent(
-        "fig9",
-        "Figure 9: the 20 compounds most probably active",
-        ("true positive rate, training and test rows", "16 of 20, 16 of 20", _DRUG),
-        ("mean width of 90% intervals, training and test rows", ".47, .50", _DRUG),
-    ),
-    _absent(
-        "table5",
-        "Table 5: AUC of drug discovery",
-        ("random forest", ".7680", _DRUG),
-        ("boosting", ".7543", _DRUG),
-        ("BART-cv", ".7483", _DRUG),
-        ("support vector machine", ".7417", _DRUG),
-        ("BART", ".7245", _DRUG),
-        ("neural network", ".7205", _DRUG),
-    ),
-    _absent(
-        "fig10",
-        "Figure 10: descriptors that matter",
-        ("the same three descriptors are first with every number of trees", "shown", _DRUG),
     ),
     _absent(
         "section3",

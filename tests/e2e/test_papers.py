@@ -1,10 +1,14 @@
 """docs/papers.md is the recorded results of the studies, and the quick studies give them again."""
 
+import csv
 import re
+from pathlib import Path
 
+import numpy as np
 import pytest
 
-from benchmarks.papers import page
+from benchmarks import compounds, particle_sums
+from benchmarks.papers import cgm10_drugs, page
 from benchmarks.papers.catalogue import STUDIES
 from benchmarks.papers.study import RESULTS, WORDS, Kept, rounded
 
@@ -38,3 +42,63 @@ def test_what_was_reproduced_is_again(name):
     recorded = study.answers(study.recorded().figures)
     for (claim, before), (_, now) in zip(recorded, study.answers(figures), strict=True):
         assert now.word in {before.word, "reproduced", "better"}, f"{claim.text}: {now.ours}"
+
+
+def test_compounds_of_a_folder(tmp_path):
+    """The one table of a folder is read by its two columns; anything else is refused with its place."""
+    table = tmp_path / "screen.csv"
+    table.write_text("smiles,activity,note\nCCO,CI,\nc1ccccc1O,CA,x\nCC(=O)O,1,\n")
+    assert compounds.read(tmp_path) == [("CCO", False), ("c1ccccc1O", True), ("CC(=O)O", True)]
+    table.write_text("smiles,activity\nCCO,CI\nCCN,strong\n")
+    with pytest.raises(ValueError, match=r"screen.csv, line 3: the activity 'strong'"):
+        compounds.read(tmp_path)
+    table.write_text("structure,activity\nCCO,CI\n")
+    with pytest.raises(ValueError, match="no column smiles"):
+        compounds.read(tmp_path)
+    (tmp_path / "other.csv").write_text("")
+    with pytest.raises(ValueError, match="2 files"):
+        compounds.read(tmp_path)
+
+
+def test_tables_of_a_folder(tmp_path):
+    """Files as StatLib and UCI have them give the outcome, the paper's columns, and the test rows last."""
+    rng = np.random.default_rng(4)
+    houses = np.round(rng.uniform(1, 9, (2030, 9)), 3)
+    songs = np.column_stack([np.arange(2010), np.round(rng.normal(size=(2010, 90)), 2)])
+    np.savetxt(tmp_path / "cal_housing.data", houses, "%.6f", ",")
+    np.savetxt(tmp_path / "YearPredictionMSD.txt", songs, "%.6g", ",")
+    X, y = particle_sums.read_rows(tmp_path, "houses", 1)
+    assert X.shape == (2030, 6)
+    assert set(y) == set(houses[:, 8])
+    np.testing.assert_array_equal(X[0], houses[houses[:, 8] == y[0]][0, 2:8])
+    X, y = particle_sums.read_rows(tmp_path, "year", 1)
+    assert X.shape == (2010, 90)
+    assert list(y[2000:]) == list(range(2000, 2010))
+    (tmp_path / "slice_localization_data.csv").write_text("patientId,value0,reference\n1,.5,20\n")
+    with pytest.raises(ValueError, match="has 384 features, and 2,000 rows train"):
+        particle_sums.read_rows(tmp_path, "slices", 1)
+
+
+@pytest.mark.slow
+def test_drug_discovery_on_compounds_that_a_package_ships(tmp_path, monkeypatch):
+    """Half of the inhibitors of a sodium channel train: the other half is ranked better than by chance."""
+    pytest.importorskip("rdkit", reason="rdkit is not there: locks/bench.txt has it")
+    from rdkit import RDConfig
+
+    data = Path(RDConfig.RDContribDir) / "FreeWilson" / "data"
+    structures = [line.split() for line in (data / "CHEMBL2321810.smi").read_text().splitlines()]
+    found = csv.DictReader((data / "CHEMBL2321810_act.csv").read_text().splitlines())
+    activity = {row["Name"]: float(row["Act"]) for row in found}
+    lines = [f"{smiles},{int(activity[name] > 8)}" for smiles, name in structures[::3] if name in activity]
+    monkeypatch.chdir(tmp_path)
+    cgm10_drugs.FOLDER.mkdir(parents=True)
+    (cgm10_drugs.FOLDER / "inhibitors.csv").write_text("\n".join(["smiles,activity", *lines, "broken(,0"]))
+    cgm10_drugs.compounds_of_folder.cache_clear()
+    known = cgm10_drugs.compounds_of_folder()
+    assert known.X.shape == (len(lines), len(compounds.NAMES))
+    assert known.left_out == 1
+    for method in ("default", "svm"):
+        assert cgm10_drugs.area(method, 0) > 0.6
+    first = STUDIES["cgm10-fig9"].run(Kept(), 1)
+    assert sum(first["training"]["active"]) >= 15
+    cgm10_drugs.compounds_of_folder.cache_clear()
