@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from sampler.data.groupings import Groupings
     from sampler.data.linear_terms import LinearTerms
+    from sampler.data.treatment.dose import Dose
     from sampler.definitions.design import Design
     from sampler.prior import Constants
     from sampler.settings import Settings
@@ -122,7 +123,9 @@ class EffectPrior:
     mean_sd
         Prior standard deviation of a constant part of the effect beside its trees; 0 for none.
     parts
-        Number of its forests: one of half the effect, or one of each arm.
+        Number of its forests: one of half the effect or of a dose, or one of each arm.
+    dose
+        Scale of a dose, whose effect by a standard deviation has this prior; None where there are arms.
 
     """
 
@@ -136,15 +139,35 @@ class EffectPrior:
     drawn: bool = True
     mean_sd: float = 0.0
     parts: int = 1
+    dose: Dose | None = field(default=None, repr=False)
+
+    @property
+    def share(self) -> float:
+        """Part of the effect that a forest adds up to: half, or of a dose that of a unit."""
+        return 0.5 if self.dose is None else self.dose.share
+
+    @property
+    def identity(self) -> str:
+        """All of it as text; without a dose as it was before there were any."""
+        return repr(self) + ("" if self.dose is None else repr(self.dose))
+
+    @property
+    def weighs(self) -> bool:
+        """Whether rows weigh otherwise for its trees than for the mean's."""
+        return self.parts > 1 or self.dose is not None
 
     @classmethod
-    def of(cls, features: int, barred: tuple[int, ...], sd: float, parts: int = 1) -> EffectPrior:
+    def of(
+        cls, features: int, barred: tuple[int, ...], sd: float, parts: int = 1, dose: Dose | None = None
+    ) -> EffectPrior:
         """Let the effect's standard deviation have half of the outcome's, `sd`, as its prior median.
 
         Where arms have forests each has half its variance, and what it is given is twice that of its forest.
         """
         sd *= 1.0 if parts == 1 else math.sqrt(2.0)
-        return cls(features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd, parts=parts)
+        return cls(
+            features, barred, 0.5 * sd / HALF_NORMAL_MEDIAN, 0.5 * sd, mean_sd=sd, parts=parts, dose=dose
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -376,7 +399,7 @@ class Training:
         if self.limits is not None:
             check = zlib.crc32(self.limits.tobytes(), check)
         if self.effect is not None:
-            check = zlib.crc32(repr(self.effect).encode(), check)
+            check = zlib.crc32(self.effect.identity.encode(), check)
         if self.several is not None:
             parts = tuple(part.fingerprint for part in self.several.parts)
             check = zlib.crc32(self.several.pattern.tobytes(), zlib.crc32(repr(parts).encode(), check))

@@ -46,7 +46,8 @@ too; without it, the rows are those of the model's dataset.
 Examples
   bartserve effects weights --by age
   bartserve effects weights new.csv --of treated --output effects.csv
-  bartserve effects weights --arm high --against none
+  bartserve effects weights --arm high --against low
+  bartserve effects wages --arm 16 --against 12
 """
 
 
@@ -191,8 +192,10 @@ def effects(
     of: Annotated[
         Literal["all", "treated", "untreated"], typer.Option(help="Which of the rows count.")
     ] = "all",
-    arm: Annotated[str | None, typer.Option(help="Of several arms, the one whose effect is asked.")] = None,
-    against: Annotated[str | None, typer.Option(help="The arm that it is compared with.")] = None,
+    arm: Annotated[
+        str | None, typer.Option(help="Of several arms, or of a dose, the one whose effect is asked.")
+    ] = None,
+    against: Annotated[str | None, typer.Option(help="The arm or dose that it is compared with.")] = None,
     level: Annotated[float, typer.Option(help="The level of the intervals.")] = 0.9,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     as_json: AsJson = False,
@@ -207,8 +210,8 @@ def effects(
     if as_json:
         print_json(answer)
         return
-    errors.print(answer["holds"])
-    errors.print(answer["hidden"])
+    for sentence in (*answer["of_dose"], answer["holds"], answer["hidden"]):
+        errors.print(sentence)
     if ratio := answer["ratio"]:
         ends = range_to_text(ratio["lower"], ratio["upper"])
         errors.print(f"The average is {number_to_text(ratio['mean'])} times as large ({ends}).")

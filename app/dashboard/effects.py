@@ -62,7 +62,7 @@ class Effects:
         self, predictor: Predictor, owner: str, model_id: str, version: str, asked: EffectsBody
     ) -> EffectsView:
         """Compute the effects of a model's treatment; raises as the service."""
-        key = ("treatment", owner, model_id, version, asked.by or "", asked.arm or "", asked.against or "")
+        key = ("treatment", owner, model_id, version, asked.by or "", *_ends(asked))
         return self._once(key, lambda: explain(predictor, owner, model_id, asked))
 
     def effect_along(
@@ -75,7 +75,7 @@ class Effects:
             question = DependenceBody(features=[feature], draws=draws, of="effect", arm=arm, against=against)
             return explain(predictor, owner, model_id, question)
 
-        key = ("effect-along", owner, model_id, version, feature, arm or "", against or "")
+        key = ("effect-along", owner, model_id, version, feature, *_ends(asked))
         return self._once(key, lambda: _of_affordable_draws(predictor, owner, model_id, of))
 
     def reasons(self, predictor: Predictor, owner: str, model_id: str, version: str) -> ShapView:
@@ -95,6 +95,12 @@ class Effects:
                 self._kept.get(name, lambda: kept)
         result: T = kept.value
         return result
+
+
+def _ends(asked: EffectsBody) -> tuple[str, str]:
+    """Name the arms or doses compared as a key does."""
+    arm, against = ("" if each is None else str(each) for each in (asked.arm, asked.against))
+    return arm, against
 
 
 def if_any(compute: Callable[[], T]) -> T | None:

@@ -67,6 +67,7 @@ def calibrate(
     line: NDArray[np.float64] | None = None,
     noise: float | None = None,
     sigma_of: Callable[..., float] = estimate_sigma,
+    finer: float = 1.0,
 ) -> Constants:
     """Calibrate the prior to data.
 
@@ -93,6 +94,8 @@ def calibrate(
         Estimate of sigma where y is censored (`sampler.data.censoring.regression`); None: found from y.
     sigma_of
         Estimates it from y, as `estimate_sigma`, which may be known already.
+    finer
+        Factor by which the grid must be finer than for leaves of f.
 
     Returns
     -------
@@ -130,7 +133,7 @@ def calibrate(
         sigma_start = entries.get("sigma_start", estimate)
     low, high = float(np.min(y)), float(np.max(y))
     reach = max(spread, abs(high - offset), abs(low - offset), leaf_sd, FARTHEST_LATENT * (noise or 0.0))
-    known = len(y) if weights is None else float(np.sum(weights))
+    known = (len(y) if weights is None else float(np.sum(weights))) * finer**2
     return Constants(
         offset=float(offset),
         step=float(entries.get("step", grid_step(reach, sigma_start, known))),

@@ -163,11 +163,11 @@ class Rows:
 
 
 def read_roles(
-    columns: Mapping[str, Any], num_rows: int, arms: tuple[str, ...] = ()
+    columns: Mapping[str, Any], num_rows: int, arms: tuple[str, ...] | None = None
 ) -> dict[str, NDArray[np.float64]]:
     """Read and check the numbers of columns by role, but for those of the outcome, float64 [n] each.
 
-    `arms` are the names of those of a model's treatment.
+    `arms` are the names of those of a model's treatment, none of a dose; None for a model to be made.
 
     Raises
     ------

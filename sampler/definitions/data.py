@@ -139,14 +139,15 @@ ROLES: dict[str, Setting] = {
     "treatment": Role(
         "column",
         "roles",
-        "A column of 1 (or true) for rows that were treated, 0 (or false) for the others, or of the names of "
-        "three to eight arms: the fit learns by how much that changes the outcome, for each row. It is no "
-        "feature. New rows have theirs in the column of this name; without it, 0, or the first arm.",
+        "A column of 1 (or true) for rows that were treated, 0 (or false) for the others, of the names of "
+        "three to eight arms, or of doses (other numbers): the fit learns by how much that changes the "
+        "outcome, for each row. It is no feature. New rows have theirs in the column of this name; without "
+        "it, 0, the first arm, or about the mean dose.",
         sparing=True,
         form=_field(
             "Treatment",
-            "A column of 1 for rows that were treated, 0 for the others, or of the names of several arms: "
-            "how much that changes the outcome, and for whom, is learnt.",
+            "A column of 1 for rows that were treated, 0 for the others, of the names of several arms, or of "
+            "doses: how much that changes the outcome, and for whom, is learnt.",
             kinds=("number", "boolean", "category"),
         ),
         noun="treatments",
@@ -156,16 +157,16 @@ ROLES: dict[str, Setting] = {
         refusal="treatment is for numbers, two classes and counts: set family={families}, or leave it out",
         twice="the column of treatments can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for rows that are not treated, or "
-        "in the first of several arms",
-        sentence="The column {name} tells which rows were treated; its effect is a part of the model.",
+        "in the first of several arms, or have about the mean dose",
+        sentence="The column {name} tells how rows were treated; its effect is a part of the model.",
         example="training.csv --target earnings --treatment trained",
         other_names=("Z_train", "trt"),
     ),
     "propensity": Setting(
         "column",
         "roles",
-        "With a treatment: a feature that is each row's probability of being treated, known from elsewhere, "
-        "instead of the one that is fitted.",
+        "With a treatment: a feature that is each row's probability of being treated, or expected dose, "
+        "known from elsewhere, instead of the one that is fitted.",
         sparing=True,
         form=_field(
             "Propensity",

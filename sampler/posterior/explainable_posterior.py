@@ -21,8 +21,8 @@ from sampler.posterior.explanations.partial_dependence import (
 )
 from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.shap_values import cells, explain, some_of
-from sampler.posterior.explanations.treatment_effects import pair_of
 from sampler.posterior.explanations.work import rows_to_average
+from sampler.posterior.parts.compared_treatments import Compared
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -176,8 +176,8 @@ class ExplainablePosterior:
         num_draws: int | None = None,
         max_work: float = math.inf,
         of: str = "mean",
-        arm: str | None = None,
-        against: str | None = None,
+        arm: str | float | None = None,
+        against: str | float | None = None,
     ) -> PartialDependence:
         """Compute the mean prediction over rows as a function of one to three features, with intervals.
 
@@ -202,7 +202,7 @@ class ExplainablePosterior:
             "mean", or "noise" for the noise's standard deviation where it differs by row: what makes an
             outcome uncertain; "effect" for that of the treatment of a fit that has one.
         arm, against
-            Of the effect of a treatment with several arms the two that are compared, as for `effects`.
+            Of the effect of a treatment with several arms, or of a dose, the two compared, as for `effects`.
 
         Returns
         -------
@@ -222,13 +222,13 @@ class ExplainablePosterior:
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)
 
-        arms = pair_of(law.draws.header.arms, arm, against)
+        compared = Compared.of(law.draws.header.effects, arm, against)
         if of != "effect":
             self._check_part(of)
 
         def f(changed: Coded) -> Floats:
             if of == "effect":
-                return law.effect_of(changed, chosen, arms)
+                return law.effect_of(changed, chosen, compared)
             if of == "noise":
                 return law.outcome_sd(changed, num_draws).reshape(len(chosen), changed.num_rows)
             return law.mean_of(changed, chosen)

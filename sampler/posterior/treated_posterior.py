@@ -39,8 +39,8 @@ class TreatedPosterior:
         by: str | None = None,
         level: float = 0.9,
         num_draws: int | None = None,
-        arm: str | None = None,
-        against: str | None = None,
+        arm: str | float | None = None,
+        against: str | float | None = None,
     ) -> TreatmentEffects:
         """Compute what the treatment adds to the outcome: on average, in groups and for each row.
 
@@ -59,7 +59,8 @@ class TreatedPosterior:
             Use the first `num_draws` draws of each chain; None uses all.
         arm, against
             Of a treatment with several arms the names of the two that are compared; by default the second
-            beside the first, in their order.
+            beside the first, in their order. Of a dose the two doses, within the range of those of the fit;
+            by default effects are those of a unit of it.
 
         Returns
         -------
@@ -76,7 +77,7 @@ class TreatedPosterior:
 
         """
         law = self.law.for_means
-        request = EffectsRequest.check(of, by, level, law.draws.header.arms, arm, against)
+        request = EffectsRequest.check(of, by, level, law.draws.header.effects, arm, against)
         chosen = law.alike(num_draws)
         coded = self.training_rows() if X is None else law.draws.coded(X)
         return treatment_effects(law, coded, request, chosen)
@@ -84,7 +85,8 @@ class TreatedPosterior:
     def placebo(self, seed: int = 0, level: float = 0.9) -> TreatmentEffects:
         """Compute effects of a placebo: the same fit to treatments drawn by chance, which did nothing.
 
-        Each row is as probable to have it as it was to be treated. An interval of the average without 0 is a
+        Each row is as probable to have it as it was to be treated; of a dose it has what was expected and
+        another row's distance from that. An interval of the average without 0 is a
         sign that the model takes something else for an effect.
 
         Parameters

@@ -182,7 +182,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             naive = planned.prior.get("sigma_estimate") == "naive"
             expected, noise = fit_censored(limits, design, linear=not naive)
         linear, line = _linear_training(settings, design, schema, expected, weight)
-        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform)}
+        finer = None if arms is None else arms.finer
+        known = {"line": line, "noise": noise, "sigma_of": sigmas.of(transform), "finer": finer}
         estimates = {name: value for name, value in known.items() if value is not None}
         calibrate = load_code(METHODS[settings.method].engine.calibrate)
         constants: Constants = calibrate(

@@ -26,7 +26,7 @@ from sampler.data.groupings import (
 from sampler.data.schema import Choice, Column, choose
 from sampler.data.target import family_warnings, guess_family, in_order
 from sampler.data.transform import check_outcomes
-from sampler.data.treatment.design import ROLE
+from sampler.data.treatment.design import DOSE, ROLE
 from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
@@ -179,7 +179,8 @@ def plan(
         of_trees = METHODS[settings.method].engine.forests
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
     _check_roles(settings, roles)
-    check_treatment(settings, propensity, treated=ROLE in roles)
+    arms = arms_of(roles[ROLE]) if ROLE in roles else None
+    check_treatment(settings, propensity, treated=ROLE in roles, dose=arms == DOSE)
     if "weights" in roles and NOISES[settings.noise].mixture:
         raise SettingsError(
             "weights don't go with noise=mixture: leave them out, or set noise=t",
@@ -210,8 +211,8 @@ def plan(
     check_cuts(cuts, choice.kinds)
     family_notes = [] if censoring else family_warnings(rows.outcome, settings.family, guessed=guessed)
     by_role = rows.numbers()
-    if ROLE in by_role:
-        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms_of(roles[ROLE]))
+    if arms is not None:
+        check_arms(roles[ROLE].name, by_role[ROLE], name, outcome, arms)
     group_columns, group_index = read_groups(columns_of(table, grouped))
     return FitPlan(
         settings=settings,

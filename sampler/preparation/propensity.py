@@ -1,4 +1,4 @@
-"""Treatments of a fit: checks, the probability of being treated, and the columns that trees have of both."""
+"""Treatments of a fit: checks, their probability or expected dose, and the columns that trees have."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.bart.prior import calibrate_probit, check_prior
+from sampler.bart.prior import calibrate
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import cut_points
-from sampler.data.treatment.design import EffectDesign, FittedPropensity
+from sampler.data.treatment.design import DOSE, EffectDesign, FittedPropensity
+from sampler.data.treatment.dose import Dose
 from sampler.data.treatment.reading import check_overlap
 from sampler.kernels.jit import warm
 from sampler.posterior.assessment.class_scores import area_under_roc
@@ -33,9 +34,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
     Codes = NDArray[np.uint8]
 
-# Of the probit fit of the treatment: its mean is all that is kept of it.
+# Of the fit of the treatment: its mean is all that is kept of it.
 SHORT = {"num_trees": 50, "num_chains": 2, "num_burnin": 200, "num_draws": 50, "thin": 6}
 SHORTER = SHORT | {"num_chains": 1, "num_burnin": 100, "num_draws": 25, "thin": 4}  # of fits to halves
+NUMBERS = {"family": "gaussian", "noise": "constant", "transform": "none", "linear": False}
+ROUGH = {"sigma_estimate": "naive"}  # reads no features, which may be of more rows
 SD_OF = {"two": 0.5, "counts": 1.0}  # that stand for the outcome's sd, by the kind of outcomes
 
 
@@ -45,6 +48,11 @@ class TreatedRows:
 
     design: EffectDesign
     codes: Codes
+
+    @property
+    def finer(self) -> float | None:
+        """Factor by which the grid must be finer for the effect of a unit of a dose; None of arms."""
+        return None if self.design.dose is None else 1.0 / self.design.dose.share
 
 
 def treated_rows(
@@ -58,14 +66,14 @@ def treated_rows(
     reference: NDArray[np.int64],
     arms: tuple[str, ...],
 ) -> TreatedRows:
-    """Decide how trees see a treatment, and fit its probability.
+    """Decide how trees see a treatment, and fit its probability, or the expected dose.
 
     Parameters
     ----------
     name
         Name of the treatment's column.
     treated
-        Arms by their places, float64 [n].
+        Arms by their places, or doses, float64 [n].
     design, codes
         Coded columns before binning, float64 [column, n], and their codes.
     schema
@@ -77,7 +85,7 @@ def treated_rows(
     reference
         Places of the reference rows.
     arms
-        Names of the arms.
+        Names of the arms; none of a dose.
 
     Returns
     -------
@@ -87,15 +95,14 @@ def treated_rows(
     Raises
     ------
     DataError
-        Where a feature tells the arms apart without fail.
+        Where a feature tells the arms apart, or the dose, without fail.
 
     """
-    check_overlap(name, treated, schema, design)
-    own = EffectDesign(
-        settings.effects, treated[reference].astype(np.uint8), given=propensity or "", arms=arms
-    )
+    dose = Dose.of(treated) if arms == DOSE else None
+    check_overlap(name, treated, schema, design, dose=dose is not None)
+    own = EffectDesign(settings.effects, treated[reference], given=propensity or "", arms=arms, dose=dose)
     if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
-        fits = [(treated == arm).astype(np.float64) for arm in own.fitted_arms]
+        fits = [treated] if dose else [(treated == arm).astype(np.float64) for arm in own.fitted_arms]
         fitted = (fit_propensity(own, each, design, codes, settings.seed) for each in fits)
         own = replace(own, propensities=tuple(fitted))
     return TreatedRows(own, EffectColumns(own, len(codes)).add(codes, treated))
@@ -118,22 +125,24 @@ def effect_prior(design: EffectDesign | None, schema: Schema, *, counts: bool) -
         return None
     names = [schema.columns[place].name for place, _ in schema.coded]
     barred = tuple(k for k, name in enumerate(names) if name == design.given)
-    return EffectPrior.of(len(names), barred, design.sd, design.num_parts(counts=counts))
+    return EffectPrior.of(len(names), barred, design.sd, design.num_parts(counts=counts), design.dose)
 
 
 def fit_propensity(
     own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int
 ) -> FittedPropensity:
-    """Fit the probability of being treated, or in an arm, to all rows.
+    """Fit the probability of being treated, or in an arm, or the expected dose, to all rows.
 
     It is that of the rows of the fit: one of rows left out leans against the treatment by construction, and
     leaves more bias than none at all (docs/maths.md#treatments).
     """
-    fitted = _fitted(treated, design, codes, seed)
+    fitted = _fitted(own, treated, design, codes, seed)
     propensity = _of_rows(own, fitted, codes)
     others = _crossed(own, treated, design, codes, seed)
     return replace(
-        fitted, cuts=cut_points(propensity), auc=(_area(treated, propensity), _area(treated, others))
+        fitted,
+        cuts=cut_points(propensity),
+        auc=(_agreement(own, treated, propensity), _agreement(own, treated, others)),
     )
 
 
@@ -143,32 +152,41 @@ def _of_rows(own: EffectDesign, fitted: FittedPropensity, codes: Codes) -> Float
 
 
 def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int) -> Floats:
-    """Return the probability of being treated by a fit to the other half of the rows, float64 [row]."""
+    """Return what is expected of the treatment by a fit to the other half of the rows, float64 [row]."""
     rng, half = np.random.default_rng(seed), np.zeros(len(treated), bool)
-    for arm in (0, 1):  # both halves have rows of both arms
-        half[rng.permutation(np.flatnonzero(treated == arm))[::2]] = True
+    parts = [treated == arm for arm in (0, 1)] if own.dose is None else [np.isfinite(treated)]
+    for part in parts:  # both halves have rows of both arms
+        half[rng.permutation(np.flatnonzero(part))[::2]] = True
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
-        fitted = _fitted(treated[rows], design, codes[:, rows], seed, SHORTER)
+        fitted = _fitted(own, treated[rows], design, codes[:, rows], seed, SHORTER)
         propensity[~rows] = _of_rows(own, fitted, codes[:, ~rows])
     return propensity
 
 
-def _area(treated: Floats, propensity: Floats) -> float:
+def _agreement(own: EffectDesign, treated: Floats, propensity: Floats) -> float:
+    """Return the area under the ROC curve, or of a dose the squared correlation."""
+    if own.dose is not None:
+        spread = float(propensity.std() * treated.std())
+        return (
+            float(np.mean((propensity - propensity.mean()) * (treated - treated.mean())) / (spread or 1)) ** 2
+        )
     area = area_under_roc(treated == 1, propensity)
     return 0.5 if area is None else area["value"]
 
 
 def _fitted(
+    own: EffectDesign,
     treated: Floats,
     design: Design,
     codes: Codes,
     seed: int,
     lengths: Mapping[str, int] = SHORT,
 ) -> FittedPropensity:
-    """Return draws of the probability of being treated, without cut points."""
-    settings = Settings.resolve(family="probit", seed=seed, **lengths)
-    constants = calibrate_probit(treated, design, None, settings, check_prior(None, settings))
+    """Return draws of the probability of being treated, or of the expected dose, without cut points."""
+    family = {"family": "probit"} if own.dose is None else NUMBERS
+    settings = Settings.resolve(seed=seed, **family, **lengths)
+    constants = calibrate(treated, design, None, settings, ROUGH if own.dose else None)
     num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
     training = Training(codes, num_codes, treated, None, constants, settings)
     warm(needed_kernels(training))

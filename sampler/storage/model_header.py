@@ -148,14 +148,16 @@ class Header:
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Names of the arms of a treatment; none without one."""
+        """Names of the arms of a treatment; none of a dose, and without a treatment."""
         return () if self.effects is None else self.effects.arms
 
     @property
     def kinds_beside(self) -> dict[str, str]:
-        """Kinds of the columns of `beside`, by name: several arms of a treatment have names."""
+        """Kinds of the columns of `beside`, by name: arms of a treatment have names, a dose is a number."""
         own = {name: COLUMN_ROLES[role].cells for role, name in self.beside.items()}
-        return own | ({self.beside[ROLE]: "category"} if len(self.arms) > len(TWO) else {})
+        if self.effects is not None and self.arms != TWO:
+            own[self.beside[ROLE]] = "number" if self.effects.dose else "category"
+        return own
 
     @property
     def censoring(self) -> dict[str, str]:

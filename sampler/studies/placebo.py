@@ -14,7 +14,12 @@ from sampler.prepared_fit import reference_rows
 from sampler.running import run
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sampler.posterior.posterior import Posterior
+
+    Floats = NDArray[np.float64]
+    Codes = NDArray[np.uint8]
 
 
 def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) -> Posterior:
@@ -52,15 +57,27 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
     training, design = problem.training, problem.effects
     codes = training.codes[: len(problem.grid.cuts)]
     columns = EffectColumns(design, len(codes))
-    probable, own = columns.arms(codes), training.by_role[ROLE]
-    if probable is None:
-        shares = np.bincount(own.astype(np.int64), minlength=len(design.arms)) / len(own)
-        probable = np.tile(shares[:, None], len(own))
-    drawn = np.random.default_rng(seed).uniform(size=len(own))
-    below = np.cumsum(probable[:0:-1], axis=0)  # of the last arms: the last one has the smallest draws
-    treated = np.sum(drawn < below, axis=0).astype(np.float64)
+    draw = drawn_arms if design.dose is None else drawn_doses
+    treated = draw(columns, codes, training.by_role[ROLE], np.random.default_rng(seed))
     shuffled = replace(
         training, codes=columns.add(codes, treated), by_role={**training.by_role, ROLE: treated}
     )
-    rows = treated[reference_rows(len(treated))].astype(np.uint8)
-    return run(replace(problem, training=shuffled, effects=replace(design, treated=rows)), progress=progress)
+    design = replace(design, treated=treated[reference_rows(len(treated))])
+    return run(replace(problem, training=shuffled, effects=design), progress=progress)
+
+
+def drawn_arms(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:
+    """Draw arms for rows [feature, row] that have arms `own`, by their places, float64 [row]."""
+    probable = columns.arms(codes)
+    if probable is None:
+        shares = np.bincount(own.astype(np.int64), minlength=len(columns.design.arms)) / len(own)
+        probable = np.tile(shares[:, None], len(own))
+    drawn = rng.uniform(size=len(own))
+    below = np.cumsum(probable[:0:-1], axis=0)  # of the last arms: the last one has the smallest draws
+    return np.asarray(np.sum(drawn < below, axis=0), np.float64)
+
+
+def drawn_doses(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:
+    """Draw doses for rows: what is expected of each, and another row's distance from that, float64 [row]."""
+    expected = columns.propensities(codes).sum(axis=0)  # 0 without a propensity
+    return np.asarray(expected + rng.permutation(own - expected))

@@ -12,6 +12,7 @@ from sampler.bart.families import count_arms, counts
 from sampler.bart.kernels.state import VALUE
 from sampler.bart.log_linear import gamma_prior
 from sampler.data.treatment.design import of_parts
+from sampler.data.treatment.dose import Dose
 from sampler.training import EffectPrior
 from tests.reference.enumerator import membership
 from tests.reference.prior import draw_tree
@@ -108,6 +109,7 @@ def test_resumes():
     data = problem(Y_B, (0.9, 1.0), 20, drawn=True)
     check_resuming(replace(data, effect=replace(data.effect, mean_sd=0.5)))
     check_resuming(of_arms(20, drawn=True, mean_sd=0.5))
+    check_resuming(of_dose(20, drawn=True, mean_sd=0.5))
 
 
 ARMS, OF_THREE = np.array([0, 1, 2, 1, 0]), -6.1090936731  # the log evidence of three arms, for Y_B
@@ -160,6 +162,46 @@ def test_arms():
     holds(mean_is(parts[2] - parts[0], exact[2] - exact[0]))
 
 
+DOSES, OF_DOSE = np.array([0.5, -1.0, 0.0, 1.5, -0.5]), -6.8866237796  # the log evidence of a dose, for Y_B
+UNITS = Dose(0.0, 0.5, 1.0, (-1.0, -0.5, 0.5, 1.5), np.zeros(0))
+
+
+def exact_of_a_dose():
+    """Enumerate the trees of the mean and of a dose; return log evidence and mean effects of the rows."""
+    mean, effect = golden(leaf_variance=0.0625), golden(alpha=0.25, beta=3.0)
+    parts = {}  # the trees of the effect by how they divide the rows
+    for tree, log_prior in zip(effect.trees, effect.log_prior, strict=True):
+        gram = 0.04 * membership(effect, tree)
+        weight, _ = parts.get(gram.tobytes(), (0.0, gram))
+        parts[gram.tobytes()] = (weight + np.exp(log_prior), gram)
+    evidence, effects = 0.0, np.zeros(5)
+    for tree, log_prior in zip(mean.trees, mean.log_prior, strict=True):
+        of_mean = 0.0625 * membership(mean, tree) + 0.05 * np.eye(5)
+        for weight, gram in parts.values():
+            law = of_mean + gram * np.outer(DOSES, DOSES)
+            here = weight * np.exp(log_prior + stats.multivariate_normal(np.zeros(5), law).logpdf(Y_B))
+            evidence += here
+            effects += here * gram @ (DOSES * np.linalg.solve(law, Y_B))
+    return np.log(evidence), effects / evidence
+
+
+def of_dose(num_draws, **prior):
+    """Return one tree for the mean and one for the effect of a dose, whose leaves have variance .04."""
+    data = problem(Y_B, (0.25, 3.0), num_draws)
+    effect = replace(data.effect, dose=UNITS, **prior)
+    return replace(data, effect=effect, by_role={"treatment": DOSES})
+
+
+def test_dose():
+    """Draws of a dose have the mean effects at all rows that enumeration gives."""
+    evidence, exact = exact_of_a_dose()
+    assert evidence == pytest.approx(OF_DOSE, abs=1e-9)
+    given = (0.12296546, 0.12542573, 0.10479599, 0.09696023, 0.11031853)
+    assert exact == pytest.approx(np.array(given), abs=1e-7)
+    data = of_dose(SHORT)
+    holds(mean_is(effects_of(draws_of(data), data), exact))
+
+
 def test_two_classes():
     """Effects on a probability have the tree and the mean risk difference that enumeration gives."""
     treated, labels = np.array([1.0, 0.0, 0.0]), np.array([1, 0, 1])
@@ -199,21 +241,28 @@ def test_counts(monkeypatch):
 class Setting:
     """A small model whose effect's trees may not split on the last column, drawn from its prior.
 
-    `parts` is 1 for half the effect of two arms, or the number of arms, each with a forest.
+    `parts` is 1 for half the effect of two arms, or the number of arms, each with a forest. Of a dose it is
+    the effect of half a unit, and B any whole number of these.
     """
 
-    def __init__(self, *, parts=1, weighted=False, num_rows=24):
+    def __init__(self, *, parts=1, weighted=False, num_rows=24, dose=False):
         self.model = Model("effects", num_rows=num_rows, num_trees=3, weighted=weighted, missing=0.1)
         trees = {"num_trees": 3, "alpha": self.model.alpha, "beta": self.model.beta}
         self.prior = EffectPrior(3, (2,), 1.0, 0.6, **trees, mean_sd=0.8, parts=parts)
         self.arms = np.random.default_rng(7).integers(0, max(parts, 2), num_rows)
+        self.signs = 2 * self.arms - 1
+        self.treated = self.arms.astype(float)
+        if dose:
+            self.prior = replace(self.prior, dose=UNITS)
+            self.signs = np.random.default_rng(8).integers(-3, 4, num_rows)
+            self.treated = 0.5 * self.signs
         self.codes = self.model.codes[:, :num_rows].copy()
         self.codes[2] = 0
 
     def state(self, f, parts, sd, sigma2, leaves):
         """Return f at the rows' own arms, the effect of arm 1 beside arm 0 at the rows, and the scalars."""
         if len(parts) == 1:
-            return f + (2 * self.arms - 1) * parts[0], 2 * parts[0], sd, sigma2, np.mean(leaves)
+            return f + self.signs * parts[0], 2 * parts[0], sd, sigma2, np.mean(leaves)
         own = np.choose(self.arms, parts)
         return f + own, parts[1] - parts[0], sd, sigma2, np.mean(leaves)
 
@@ -250,9 +299,7 @@ class Setting:
     def start(self, y, seed=3):
         """Start a chain."""
         data = self.model.training(y, **ENDLESS, seed=seed)
-        return Chain.start(
-            replace(data, effect=self.prior, by_role={"treatment": self.arms.astype(float)}), 0
-        )
+        return Chain.start(replace(data, effect=self.prior, by_role={"treatment": self.treated}), 0)
 
 
 def functions_of(f, effect, sd, sigma2, leaves):
@@ -286,7 +333,7 @@ def joint(rounds, draws, **setting):
     return keeps_joint_law(chain, prior, observe, rounds, left_out=6)
 
 
-KINDS = [{"weighted": False}, {"weighted": True}, {"parts": 3}]
+KINDS = [{"weighted": False}, {"weighted": True}, {"parts": 3}, {"dose": True, "weighted": True}]
 
 
 @pytest.mark.slow
@@ -399,14 +446,14 @@ def calibrated(count, bins, **setting):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("parts", [1, 3])
-def test_calibrated(parts):
+@pytest.mark.parametrize("kind", [{"parts": 1}, {"parts": 3}, {"dose": True}])
+def test_calibrated(kind):
     """The rank of the true effects among their posterior draws is uniform."""
-    all_above(calibrated(64, 8, parts=parts), ALARM)
+    all_above(calibrated(64, 8, **kind), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("parts", [1, 3])
-def test_calibrated_long(parts):
+@pytest.mark.parametrize("kind", [{"parts": 1}, {"parts": 3}, {"dose": True}])
+def test_calibrated_long(kind):
     """Ranks of the true effects are uniform over many more replications."""
-    all_above(calibrated(512, 16, parts=parts), ALARM)
+    all_above(calibrated(512, 16, **kind), ALARM)

@@ -17,6 +17,7 @@ from sampler.host.posteriors import (
     Balance,
     EffectEstimate,
     EffectFigure,
+    EffectOfDose,
     EffectTree,
     Overlap,
     Sensitivity,
@@ -37,12 +38,17 @@ class EffectsView:
     draws: DrawsPerChain
     level: float
     difference: Annotated[str, Field(description="In words, what is subtracted from what.")]
-    arm: Annotated[str, Field(description="The arm whose effect this is; 1 where there are two.")]
-    against: Annotated[str, Field(description="The arm it is compared with; 0 where there are two.")]
+    arm: Annotated[str, Field(description="The arm, or dose, whose effect this is; 1 where there are two.")]
+    against: Annotated[str, Field(description="The arm or dose it is compared with; 0 where there are two.")]
     arms: Annotated[
         dict[str, EffectEstimate],
         Field(description="Of several arms, each beside `against`, over the rows that count."),
     ]
+    dose: Annotated[
+        EffectOfDose | None,
+        Field(description="Of a dose, the effect of a standard deviation of it, and its range."),
+    ]
+    of_dose: Annotated[list[str], Field(description="Sentences on the effect of a dose.")]
     holds: Annotated[str, Field(description="What must be true for the figures to be effects.")]
     hidden: Annotated[str, Field(description="How strong a hidden common cause would have to be, in words.")]
     of: Literal["all", "treated", "untreated"]
@@ -66,7 +72,11 @@ class EffectsView:
         Overlap | None, Field(description="Whether rows have comparable rows in the other arm.")
     ]
     balance: Annotated[
-        list[Balance], Field(description="How far apart features are in the arms, the farthest first.")
+        list[Balance],
+        Field(
+            description="How far apart features are in the arms, or how they correlate with the dose; the "
+            "largest first."
+        ),
     ]
     sensitivity: Sensitivity
     mean: Annotated[OfRows, Field(description="Effect on each row.")]
@@ -78,7 +88,10 @@ class EffectsView:
         list[bool], Field(description="Whether a row has no comparable rows in the other arm.")
     ]
     propensity: Annotated[
-        OfRows | None, Field(description="Fitted probability of being treated; null where none was fitted.")
+        OfRows | None,
+        Field(
+            description="Fitted probability of being treated, or expected dose; null where none was fitted."
+        ),
     ]
     warnings: list[str]
 
@@ -94,11 +107,14 @@ class EffectsBody(StrictBody, Question):
     by: str | None = Field(
         default=None, description="A feature by whose levels, or quarters, averages are given too."
     )
-    arm: str | None = Field(
+    arm: str | float | None = Field(
         default=None,
-        description="Of several arms, by name, the one whose effect is asked; default the second.",
+        description="Of several arms, by name, the one whose effect is asked; default the second. Of a "
+        "dose, a number; by default effects are those of a unit.",
     )
-    against: str | None = Field(default=None, description="The one it is compared with; default the first.")
+    against: str | float | None = Field(
+        default=None, description="The one it is compared with; default the first. Of a dose, another."
+    )
     level: Share = Field(default=0.9, description="The probability an interval holds.")
     draws: FirstDraws = None
     rows: RowsInBody | None = Field(

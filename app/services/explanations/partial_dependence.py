@@ -97,8 +97,10 @@ class DependenceBody(StrictBody, OutcomeQuestion):
     of: Literal[ModelPart, "effect"] = Field(
         default="mean", description=f"{OF} Of a model with a treatment also its effect."
     )
-    arm: str | None = Field(default=None, description="Of an effect with several arms, as in effects.")
-    against: str | None = Field(default=None, description="The arm that it is compared with.")
+    arm: str | float | None = Field(
+        default=None, description="Of an effect with several arms, or of a dose, as in effects."
+    )
+    against: str | float | None = Field(default=None, description="The one that it is compared with.")
     ice: bool = Field(
         default=False,
         description="Also return curves of up to 50 single rows, evenly spaced; one feature only.",

@@ -3,7 +3,9 @@
 y = m(x, p) + B h(x) + e with B = 1 for treated rows and -1 for the others: the effect is 2 h(x), and p the
 probability of being treated (Hahn, Murray and Carvalho 2020, with this coding). h is a constant and trees,
 for which the rows are ordinary ones whose residuals have the sign of B. Of several arms each has such a sum,
-y = m(x, p) + h_arm(x) + e, which sees the rows of its arm; the effect is the difference of two of them.
+y = m(x, p) + h_arm(x) + e, which sees the rows of its arm; the effect is the difference of two of them. Of a
+dose that is B units from its centre it is y = m(x, p) + B h(x) + e with any whole B: its trees see residuals
+divided by B, with weights in proportion to B^2.
 """
 
 from __future__ import annotations
@@ -11,16 +13,18 @@ from __future__ import annotations
 import math
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
+from sampler.bart.kernels.state import GRID_LIMIT
 from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
 from sampler.bart.state import ForestPlan, make_data
 from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
 from sampler.kernels.random import normal
+from sampler.training import WEIGHT_BITS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,13 +36,16 @@ if TYPE_CHECKING:
     from sampler.kernels.arrays import Data
     from sampler.training import EffectPrior, Training
 
+    Floats = NDArray[np.float64]
+
+LARGEST_BITS = 30  # of a weight in units
 NAME = "effect"
 SCALAR = "effect_sd"  # prior standard deviation of the effect of a row, in units of y
 
 
 def plan(prior: EffectPrior, mean: ForestPlan) -> tuple[ForestPlan, ...]:
-    """Plan the forest of half the effect, or one for each of several arms; trees move as the mean's do."""
-    leaf_sd = prior.start / (2.0 * math.sqrt(prior.num_trees))
+    """Plan the forest of the effect, or one for each of several arms; trees move as the mean's do."""
+    leaf_sd = prior.share * prior.start / math.sqrt(prior.num_trees)
     own = replace(
         mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, of_effect=True
     )
@@ -51,8 +58,99 @@ def scalars(prior: EffectPrior) -> tuple[str, ...]:
     return tuple(name for pair in zip(*names, strict=True) for name in pair)
 
 
+class View(Protocol):
+    """Rows as the trees of an effect see them."""
+
+    def clear(self) -> None:
+        """Note that the forest is empty."""
+
+    def enter(self, mean: Normal, own: Normal) -> None:
+        """Let residuals and weights be those that the trees see."""
+
+    def leave(self, own: Normal) -> None:
+        """Let residuals be those of the outcomes again."""
+
+
+class Signs:
+    """Two arms: residuals have the sign of the row's arm."""
+
+    def __init__(self, treated: Floats) -> None:
+        self._signs = np.where(treated == 1, 1, -1).astype(np.int32)
+
+    def clear(self) -> None:
+        """Nothing: the rows' arms are all it knows."""
+
+    def enter(self, mean: Normal, own: Normal) -> None:  # noqa: ARG002
+        """Give the residuals the signs."""
+        own.residual[: len(self._signs)] *= self._signs
+
+    def leave(self, own: Normal) -> None:
+        """Give them the signs once more."""
+        own.residual[: len(self._signs)] *= self._signs
+
+
+class RowsOfArm:
+    """Several arms: rows of others have no weight, and no change."""
+
+    def __init__(self, inside: NDArray[np.bool_]) -> None:
+        self._inside = inside
+        self._before = np.zeros(0, np.int32)
+
+    def clear(self) -> None:
+        """Nothing: the rows' arms are all it knows."""
+
+    def enter(self, mean: Normal, own: Normal) -> None:
+        """Take other rows' weights."""
+        own.weights[:] = mean.weights * self._inside if len(mean.weights) else self._inside
+        self._before = own.residual[: len(self._inside)][~self._inside]
+
+    def leave(self, own: Normal) -> None:
+        """Put other rows' residuals back."""
+        own.residual[: len(self._inside)][~self._inside] = self._before
+        measure_bound(own.residual, own.bound)
+
+
+class Units:
+    """A dose: residuals are divided by its distance from the centre, in whole units, and weigh its square.
+
+    What the forest and its constant part add up to is held by row, so that residuals are whole, and the
+    outcomes' less the product of two whole numbers: nothing drifts.
+    """
+
+    def __init__(self, units: NDArray[np.int64]) -> None:
+        self._units, self._squares = units, (units * units).astype(np.float64)
+        self._divisor = np.where(units == 0, 1, units)
+        self._sums = np.zeros(len(units), np.int64)  # of the forest, by row
+        self._outcome = self._seen = self._sums
+
+    def clear(self) -> None:
+        """Note that the forest is empty."""
+        self._sums = np.zeros_like(self._sums)
+
+    def enter(self, mean: Normal, own: Normal) -> None:
+        """Divide the residuals, and weigh the rows."""
+        weights = self._squares * mean.weights if len(mean.weights) else self._squares
+        bits = math.log2(float(weights.sum())) - WEIGHT_BITS, math.log2(float(weights.max())) - LARGEST_BITS
+        unit = 2.0 ** max(0, math.ceil(max(bits)))
+        own.weights[:] = np.rint(weights / unit)
+        own.noise[:] = mean.noise
+        own.noise[UNIT] *= unit
+        rows = own.residual[: len(self._units)]
+        self._outcome = rows + self._units * self._sums
+        self._seen = np.rint(self._outcome / self._divisor).astype(np.int64) * (self._units != 0)
+        rows[:] = self._seen - self._sums
+
+    def leave(self, own: Normal) -> None:
+        """Take the forest's share in each row out of the outcomes."""
+        rows = own.residual[: len(self._units)]
+        self._sums = self._seen - rows
+        # one far outside of the grid is found there by the next update of the mean
+        rows[:] = np.clip(self._outcome - self._units * self._sums, -4 * GRID_LIMIT, 4 * GRID_LIMIT)
+        measure_bound(own.residual, own.bound)
+
+
 class EffectForest:
-    """The forest of half the effect, or of an arm, of one chain; its sd and half its mean are scalars.
+    """The forest of the effect, or of an arm, of one chain; its sd and its constant part are scalars.
 
     Attributes
     ----------
@@ -78,32 +176,29 @@ class EffectForest:
         self._scalar[0] = prior.start
         self._mean = outcome.scalars[place + 1 : place + 2]
         treated = training.by_role[ROLE]
-        self._signs: NDArray[np.int32] | None = None
-        if prior.parts == 1:
-            self._signs = np.where(treated == 1, 1, -1).astype(np.int32)
-        self._inside = treated == arm
+        self._view: View
+        if prior.dose is not None:
+            self._view = Units(np.rint(prior.dose.units(treated)).astype(np.int64))
+        else:
+            self._view = Signs(treated) if prior.parts == 1 else RowsOfArm(treated == arm)
         self._effect = np.zeros(len(treated), np.int32)
 
     @contextmanager
     def seen(self) -> Iterator[None]:
-        """Let residuals have the rows' signs meanwhile, or those of other arms no weight and no change."""
-        rows = self._model.residual[: len(self._inside)]
-        if self._signs is not None:
-            rows *= self._signs
-            yield
-            rows *= self._signs
-            return
-        weights = self._mean_model.weights
-        self._model.weights[:] = weights * self._inside if len(weights) else self._inside
-        before = rows[~self._inside]
+        """Let residuals and weights be meanwhile as the forest's trees see them."""
+        self._view.enter(self._mean_model, self._model)
         yield
-        rows[~self._inside] = before
-        measure_bound(self._model.residual, self._model.bound)
+        self._view.leave(self._model)
+
+    def clear(self) -> None:
+        """Begin without trees: the leaves have the variance that belongs to the scalar."""
+        self._view.clear()
+        self.apply()
 
     def take_out(self) -> None:
         """Take the constant part of the effect out of residuals that have it."""
         with self.seen():
-            self._model.residual[: len(self._inside)] -= np.int32(np.rint(self._mean[0] / self._step))
+            self._model.residual[: len(self._effect)] -= np.int32(np.rint(self._mean[0] / self._step))
 
     def draw(self, forest: Forest, work: Work) -> None:
         """Draw the constant part of the effect, then the standard deviation of the rest."""
@@ -112,11 +207,11 @@ class EffectForest:
             self._draw_scale(forest, work)
 
     def _draw_mean(self, work: Work) -> None:
-        """Draw half the constant part, in whole grid steps, given all else."""
+        """Draw the constant part, in whole grid steps, given all else."""
         if self._prior.mean_sd == 0:
             return
         model = self._model
-        rows = model.residual[: len(self._inside)]
+        rows = model.residual[: len(self._effect)]
         old = int(np.rint(self._mean[0] / self._step))
         if len(model.weights):
             weights = model.weights * model.noise[UNIT]
@@ -125,7 +220,7 @@ class EffectForest:
         else:  # whole steps, whose sums are exact
             size, total = float(len(rows)), float(rows.sum(dtype=np.int64) + len(rows) * old)
         power = model.noise[LIKELIHOOD] / model.noise[SIGMA2]
-        precision = power * size + (2.0 * self._step / self._prior.mean_sd) ** 2
+        precision = power * size + (self._step / (self._prior.share * self._prior.mean_sd)) ** 2
         mean = power * total / precision
         new = int(np.rint(mean + float(normal(work.random)) / math.sqrt(precision)))
         rows -= np.int32(new - old)
@@ -134,16 +229,16 @@ class EffectForest:
 
     def apply(self) -> None:
         """Give the leaves the variance that belongs to the scalar."""
-        sd = self._scalar[0] / self._step
-        self._model.variance[0] = sd * sd / (4.0 * self._prior.num_trees)
+        sd = self._prior.share * self._scalar[0] / self._step
+        self._model.variance[0] = sd * sd / self._prior.num_trees
 
     def _draw_scale(self, forest: Forest, work: Work) -> None:
         """Draw the effect's standard deviation, unless it is known."""
         if not self._prior.drawn:
             return
         sd = draw_effect_scale(
-            forest, self._model, self._effect, self._prior.scale / self._step, self._scalar[0] / self._step,
-            work.random,
+            forest, self._model, self._effect, self._prior.share, self._prior.scale / self._step,
+            self._scalar[0] / self._step, work.random,
         )  # fmt: skip
         self._scalar[0] = sd * self._step
         self.apply()

@@ -134,7 +134,7 @@ class Gaussian(Likelihood):
         if self._row_noise:
             self._row_noise.apply()
         for effect in self._effects.values():
-            effect.apply()
+            effect.clear()
 
     def seen_by(self, plan: ForestPlan) -> AbstractContextManager[None]:
         """Let the rows be as a forest's trees see them meanwhile."""
@@ -189,8 +189,8 @@ class Gaussian(Likelihood):
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
     def _squares(self, of_last: float) -> float:
-        """Sum the squares of the residuals, by weight; the last forest may have seen the rows of one arm."""
-        if len(self._effects) <= 1:
+        """Sum the squares of the residuals, by weight; an effect's forest may have weighed them otherwise."""
+        if not self._effects or self.models[1].weights is self.models[0].weights:
             return of_last
         model, rows = self.models[0], len(self.models[1].weights)
         squares = model.residual[:rows].astype(np.float64) ** 2
@@ -286,11 +286,12 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
         else first._replace(variance=_leaf_variance(training.constants, plan))
         for plan in plans
     ]
-    if training.effect is None or training.effect.parts == 1:
+    if training.effect is None or not training.effect.weighs:
         return models
-    own, passes = np.zeros(len(training.y), np.int32), passes_of(weighted=True)  # weights of an arm's rows
+    own, passes = np.zeros(len(training.y), np.int32), passes_of(weighted=True)
+    own_noise = noise if training.effect.dose is None else noise.copy()  # whose weights have another unit
     return [
-        model._replace(weights=own, passes=passes) if plan.of_effect else model
+        model._replace(weights=own, noise=own_noise, passes=passes) if plan.of_effect else model
         for plan, model in zip(plans, models, strict=True)
     ]
 

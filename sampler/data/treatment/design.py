@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.binning import Grid
+from sampler.data.treatment.dose import Dose, checked_cuts
+
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
@@ -16,31 +19,33 @@ if TYPE_CHECKING:
 
 KINDS = ("bcf", "ps-bart", "plain")
 TWO = ("0", "1")  # arms of rows that were not treated, and of those that were
+DOSE: tuple[str, ...] = ()  # a treatment that is a number has no arms
+TREATMENT = Grid((np.array([0.5]),))  # codes of 0 and 1
 MOST_ARMS = 8
 ROLE = "treatment"
-HALF_MEAN = "half_mean_effect"  # scalar of a draw: half the constant part of the effect, in units of y
+HALF_MEAN = "half_mean_effect"  # scalar of a draw: the constant part of such a forest, in units of y
 
 
 def of_parts(name: str, parts: int) -> tuple[str, ...]:
-    """Name what the forests of an effect have: the one of half the effect, or those of the arms."""
+    """Name what the forests of an effect have: that of half the effect or of a dose, or those of arms."""
     return (name,) if parts == 1 else tuple(f"{name} {arm}" for arm in range(parts))
 
 
 @dataclass(frozen=True)
 class FittedPropensity:
-    """Probability of an arm, fitted to the rows.
+    """Probability of an arm, fitted to the rows, or the expected dose.
 
     Attributes
     ----------
     cuts
         Cut points of it, float64.
     trees
-        Packed draws of the probit fit of the arm, of which it is the mean.
+        Packed draws of the probit fit of the arm, or of the fit of the dose, of which it is the mean.
     offset, step
-        Of these draws: a row's is the mean of Phi(offset + step * sum of its leaves).
+        Of these draws: a row's is the mean of Phi(offset + step * sum of its leaves), or without Phi.
     auc
-        Area under its ROC curve at the rows of the fit, and of fits to one half of them at the other; None in
-        models made before it was kept.
+        Area under its ROC curve (of a dose its squared correlation) at the rows of the fit, and of fits to
+        one half of them at the other; None in models made before it was kept.
 
     """
 
@@ -59,10 +64,7 @@ class FittedPropensity:
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> FittedPropensity:
         """Read and check what `to_json` returned; raise ValueError for what no model has."""
-        cuts = np.array(values["cuts"], np.float64)
-        whole = cuts.ndim == 1 and len(cuts) < 255 and bool(np.all(np.isfinite(cuts)))
-        if not whole or np.any(np.diff(cuts) <= 0):
-            raise ValueError("the cut points of its propensity are not increasing numbers")
+        cuts = checked_cuts(values["cuts"])
         offset, step = float(values["offset"]), float(values["step"])
         if not (math.isfinite(offset) and math.isfinite(step)):
             raise ValueError("its propensity has no offset or step")
@@ -87,48 +89,66 @@ class EffectDesign:
         "bcf": the effect has a forest of its own; "ps-bart": one forest, with the propensity; "plain": one
         forest without it.
     treated
-        Arms of the reference rows, by their places, uint8 [row].
+        Arms of the reference rows by their places, or their doses, float64 [row].
     propensities
-        The fitted probability of being treated, or of several arms that of each; none where none is needed.
+        The fitted probability of being treated, of several arms that of each, or the expected dose; none
+        where none is needed.
     given
         Name of the feature that is the propensity, known from elsewhere; "" without one.
     sd
         Standard deviation of what is learnt, the prior median of that of the effect of a row.
     arms
-        Names of the arms.
+        Names of the arms; none of a dose.
+    dose
+        Scale of a dose; None where there are arms.
 
     """
 
     kind: str
-    treated: NDArray[np.uint8]
+    treated: Floats
     propensities: tuple[FittedPropensity, ...] = ()
     given: str = ""
     sd: float = 1.0
     arms: tuple[str, ...] = TWO
+    dose: Dose | None = None
 
     def num_parts(self, *, counts: bool) -> int:
-        """Return the number of forests that its effect has: one of half of it, or one of each arm."""
-        return len(self.arms) if counts or self.arms != TWO else 1
+        """Return the number of forests that its effect has: one of half of it or of a dose, or by arm."""
+        return len(self.arms) if counts or len(self.arms) > len(TWO) else 1
 
     @property
     def fitted_arms(self) -> range:
         """Arms that have a column or a fitted probability of their own: being treated, or all of several."""
         return range(1 if self.arms == TWO else 0, len(self.arms))
 
+    def codes_of(self, treated: Floats) -> list[NDArray[np.uint8]]:
+        """Return the columns of the treatment itself that the mean's trees have, uint8 [n] each."""
+        if self.kind == "bcf":
+            return []
+        if self.dose is not None:
+            return [self.dose.codes(treated)]
+        return [TREATMENT.encode(0, (treated == arm).astype(np.float64)) for arm in self.fitted_arms]
+
     @property
     def more_columns(self) -> int:
         """Number of coded columns that the mean's trees have beside the features."""
-        return (self.kind != "bcf") * len(self.fitted_arms) + len(self.propensities)
+        return len(self.codes_of(np.zeros(0))) + len(self.propensities)
 
-    def area_of(self, arms: tuple[int, int]) -> tuple[float, float] | None:
-        """Return the areas under the ROC curve of the first of two arms that has a fit; None without one."""
-        first = arms[0] if arms[0] in self.fitted_arms else arms[1]
+    def area_of(self, arms: tuple[float, float]) -> tuple[float, float] | None:
+        """Return `FittedPropensity.auc` of the first of two arms that has a fit; None without one."""
+        if self.dose is not None:
+            return self.propensities[0].auc if self.propensities else None
+        first = int(arms[0] if arms[0] in self.fitted_arms else arms[1])
         return self.propensities[first - self.fitted_arms[0]].auc if self.propensities else None
 
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads."""
-        treated = "".join(map(str, self.treated.tolist()))
-        own: dict[str, Any] = {"kind": self.kind, "treated": treated, "sd": self.sd}
+        own: dict[str, Any] = {"kind": self.kind, "sd": self.sd}
+        if self.dose is not None:
+            own |= {"doses": self.treated.tolist(), "dose": self.dose.to_json()}
+            own |= {"propensities": [each.to_json() for each in self.propensities]}
+            return own | ({"given": self.given} if self.given else {})
+        own["treated"] = "".join(map(str, self.treated.astype(int).tolist()))
         if self.arms != TWO:
             own |= {"arms": list(self.arms), "propensities": [each.to_json() for each in self.propensities]}
         elif self.propensities:
@@ -138,21 +158,29 @@ class EffectDesign:
     @classmethod
     def from_json(cls, values: dict[str, Any], num_reference: int) -> EffectDesign:
         """Read and check what `to_json` returned; raise ValueError for what no model has."""
-        kind, treated = values["kind"], values["treated"]
+        kind, sd, given = values["kind"], float(values["sd"]), str(values.get("given", ""))
+        if kind not in KINDS or not 0 < sd < math.inf:
+            raise ValueError("its treatment is of no known kind, or has no scale")
+        if "dose" in values:
+            doses = np.array(values["doses"], np.float64)
+            if doses.shape != (num_reference,) or not np.all(np.isfinite(doses)):
+                raise ValueError("its doses don't fit its reference rows")
+            fits = tuple(map(FittedPropensity.from_json, values["propensities"]))
+            if len(fits) > 1:
+                raise ValueError("its dose has several propensities")
+            return cls(kind, doses, fits, given, sd, DOSE, Dose.from_json(values["dose"]))
+        treated = values["treated"]
         arms = tuple(map(str, values.get("arms", TWO)))
         digits = "".join(map(str, range(len(arms))))
-        if kind not in KINDS or not isinstance(treated, str) or {*treated} - {*digits}:
+        if not isinstance(treated, str) or {*treated} - {*digits}:
             raise ValueError("its treatment is of no known kind")
         if arms != TWO and not (len(TWO) < len({*arms}) == len(arms) <= MOST_ARMS):
             raise ValueError("the arms of its treatment are not a few names")
         if len(treated) != num_reference:
             raise ValueError("its treatments don't fit its reference rows")
-        sd = float(values["sd"])
-        if not 0 < sd < math.inf:
-            raise ValueError("its treatment has no scale")
         fitted = values.get("propensities", []) if arms != TWO else [values] if "cuts" in values else []
         propensities = tuple(map(FittedPropensity.from_json, fitted))
         if len(propensities) not in {0, 1 if arms == TWO else len(arms)}:
             raise ValueError("its arms have not a propensity each")
-        codes = np.frombuffer(treated.encode(), np.uint8) - np.uint8(ord("0"))
-        return cls(kind, codes, propensities, str(values.get("given", "")), sd, arms)
+        places = np.frombuffer(treated.encode(), np.uint8) - np.float64(ord("0"))
+        return cls(kind, places, propensities, given, sd, arms)

@@ -10,7 +10,7 @@ import numpy as np
 from sampler.data.scalars import as_text
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
-from sampler.data.treatment.design import MOST_ARMS, TWO
+from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
@@ -32,14 +32,17 @@ ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart
 
 
 def arms_of(treatment: RawColumn) -> tuple[str, ...]:
-    """Name the arms of rows: the names that a column of them has, in their order, or else treated or not."""
+    """Name the arms of rows: the names of a column, in their order, none of a dose, or treated or not."""
+    if treatment.type == "number" and treatment.numbers is not None:
+        others = ~np.isnan(treatment.numbers) & (treatment.numbers != 0) & (treatment.numbers != 1)
+        return DOSE if others.sum() >= FEWEST_OF_ARM else TWO  # fewer are rather mistakes
     names = {each for each in treatment.cells or () if isinstance(each, str)}
     in_order = [*treatment.levels, *sorted(names - {*treatment.levels})]
     return tuple(name for name in in_order if name in names) if len(names) > len(TWO) else TWO
 
 
-def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] = ()) -> Floats:
-    """Read the rows' arms by their places, float64 [n]: of two, 1 for treated rows and 0 for the others.
+def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None = None) -> Floats:
+    """Read the rows' arms by their places, 1 for treated rows of two arms, or their doses, float64 [n].
 
     Parameters
     ----------
@@ -48,7 +51,7 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] = ()) ->
     num_rows
         Number of rows it must have.
     arms
-        Names of the arms of a model; by default those of the column.
+        Names of the arms of a model, none of one with a dose; by default those of the column.
 
     Returns
     -------
@@ -58,25 +61,28 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] = ()) ->
     Raises
     ------
     DataError
-        For treatments that are missing, neither 0 and 1 nor true and false, or of no arm of the model, and
-        for too many arms.
+        For treatments that are missing, of no arm of the model, or no number of a dose, and for too many
+        arms.
 
     """
     raw = treatment if isinstance(treatment, RawColumn) else read_column(treatment, "treatment")
     check_length(raw, num_rows)
-    arms = arms or arms_of(raw)
-    if arms != TWO:
+    arms = arms_of(raw) if arms is None else arms
+    if len(arms) > len(TWO):
         return _read_arms(raw, arms)
     if raw.numbers is None or raw.type not in ("number", "boolean"):
-        detail = "a treatment must be 1 or true of rows that were treated, and 0 or false of the others"
+        detail = (
+            "a treatment must be 1 or true of rows that were treated, and 0 or false of the others; a dose "
+            "must be a number, and several arms need three names"
+        )
         levels = sorted({cell for cell in raw.cells or () if isinstance(cell, str)})
         if len(levels) == 2:
             detail += f": make one of {levels[0]!r} and {levels[1]!r} 1, and the other 0"
         raise DataError([DataProblem(raw.name, None, detail)])
     reject_rows(raw.name, np.isnan(raw.numbers), "the treatment is missing: fill it in, or leave the row out")
-    stray = (raw.numbers != 0) & (raw.numbers != 1)
-    stray_of_two = "a treatment must be 1 (treated) or 0 (not treated), or the name of one of several arms"
-    reject_rows(raw.name, stray, stray_of_two)
+    stray = (raw.numbers != 0) & (raw.numbers != 1) if arms == TWO else ~np.isfinite(raw.numbers)
+    few = f"a treatment must be 1 (treated) or 0 (not treated); a dose needs {FEWEST_OF_ARM} other numbers"
+    reject_rows(raw.name, stray, few if arms == TWO else "a dose must be finite")
     return np.asarray(raw.numbers, np.float64)
 
 
@@ -93,7 +99,13 @@ def _read_arms(raw: RawColumn, arms: tuple[str, ...]) -> Floats:
 
 
 def check_arms(name: str, treated: Floats, target: str, outcome: Floats, arms: tuple[str, ...] = TWO) -> None:
-    """Raise DataError for treatments [n] without arms of some rows each, or that fix the outcomes [n]."""
+    """Raise DataError for treatments [n] without arms of some rows each, or that fix the outcomes [n].
+
+    Of a dose there must be two that differ, and some rows without the most frequent one.
+    """
+    if arms == DOSE:
+        _check_dose(name, treated, target, outcome)
+        return
     rows = [treated == place for place in range(len(arms))]
     counts = [int(arm.sum()) for arm in rows]
     if arms == TWO and 0 in counts:
@@ -110,8 +122,27 @@ def check_arms(name: str, treated: Floats, target: str, outcome: Floats, arms: t
         raise DataError([DataProblem(target, None, detail)])
 
 
-def check_overlap(name: str, treated: Floats, schema: Schema, design: Design) -> None:
-    """Raise DataError where one of the features tells treated rows from the others without fail.
+def _check_dose(name: str, doses: Floats, target: str, outcome: Floats) -> None:
+    """Raise DataError as `check_arms` for doses [n]."""
+    values, which, counts = np.unique(doses, return_inverse=True, return_counts=True)
+    most, others = as_text(float(values[np.argmax(counts)])), len(doses) - int(counts.max())
+    if others < FEWEST_OF_ARM:
+        detail = f"all but {others} rows have the dose {most}; at least {FEWEST_OF_ARM} need another"
+        raise DataError([DataProblem(name, None, detail)])
+    if len(values) < len(doses) and _by_group(which, outcome) is not None:
+        detail = f"the target is a function of the treatment {name}: it has one value at each dose"
+        raise DataError([DataProblem(target, None, detail)])
+
+
+def _by_group(group: NDArray[np.int64], values: Floats) -> Floats | None:
+    """Return the value [n] that the rows of each group [n] have, if they have one."""
+    one = np.zeros(int(group.max()) + 1)
+    one[group] = values
+    return one if np.array_equal(one[group], values) else None
+
+
+def check_overlap(name: str, treated: Floats, schema: Schema, design: Design, *, dose: bool = False) -> None:
+    """Raise DataError where one of the features tells treated rows from the others, or the dose, always.
 
     Parameters
     ----------
@@ -123,22 +154,37 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Design) ->
         The features.
     design
         Coded columns before binning, float64 [column, n].
+    dose
+        Whether the treatment is a dose.
 
     """
+    tells, what = (_tells_dose, "dose of") if dose else (_tells_any, "rows have the treatment")
     by_column = groupby(zip(schema.coded, design, strict=True), key=lambda each: each[0][0])
     problems = [
         DataProblem(
             schema.columns[place].name,
             None,
-            f"it tells which rows have the treatment {name}: no two rows alike were treated differently, so "
+            f"it tells which {what} {name}: no two rows alike were treated differently, so "
             "its effect can't be told from that of this column; leave the column out if it is the treatment "
             "under another name",
         )
         for place, columns in by_column
-        if _tells_any(schema.columns[place], [values for _, values in columns], treated)
+        if tells(schema.columns[place], [values for _, values in columns], treated)
     ]
     if problems:
         raise DataError(problems)
+
+
+def _tells_dose(column: Column, columns: Sequence[Floats], doses: Floats) -> bool:
+    """Tell whether a feature's values go with the dose: by its order, or where each has one dose."""
+    values = np.nan_to_num(np.stack(columns), nan=-np.inf)
+    level = np.unique(values, axis=1, return_inverse=True)[1].reshape(-1)
+    by_level = _by_group(level, doses)
+    if by_level is None:
+        return False
+    steps = np.diff(by_level)
+    in_order = column.kind != "category" and bool(np.all(steps >= 0) or np.all(steps <= 0))
+    return in_order or len(doses) >= ROWS_OF_A_LEVEL * len(by_level)
 
 
 def _tells_any(column: Column, columns: list[Floats], treated: Floats) -> bool:
@@ -160,7 +206,7 @@ def _tells(column: Column, columns: Sequence[Floats], treated: NDArray[np.bool_]
     return len(treated) >= ROWS_OF_A_LEVEL * len(rows) and bool(np.all((share == 0) | (share == rows)))
 
 
-def check_treatment(settings: Settings, propensity: str | None, *, treated: bool) -> None:
+def check_treatment(settings: Settings, propensity: str | None, *, treated: bool, dose: bool = False) -> None:
     """Raise SettingsError where settings of a treatment have none, or it has no place beside the others."""
     if not treated:
         for name, value, default in (
@@ -189,6 +235,12 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
     if FAMILIES[settings.family].zeros:
         raise SettingsError(
             f"family: {settings.family} has zeros that a treatment might change too: take negative-binomial",
+            field="family",
+            code="contradiction",
+        )
+    if dose and FAMILIES[settings.family].target == "counts":
+        raise SettingsError(
+            "family: a dose is for numbers and two classes; for counts make it 0 and 1, or names of arms",
             field="family",
             code="contradiction",
         )

@@ -136,7 +136,7 @@ class StoredDraws:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         header = self.header
         groups = None if header.groupings is None else header.groupings.reference_index()
-        by_role = {} if header.effects is None else {ROLE: header.effects.treated.astype(np.float64)}
+        by_role = {} if header.effects is None else {ROLE: header.effects.treated}
         return Coded(header.reference, [], values=header.reference_values, groups=groups, by_role=by_role)
 
     def encode(
@@ -176,7 +176,10 @@ class StoredDraws:
             return coded
         columns = {role: table.column(name) for role, name in header.beside.items() if name in table.names}
         warnings = [*coded.warnings, *absent_roles(header.beside, table.names)]
-        return replace(coded, warnings=warnings, by_role=read_roles(columns, table.num_rows, header.arms))
+        by_role = read_roles(columns, table.num_rows, header.arms)
+        if ROLE in by_role and header.effects is not None and header.effects.dose is not None:
+            warnings += header.effects.dose.warnings(header.beside[ROLE], by_role[ROLE])
+        return replace(coded, warnings=warnings, by_role=by_role)
 
     def coded(self, X: Any) -> Coded:
         """Return rows that are encoded already as they are, and others encoded."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,38 +10,49 @@ import numpy as np
 from sampler.data.binning import MISSING
 from sampler.data.treatment.design import ROLE
 from sampler.posterior.explanations.contrasts import MAX_CELLS
-from sampler.posterior.results.treatment_effects import Balance, EffectEstimate, Sensitivity
+from sampler.posterior.results.treatment_effects import Balance, EffectEstimate, Overlap, Sensitivity
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.parts.compared_treatments import Compared
     from sampler.storage.model_header import Header
 
     Floats = NDArray[np.float64]
     Bools = NDArray[np.bool_]
 
 EDGE = 0.05  # propensities nearer to 0 or 1 are extreme
+OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows and at others
 POINTS, BEYOND = 21, 1.5  # of the curve, as far as so many times the shift, or the average
 FEW = 0.05  # share of rows without comparable ones that is worth a sentence
 
 
 def unsupported_rows(
-    law: Law, coded: Coded, treated: Floats, arms: tuple[int, int], chosen: NDArray[np.int64]
+    law: Law, coded: Coded, treated: Floats, compared: Compared, chosen: NDArray[np.int64]
 ) -> Bools:
-    """Mark rows without comparable rows in one of the arms compared, bool [row].
+    """Mark rows without comparable rows in one of the arms, or at one of the doses, compared, bool [row].
 
     A row's counterfactual is extrapolated where its posterior sd is above the largest one of what rows of its
-    own arm have seen, and a standard deviation of these (Hill and Su 2013).
+    own arm (of a dose all rows) have seen, and a standard deviation of these (Hill and Su 2013).
     """
-    present = [int(arm) for arm in np.unique(treated)]
-    sds = {arm: np.empty(coded.num_rows) for arm in {*arms, *present}}
+    arms, of_dose = compared.pair, compared.dose is not None
+    present = [] if of_dose else np.unique(treated).tolist()
+    sds: dict[float | None, Floats] = {arm: np.empty(coded.num_rows) for arm in {*arms, *present}}
+    if of_dose:
+        sds[None] = np.empty(coded.num_rows)  # at the rows' own
     width = max(16, MAX_CELLS // len(chosen))
     for start in range(0, coded.num_rows, width):
         part = coded.part(slice(start, start + width))
         for arm, sd in sds.items():
-            sd[start : start + width] = law.f_of(part.with_role(ROLE, arm), chosen).std(axis=0)
+            here = part if arm is None else part.with_role(ROLE, arm)
+            sd[start : start + width] = law.f_of(here, chosen).std(axis=0)
+    if of_dose:
+        most = sds[None].max() + sds[None].std()
+        return np.asarray(np.any([sds[other] > most for other in arms], axis=0))
     far = np.zeros(coded.num_rows, bool)
     for arm in present:
         own = treated == arm
@@ -49,35 +61,104 @@ def unsupported_rows(
     return far
 
 
+def overlap_of(
+    law: Law,
+    compared: Compared,
+    arms: tuple[Bools, Bools],
+    unsupported: Bools,
+    propensities: Floats | None,
+    supported: EffectEstimate | None,
+) -> Overlap:
+    """Sum up which rows are `unsupported` [row], in either of the arms [row], and how well it is fitted.
+
+    `propensities` are the rows' of each arm [arm, row]; `supported` is the average over the other rows.
+    """
+    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in arms]
+    outside = None
+    if propensities is not None and compared.dose is None:
+        outside = float(np.mean(np.any(propensities[[*map(int, compared.pair)]] < EDGE, axis=0)))
+    overlap = Overlap(shares[0], shares[1], outside, supported, float(unsupported.mean()))
+    known = None if law.effects is None else law.effects.design.area_of(compared.pair)
+    if known is None:
+        return overlap
+    if compared.dose is not None:
+        return replace(overlap, explained=known[0], explained_other_half=known[1])
+    return replace(overlap, auc=known[0], auc_other_half=known[1])
+
+
+def overlap_warnings(overlap: Overlap, compared: Compared) -> list[str]:
+    """Warn of rows without comparable ones, and of a propensity that follows chance."""
+    warnings = []
+    if overlap.unsupported > FEW:
+        place = "in the other arm" if compared.dose is None else "at these doses"
+        warnings.append(
+            f"{overlap.unsupported:.0%} of these rows have no comparable rows {place} (unsupported): "
+            "their effects rest on the model's extrapolation"
+        )
+    own, other = overlap.auc, overlap.auc_other_half
+    if own is not None and other is not None and own - other > OVERFITS:
+        warnings.append(
+            "the fitted probability of being treated follows chance: its area under the ROC curve is "
+            f"{own:.2f} at the rows of the fit and {other:.2f} at others (propensity_overfits): "
+            "if chance drew the treatment, fit with assignment=random; else compare with effects=plain"
+        )
+    return warnings
+
+
 def balance_of(header: Header, coded: Coded, treated: Bools, own: Floats | None) -> list[Balance]:
     """Compare each feature between two arms, before and after weighting; the farthest apart first.
 
     `own` is each row's probability of the arm that it is in, float64 [row].
     """
-    if treated.all() or not treated.any():
-        return []
     weights = None if own is None else 1.0 / np.clip(own, 1e-3, 1.0)
+
+    def distance(ranks: Floats, seen: Bools) -> tuple[float, float] | None:
+        arm = treated[seen]
+        if arm.all() or not arm.any():
+            return None
+        after = 0.0 if weights is None else _apart(ranks, arm, weights[seen])
+        return _apart(ranks, arm, np.ones(len(ranks))), after
+
+    return _by_feature(header, coded, distance, both=own is not None)
+
+
+def balance_of_doses(header: Header, coded: Coded, doses: Floats, expected: Floats | None) -> list[Balance]:
+    """Correlate each feature's ranks with the dose, and with what is left of it; the largest first.
+
+    `expected` is what each row's dose was expected to be, float64 [row].
+    """
+
+    def distance(ranks: Floats, seen: Bools) -> tuple[float, float] | None:
+        left = 0.0 if expected is None else _correlation(ranks, (doses - expected)[seen])
+        return _correlation(ranks, doses[seen]), left
+
+    return _by_feature(header, coded, distance, both=expected is not None)
+
+
+def _by_feature(
+    header: Header, coded: Coded, distance: Callable[..., tuple[float, float] | None], *, both: bool
+) -> list[Balance]:
+    """Measure the distance of each feature by its codes, before and after; the largest of its levels."""
     found: dict[int, list[tuple[float, float]]] = {}
     for (place, _), codes in zip(header.schema.coded, coded.codes, strict=True):
         seen = codes != MISSING
-        ranks, arm = codes[seen].astype(float), treated[seen]
-        if arm.all() or not arm.any() or ranks.std() == 0:
-            continue
-        found.setdefault(place, []).append(
-            (
-                _apart(ranks, arm, np.ones(len(ranks))),
-                0.0 if weights is None else _apart(ranks, arm, weights[seen]),
-            )
-        )
+        ranks = codes[seen].astype(float)
+        if len(ranks) and ranks.std() > 0 and (pair := distance(ranks, seen)) is not None:
+            found.setdefault(place, []).append(pair)
     rows = [
         Balance(
             header.schema.columns[place].name,
             max((before for before, _ in pairs), key=abs),
-            None if weights is None else max((after for _, after in pairs), key=abs),
+            max((after for _, after in pairs), key=abs) if both else None,
         )
         for place, pairs in found.items()
     ]
     return sorted(rows, key=lambda each: -abs(each.before))
+
+
+def _correlation(ranks: Floats, doses: Floats) -> float:
+    spread = float(ranks.std() * doses.std())
+    return float(np.mean((ranks - ranks.mean()) * (doses - doses.mean()))) / spread if spread else 0.0
 
 
 def sensitivity_of(average: EffectEstimate, sd: float | None) -> Sensitivity:

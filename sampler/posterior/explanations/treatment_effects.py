@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,19 +12,21 @@ from sampler.errors import DataError, SettingsError, unknown_feature
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
 from sampler.posterior.explanations.effect_checks import (
-    EDGE,
-    FEW,
     balance_of,
+    balance_of_doses,
+    overlap_of,
+    overlap_warnings,
     sensitivity_of,
     unsupported_rows,
 )
 from sampler.posterior.explanations.effect_tree import divide
+from sampler.posterior.parts.compared_treatments import Compared
 from sampler.posterior.results.treatment_effects import (
     EffectEstimate,
     EffectFigure,
     EffectLeaf,
+    EffectOfDose,
     EffectTree,
-    Overlap,
     TreatmentEffects,
 )
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.encode import Coded
+    from sampler.data.treatment.design import EffectDesign
     from sampler.posterior.laws.law import Law
     from sampler.posterior.results.treatment_effects import Balance
 
@@ -42,42 +45,33 @@ if TYPE_CHECKING:
 
 OF = ("all", "treated", "untreated")
 ALL = ""  # part of all rows, see `Averages`
-OVERFITS = 0.15  # of the propensity's area under its ROC curve, at its own rows and at others
 
 
 @dataclass(frozen=True)
 class EffectsRequest:
-    """Request for effects: the rows that count, what groups them, the intervals' level, the arms compared."""
+    """Request for effects: the rows that count, what groups them, the intervals' level, what is compared."""
 
     of: str
     by: str | None
     level: float
-    arms: tuple[int, int]
+    compared: Compared
 
     @classmethod
     def check(
-        cls, of: Any, by: str | None, level: float, names: tuple[str, ...], arm: Any, against: Any
+        cls, of: Any, by: str | None, level: float, design: EffectDesign | None, arm: Any, against: Any
     ) -> EffectsRequest:
-        """Check what is asked of a model with arms of such names; raises SettingsError."""
+        """Check what is asked of a model with such a treatment; raises SettingsError."""
         if of not in OF:
             raise SettingsError(
                 f"of must be {', '.join(OF[:-1])} or {OF[-1]}, not {of!r}", field="of", code="not_accepted"
             )
-        return cls(of, by, Request.check_level(level), pair_of(names, arm, against))
-
-
-def pair_of(names: tuple[str, ...], arm: Any, against: Any) -> tuple[int, int]:
-    """Return the places of two arms, by default the second beside the first; raises SettingsError."""
-    for field, name in (("arm", arm), ("against", against)):
-        if name is not None and name not in names:
-            known = f"one of {', '.join(names)}" if names else "of a model with a treatment"
-            detail = f"{field} must be {known}, not {name!r}"
-            raise SettingsError(detail, field=field, code="not_accepted")
-    other = 0 if against is None else names.index(against)
-    own = int(other == 0) if arm is None else names.index(arm)
-    if own == other:
-        raise SettingsError("arm and against must be two arms", field="arm", code="contradiction")
-    return own, other
+        if of != "all" and design is not None and design.dose is not None:
+            raise SettingsError(
+                f"of: every row has a dose, so that none are {of}: leave it out",
+                field="of",
+                code="not_applicable",
+            )
+        return cls(of, by, Request.check_level(level), Compared.of(design, arm, against))
 
 
 def treatment_effects(
@@ -113,21 +107,21 @@ def treatment_effects(
     names = [column.name for column in header.schema.columns]
     if request.by is not None and request.by not in names:
         raise unknown_feature("by", request.by, names)
-    arms, names_of_arms = request.arms, header.arms or TWO
-    first, against = (names_of_arms[arm] for arm in arms)
+    compared = request.compared
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     if len(rows) < coded.num_rows:
         labels = None if labels is None else labels[rows]
         coded = coded.part(rows)
     known = coded.by_role.get(ROLE)
     treated, others = (
-        np.zeros(coded.num_rows, bool) if known is None else known == arm for arm in request.arms
+        np.zeros(coded.num_rows, bool) if known is None or compared.dose else known == arm
+        for arm in compared.pair
     )
     unsupported = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
     if known is not None:
         law.effect_of(coded.part(slice(0, 1)), chosen[:1])  # raises for a model without a treatment
-        unsupported = unsupported_rows(law, coded, known, arms, chosen)
+        unsupported = unsupported_rows(law, coded, known, compared, chosen)
         parts["supported"] = ~unsupported
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
@@ -135,7 +129,7 @@ def treatment_effects(
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:
-        effect = law.effect_of(coded.part(some), chosen, arms)
+        effect = law.effect_of(coded.part(some), chosen, compared)
         positive[some] = np.mean(effect > 0, axis=0)
         return effect
 
@@ -147,32 +141,23 @@ def treatment_effects(
     }
     of_groups = {name: f"group {name}" for name in groups if f"group {name}" in found}
     of_arms = None if law.effects is None else law.effects.columns.arms(coded.codes)
-    propensity = None if of_arms is None else of_arms[arms[0]]
+    propensity = None if of_arms is None else of_arms[0 if compared.dose else int(compared.pair[0])]
     overlap = None
     if known is not None:
-        own = None if of_arms is None else of_arms[[*arms]]
-        overlap = _overlap((treated, others), unsupported, own, found.get("supported"))
-    if overlap is not None and unsupported.mean() > FEW:
-        warnings.append(
-            f"{unsupported.mean():.0%} of these rows have no comparable rows in the other arm (unsupported): "
-            "their effects rest on the model's extrapolation"
-        )
-    areas = None if law.effects is None else law.effects.design.area_of(arms)
-    if areas is not None and overlap is not None:
-        overlap = replace(overlap, auc=areas[0], auc_other_half=areas[1])
-        if areas[0] - areas[1] > OVERFITS:
-            warnings.append(
-                "the fitted probability of being treated follows chance: its area under the ROC curve is "
-                f"{areas[0]:.2f} at the rows of the fit and {areas[1]:.2f} at others (propensity_overfits): "
-                "if chance drew the treatment, fit with assignment=random; else compare with effects=plain"
-            )
+        overlap = overlap_of(law, compared, (treated, others), unsupported, of_arms, found.get("supported"))
+        warnings += overlap_warnings(overlap, compared)
     average = found[ALL]
     return TreatmentEffects(
-        difference=_in_words(law, header.roles[ROLE], (first, against)),
-        arm=first,
-        against=against,
-        arms={} if len(names_of_arms) == len(TWO) else _of_each_arm(law, coded, request, chosen),
-        holds=what_must_hold(header.schema.target.name, str(header.settings.get("assignment", "observed"))),
+        difference=_in_words(law, header.roles[ROLE], compared),
+        arm=compared.names[0],
+        against=compared.names[1],
+        arms={} if header.arms == TWO else _of_each_arm(law, coded, request, chosen),
+        dose=_dose(compared, law, averages.draws(ALL), request.level),
+        holds=what_must_hold(
+            header.schema.target.name,
+            str(header.settings.get("assignment", "observed")),
+            compared.dose is not None,
+        ),
         of=request.of,
         average=average,
         treated=found.get("treated"),
@@ -184,7 +169,7 @@ def treatment_effects(
         tree=_tree(law, coded, values, mean, spread, request.level),
         overlap=overlap,
         balance=_balance(law, coded, treated, others, of_arms),
-        sensitivity=sensitivity_of(average, _outcome_sd(law)),
+        sensitivity=sensitivity_of(average, None if compared.by_unit else _outcome_sd(law)),
         mean=mean,
         lower=lower,
         upper=upper,
@@ -205,21 +190,31 @@ def _ratio(
     if not law.counts and law.classes is None:
         return None
     total, width = np.zeros(len(chosen)), max(16, MAX_CELLS // len(chosen))
-    against = coded.with_role(ROLE, request.arms[1])
+    against = coded.with_role(ROLE, request.compared.pair[1])
     for start in range(0, coded.num_rows, width):
         total += law.mean_of(against.part(slice(start, start + width)), chosen).sum(axis=1)
-    return _figure(1.0 + effect * coded.num_rows / total, request.level)
+    return _figure(1.0 + effect / request.compared.scale * coded.num_rows / total, request.level)
+
+
+def _dose(compared: Compared, law: Law, average: Floats, level: float) -> EffectOfDose | None:
+    """Say what range the doses had, and what a standard deviation of them does on average; None of arms."""
+    if compared.dose is None or law.effects is None:
+        return None
+    by_sd = _figure(average * (compared.dose.sd / compared.length), level)
+    lowest, *_, highest = compared.dose.points
+    linear = law.effects.design.kind == "bcf" and law.adds_effect
+    return EffectOfDose(compared.by_unit, lowest, highest, compared.dose.sd, by_sd, linear)
 
 
 def _of_each_arm(
     law: Law, coded: Coded, request: EffectsRequest, chosen: NDArray[np.int64]
 ) -> dict[str, EffectEstimate]:
     """Average the effect of each arm beside the one it is compared with, over the rows that count."""
-    against, found = request.arms[1], {}
+    against, found = request.compared.pair[1], {}
     for arm, name in enumerate(law.draws.header.arms):
         if arm != against:
 
-            def values(some: slice, pair: tuple[int, int] = (arm, against)) -> Floats:
+            def values(some: slice, pair: Compared = Compared((arm, against))) -> Floats:  # noqa: B008
                 return law.effect_of(coded.part(some), chosen, pair)
 
             averages = Averages({ALL: np.ones(coded.num_rows, bool)}, every=True)
@@ -229,7 +224,13 @@ def _of_each_arm(
 
 
 def _balance(law: Law, coded: Coded, treated: Bools, others: Bools, of_arms: Floats | None) -> list[Balance]:
-    """Compare features between the rows of two arms, weighted by the probability of each row's own."""
+    """Compare features between the rows of two arms, weighted by the probability of each row's own.
+
+    Of a dose they are correlated with it, and with its distance from what was expected.
+    """
+    if law.effects is not None and law.effects.design.dose is not None:
+        known, expected = coded.by_role.get(ROLE), None if of_arms is None else of_arms[0]
+        return [] if known is None else balance_of_doses(law.draws.header, coded, known, expected)
     rows = np.flatnonzero(treated | others)
     own = None
     if of_arms is not None:
@@ -240,14 +241,6 @@ def _balance(law: Law, coded: Coded, treated: Bools, others: Bools, of_arms: Flo
 def _outcome_sd(law: Law) -> float | None:
     """Return the sd of the outcome of the fit; None of a transformed one, and of classes."""
     return law.effects.design.sd if law.effects is not None and law.adds_effect else None
-
-
-def _overlap(
-    arms: tuple[Bools, Bools], unsupported: Bools, own: Floats | None, supported: EffectEstimate | None
-) -> Overlap:
-    shares = [float(unsupported[arm].mean()) if arm.any() else None for arm in arms]
-    outside = None if own is None else float(np.mean(np.any(own < EDGE, axis=0)))
-    return Overlap(shares[0], shares[1], outside, supported)
 
 
 def _larger(averages: Averages, parts: dict[str, str]) -> dict[str, dict[str, float]]:
@@ -292,16 +285,19 @@ def _tree(
     )
 
 
-def what_must_hold(target: str, assignment: str) -> str:
-    """Say what must be true for differences between the arms to be effects of the treatment."""
+def what_must_hold(target: str, assignment: str, dose: bool) -> str:
+    """Say what must be true for differences between the arms, or doses, to be effects of the treatment."""
     if assignment == "random":
         return (
             f"These are effects if the treatment was left to chance, and that of one row doesn't change "
             f"{target} of another."
         )
+    reason, alike = "being treated", "were treated and not treated"
+    if dose:
+        reason, alike = "the dose", "had different doses"
     return (
-        f"These are effects only if the features tell of every reason for being treated that also matters to "
-        f"{target}, none of them is a consequence of the treatment, rows alike were treated and not treated, "
+        f"These are effects only if the features tell of every reason for {reason} that also matters to "
+        f"{target}, none of them is a consequence of the treatment, rows alike {alike}, "
         f"and the treatment of one row doesn't change {target} of another: no data can show that."
     )
 
@@ -314,7 +310,7 @@ def _counted(coded: Coded, request: EffectsRequest) -> NDArray[np.int64]:
     if of == "all" or treated is None:
         rows = np.arange(coded.num_rows)
     else:
-        rows = np.flatnonzero(treated == request.arms[of == "untreated"])
+        rows = np.flatnonzero(treated == request.compared.pair[of == "untreated"])
     if not len(rows):
         raise DataError(f"none of the rows are {of}" if coded.num_rows else "there are no rows")
     return rows
@@ -333,10 +329,9 @@ def _estimate(averages: Averages, name: str, level: float) -> EffectEstimate:
     )
 
 
-def _in_words(law: Law, treatment: str, arms: tuple[str, str]) -> str:
+def _in_words(law: Law, treatment: str, compared: Compared) -> str:
     """Say what effects subtract from what."""
     target = law.schema.target.name
     figure = f"probability of {law.classes[1]}" if law.classes is not None else target
     unit = "" if law.unit is None else f", in {law.unit}"
-    first, against = arms
-    return f"{figure} where {treatment} = {first}, minus {figure} where {treatment} = {against}{unit}"
+    return f"{compared.in_words(figure, treatment)}{unit}"

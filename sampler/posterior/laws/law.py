@@ -14,6 +14,7 @@ from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.parts.compared_treatments import TREATED, Compared
 from sampler.posterior.parts.effects import EffectDraws
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.slopes import Slopes
@@ -317,10 +318,10 @@ class Law:
         numbers = self.transform is None and self.classes is None and not self.counts
         return self.effects is not None and numbers
 
-    def effect_of(self, coded: Coded, chosen: NDArray[np.int64], arms: tuple[int, int] = (1, 0)) -> Floats:
+    def effect_of(self, coded: Coded, chosen: NDArray[np.int64], compared: Compared = TREATED) -> Floats:
         """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].
 
-        `arms` are those of which the first is compared with the second, by their places.
+        `compared` are two arms, or doses, of which the first is compared with the second.
 
         Raises SettingsError for a model without a treatment.
         """
@@ -331,9 +332,10 @@ class Law:
                 code="not_applicable",
             )
         if self.adds_effect:
-            return np.asarray(self.step * self.effects.effect_of(self.ensemble, coded, chosen, arms))
-        first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in arms)
-        return np.asarray(first - second)
+            of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
+            return np.asarray(compared.scale * self.step * of_trees)
+        first, second = (self.mean_of(coded.with_role(ROLE, arm), chosen) for arm in compared.pair)
+        return np.asarray(compared.scale * (first - second))
 
     def probabilities_by_draw(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of each class in each chosen draw, float64 [draw, row, class]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtr
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 FOREST = "effect"
 BLOCK = 4096  # rows whose propensity is computed at once
-TREATMENT = Grid((np.array([0.5]),))  # codes of 0 and 1
 
 
 class EffectColumns:
@@ -42,28 +41,34 @@ class EffectColumns:
         self._fits = [Ensemble([unpack(each.trees)], num_features) for each in design.propensities]
 
     def propensities(self, codes: Codes) -> Floats:
-        """Compute the fitted probability of each of the fitted arms of rows [feature, row], [arm, row]."""
+        """Compute the fitted probability of each of the fitted arms of rows [feature, row], [arm, row].
+
+        Of a dose it is the expected one [1, row].
+        """
+        link = ndtr if self.design.dose is None else np.asarray
         result = np.empty((len(self._fits), codes.shape[1]))
         for start in range(0, codes.shape[1], BLOCK):
             rows = slice(start, start + BLOCK)
             some = np.ascontiguousarray(codes[:, rows])
             for own, fit, each in zip(result, self._fits, self.design.propensities, strict=True):
-                own[rows] = ndtr(each.offset + each.step * fit.sums(some)).mean(axis=0)
+                own[rows] = link(each.offset + each.step * fit.sums(some)).mean(axis=0)
         return result
 
     def arms(self, codes: Codes) -> Floats | None:
-        """Compute the fitted probability of every arm of rows [feature, row], [arm, row]; None without."""
+        """Compute the fitted probability of every arm of rows [feature, row], [arm, row]; None without.
+
+        Of a dose it is the expected one [1, row].
+        """
         fitted = self.propensities(codes)
         if not len(fitted):
             return None
+        if self.design.dose is not None:
+            return fitted
         return fitted / fitted.sum(axis=0) if len(fitted) > 1 else np.vstack([1.0 - fitted, fitted])
 
     def add(self, codes: Codes, treated: Floats) -> Codes:
         """Add the columns to the codes of the features of rows, uint8 [column, row]."""
-        more = []
-        if self.design.kind != "bcf":
-            own = [(treated == arm).astype(np.float64) for arm in self.design.fitted_arms]
-            more += [TREATMENT.encode(0, each) for each in own]
+        more = self.design.codes_of(treated)
         for each, propensity in zip(self.design.propensities, self.propensities(codes), strict=True):
             more.append(Grid((each.cuts,)).encode(0, propensity))
         return np.vstack([codes, *more]) if more else codes
@@ -112,17 +117,17 @@ class EffectDraws:
     def with_columns(self, coded: Coded) -> Coded:
         """Return the rows with the columns that trees have beside the features.
 
-        Rows whose treatment isn't known are not treated.
+        Rows whose treatment isn't known are not treated, or have the dose at the centre.
         """
-        codes = self.columns.add(coded.codes, _treated(coded))
+        codes = self.columns.add(coded.codes, self._treated(coded))
         return replace(coded, codes=codes, copies=None)
 
     def sums_of(self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sum the trees of the chosen draws for the arms that rows are in, in grid steps, [draw, row]."""
         sums = ensemble.sums(self.with_columns(coded).codes, chosen).astype(np.int64)
-        treated = _treated(coded)
+        treated = self._treated(coded)
         if len(self._forests) == 1:
-            sums += np.where(treated == 1, 1, -1) * self._part(0, coded, chosen)
+            sums += np.rint(self._factor(treated) * self._part(0, coded, chosen)).astype(np.int64)
             return sums
         for arm in range(len(self._forests)):
             own = np.flatnonzero(treated == arm)
@@ -130,22 +135,30 @@ class EffectDraws:
                 sums[:, own] += self._part(arm, coded.part(own), chosen)
         return sums
 
+    def _factor(self, treated: Any) -> Any:
+        """Return by what the one forest of an effect is multiplied in rows with such treatments."""
+        dose = self.design.dose
+        return np.where(treated == 1, 1, -1) if dose is None else dose.units(treated)
+
+    def _treated(self, coded: Coded) -> Floats:
+        """Return the treatments of rows; those that aren't known are none, or the dose at the centre."""
+        dose = self.design.dose
+        unknown = np.full(coded.num_rows, 0.0 if dose is None else dose.centre)
+        return coded.by_role.get(ROLE, unknown)
+
     def _part(self, number: int, coded: Coded, chosen: NDArray[np.int64]) -> NDArray[np.int64]:
         """Sum half the effect, or the part of an arm, in grid steps, [draw, row]."""
         return self._forests[number].sums(coded.codes, chosen) + self._halves[number][chosen, None]
 
     def effect_of(
-        self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64], arms: tuple[int, int]
-    ) -> NDArray[np.int64]:
+        self, ensemble: Ensemble, coded: Coded, chosen: NDArray[np.int64], arms: tuple[float, float]
+    ) -> NDArray[np.int64] | Floats:
         """Compute the sums of the trees in one arm less those in the other, in grid steps, [draw, row]."""
         if len(self._forests) == 1:
-            return 2 * (arms[0] - arms[1]) * self._part(0, coded, chosen)
+            factor = self._factor(np.array(arms))
+            return np.asarray((factor[0] - factor[1]) * self._part(0, coded, chosen))
         if self._forests:
-            first, second = (self._part(arm, coded, chosen) for arm in arms)
+            first, second = (self._part(int(arm), coded, chosen) for arm in arms)
         else:
             first, second = (self.sums_of(ensemble, coded.with_role(ROLE, arm), chosen) for arm in arms)
         return first - second
-
-
-def _treated(coded: Coded) -> Floats:
-    return coded.by_role.get(ROLE, np.zeros(coded.num_rows))

@@ -95,6 +95,33 @@ class EffectTree:
 
 
 @dataclass(frozen=True)
+class EffectOfDose:
+    """Effect of a dose beside that of a standard deviation of it.
+
+    Attributes
+    ----------
+    by_unit
+        Whether effects are those of a unit of the dose; else they are those of `arm` beside `against`.
+    lowest, highest
+        Range of the doses of the fit: effects are asked for within it.
+    sd
+        Standard deviation of the doses of the fit.
+    by_sd
+        Average effect of a standard deviation, in proportion to what was asked.
+    linear
+        Whether the effect is in proportion to the dose by the model.
+
+    """
+
+    by_unit: bool
+    lowest: float
+    highest: float
+    sd: float
+    by_sd: EffectFigure
+    linear: bool
+
+
+@dataclass(frozen=True)
 class Overlap:
     """Whether rows have comparable rows in the other arm, by the posterior sd rule of Hill and Su (2013).
 
@@ -103,12 +130,16 @@ class Overlap:
     treated, untreated
         Share of the rows of either arm without any; None where the arm has no rows.
     outside
-        Share of all rows whose fitted propensity is below .05 or above .95; None without one.
+        Share of all rows whose fitted propensity is below .05 or above .95; None without one, and of a dose.
     supported
         Average over the other rows, another question than the average over all; None without such rows.
+    unsupported
+        Share of all rows without any, of a dose without any at one of the doses compared.
     auc, auc_other_half
         Area under the ROC curve of the fitted propensity at the rows of the fit, and of fits to one half of
-        them at the other: far apart, it follows chance. None without one.
+        them at the other: far apart, it follows chance. None without one, and of a dose.
+    explained, explained_other_half
+        The same of a dose, by the squared correlation with what was expected; None without one, and of arms.
 
     """
 
@@ -116,13 +147,16 @@ class Overlap:
     untreated: float | None
     outside: float | None
     supported: EffectEstimate | None
+    unsupported: float
     auc: float | None = None
     auc_other_half: float | None = None
+    explained: float | None = None
+    explained_other_half: float | None = None
 
 
 @dataclass(frozen=True)
 class Balance:
-    """Distance of a feature between the two arms.
+    """Distance of a feature between the two arms, or its correlation with the dose.
 
     Attributes
     ----------
@@ -130,8 +164,9 @@ class Balance:
         Its name.
     before, after
         Difference of its mean rank between the arms, in standard deviations (of a category the largest of its
-        levels), before and after weighting each row by the inverse of the probability of its arm; `after` is
-        None without a propensity.
+        levels), before and after weighting each row by the inverse of the probability of its arm; of a dose
+        the correlation of its ranks with it, and with its distance from the expected dose. `after` is None
+        without a propensity.
 
     """
 
@@ -145,7 +180,8 @@ class Sensitivity:
     """Strength that a hidden common cause would have to have.
 
     It is one by which rows that were treated would have had higher outcomes, treated or not, by `shift`:
-    then every effect is smaller by as much.
+    then every effect is smaller by as much. Of a dose outcomes would differ so between rows with the two
+    doses compared, or for each unit between them, whatever the dose.
 
     Attributes
     ----------
@@ -181,7 +217,9 @@ class TreatmentEffects(RowAnswer):
     difference
         In words, what is subtracted from what, with the outcome's unit if that is known.
     arm, against
-        The arms that are compared, by name: "1" and "0" where there are two.
+        The arms that are compared, by name: "1" and "0" where there are two; of a dose two doses.
+    dose
+        The effect of a dose by a standard deviation of it, and its range; None of arms.
     arms
         Average over the rows that count for each arm beside `against`, by name; empty where there are two.
     holds
@@ -214,11 +252,12 @@ class TreatmentEffects(RowAnswer):
     positive
         Posterior probability that a row's effect is above 0, float64 [row].
     is_treated
-        Whether a row was treated (in `arm`), bool [row].
+        Whether a row was treated (in `arm`), bool [row]; of a dose none.
     unsupported
         Whether a row has no comparable rows in the other arm, bool [row].
     propensity
-        Fitted probability of being treated (of `arm`), float64 [row]; None where none was fitted.
+        Fitted probability of being treated (of `arm`), or the expected dose, float64 [row]; None where none
+        was fitted.
     level
         Probability of the intervals.
     warnings
@@ -234,6 +273,7 @@ class TreatmentEffects(RowAnswer):
     arm: str
     against: str
     arms: dict[str, EffectEstimate]
+    dose: EffectOfDose | None
     holds: str
     of: str
     average: EffectEstimate
@@ -269,10 +309,24 @@ class TreatmentEffects(RowAnswer):
         if shift == 0:
             return "The average's interval holds 0, whatever causes are hidden."
         in_sds = "" if sds is None else f" ({number_to_text(sds, 2)} of its standard deviations)"
+        rows = "treated rows"
+        if self.dose is not None:
+            rows = "rows with a dose higher by one" if self.dose.by_unit else "rows with the first dose"
         return (
-            f"A hidden common cause that shifts the outcome of treated rows by {number_to_text(shift, 3)}"
+            f"A hidden common cause that shifts the outcome of {rows} by {number_to_text(shift, 3)}"
             f"{in_sds} would explain the effect away: the average's interval reaches 0 there."
         )
+
+    @property
+    def of_dose(self) -> list[str]:
+        """Sentences on a dose: its effect by a standard deviation, and whether it is a straight line."""
+        if self.dose is None:
+            return []
+        mean, lower, upper = (number_to_text(each, 3) for each in vars(self.dose.by_sd).values())
+        of_sd = f"A standard deviation of the dose ({number_to_text(self.dose.sd, 3)})"
+        said = f"{of_sd} adds {mean} on average ({lower} to {upper})"
+        line = ", and each unit as much, whatever the dose, by this model" if self.dose.linear else ""
+        return [f"{said}{line}."]
 
     def __str__(self) -> str:
         averages = self.named_estimates()
@@ -285,12 +339,13 @@ class TreatmentEffects(RowAnswer):
         if self.ratio is not None:
             ends = cells_to_text([self.ratio.mean, self.ratio.lower, self.ratio.upper], 12)
             lines.append(f"{'ratio':{width}}{'':8}{ends}")
-        return "\n".join([*lines, self.holds, self.hidden, *self.warnings])
+        return "\n".join([*lines, *self.of_dose, self.holds, self.hidden, *self.warnings])
 
     def columns(self) -> dict[str, Any]:
         """Arrange it by name [row]: ``effect``, ``lower_90``, ``upper_90``, ``positive`` and so on."""
         named = {"effect": self.mean} | ends_of([Interval(self.level, self.lower, self.upper)])
-        named |= {"positive": self.positive, "treated": self.is_treated, "unsupported": self.unsupported}
+        named |= {"positive": self.positive} | ({} if self.dose else {"treated": self.is_treated})
+        named |= {"unsupported": self.unsupported}
         return named | ({} if self.propensity is None else {"propensity": self.propensity})
 
     def plot(self, ax: Any = None) -> Any:

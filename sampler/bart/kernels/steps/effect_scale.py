@@ -41,20 +41,22 @@ def add_trees(forest: Forest, residual: Ints, num_rows: Int, factor: Int) -> Non
 
 @kernel(allocates=False, entry=True)
 def draw_effect_scale(
-    forest: Forest, model: Normal, effect: Ints, scale: Float, start: Float, random: Words
+    forest: Forest, model: Normal, effect: Ints, share: Float, scale: Float, start: Float, random: Words
 ) -> Float:
-    """Draw the standard deviation of the effect, twice what the forest adds, in grid steps.
+    """Draw the standard deviation of the effect, of which the forest is a share, in grid steps.
 
     First given the leaves, then given these in units of it: then the leaves move with it.
 
     Parameters
     ----------
     forest
-        The forest of half the effect.
+        The forest of the effect.
     model
         Its leaf model, with residuals and weights as its trees see them.
     effect
         Room for the rows, int32 [n].
+    share
+        What the forest adds up to, in shares of the effect.
     scale
         Scale of the half-normal prior.
     start
@@ -75,7 +77,7 @@ def draw_effect_scale(
             value = float(forest.leaf[tree, slot, VALUE])
             squares += value * value
             leaves += 1.0
-    half, precision = 2.0 * float(trees) * squares, 0.5 / (scale * scale)
+    half, precision = 0.5 / (share * share) * float(trees) * squares, 0.5 / (scale * scale)
     present = start
     for _ in range(STEPS):
         proposed = present * math.exp(WIDTH * normal(random))

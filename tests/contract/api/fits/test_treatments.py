@@ -123,6 +123,40 @@ def test_several_arms(client, settings):
 
 
 @only("sqlite")
+def test_a_dose(client, settings):
+    """A treatment of other numbers: effects by unit and between two of them, in answers, files and pages."""
+    lines = [line.split(",") for line in weights().splitlines()]
+    for number, line in enumerate(lines[1:]):
+        line[3] = str(10 + int(line[3]) + number % 3)
+        line[4] = str(float(line[0]) + 2 * float(line[3]))
+    model = fitted(client, settings, text="".join(",".join(line) + "\n" for line in lines), treatment="z")
+    path = f"/models/{model['id']}"
+    effects = client.post(f"{path}/effects", json={"by": "site"}).json()
+    assert 1.5 < effects["average"]["lower"] < 2 < effects["average"]["upper"] < 2.5
+    assert (effects["dose"]["lowest"], effects["dose"]["highest"]) == (10, 13)
+    assert effects["dose"]["by_unit"] is True is effects["dose"]["linear"]
+    both = client.post(f"{path}/effects", json={"arm": 13, "against": "11"}).json()
+    assert both["average"]["mean"] == pytest.approx(2 * effects["average"]["mean"])
+    refused = problem(client.post(f"{path}/effects", json={"arm": 14, "against": 11}), 422)
+    assert "a dose from 10 to 13" in str(refused)
+    along = client.post(
+        f"{path}/partial-dependence", json={"features": ["a"], "of": "effect", "arm": 13, "against": 11}
+    )
+    assert min(along.json()["mean"]) > 2
+    for tab in ("", "/predict", "/what-if", "/treatment"):
+        assert client.get(f"/ui{path}{tab}").status_code == 200, tab
+    for asked in ({"by": "site"}, {"by": "site", "arm": "13", "against": "11"}):
+        page = client.get(f"/ui{path}/treatment", params=asked)
+        assert ("each unit adds" in page.text) == ("arm" not in asked)
+        for address in set(re.findall(r'src="(/ui/models/[^"]*treatment.svg[^"]*)"', page.text)):
+            assert client.get(address.replace("&amp;", "&")).status_code == 200, address
+    assert "per unit of z" in client.get(f"{path}/card").text
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    assert client.get(path).json()["state"] == "succeeded"
+
+
+@only("sqlite")
 def test_what_is_refused(client, settings):
     """Treatments that can't be compared are refused before the fit; other models have no effects."""
     dataset = post_csv(client, weights()).json()["id"]
