@@ -12,7 +12,7 @@ from app.client.views import Dataset, GroupModel, ModelSet, Prediction, without_
 
 
 class ModelSets(Calls):
-    """Calls that fit, follow, ask and delete sets of models."""
+    """Calls that fit, follow, ask, cancel and delete sets of models."""
 
     def fit_many(
         self,
@@ -120,6 +120,12 @@ class ModelSets(Calls):
         document = self._json(call)
         labels = getattr(rows, "index", None) if is_frame(rows) else None
         return Prediction.of(document | {"model_id": document["set_id"], "verdict": None}, labels)
+
+    def cancel_model_set(self, model_set: str | ModelSet) -> ModelSet:
+        """Cancel the models of a set that have not ended; the others stay, and answer for their groups."""
+        return ModelSet.of(
+            self._json(Call("POST", address("model-sets", model_set, "cancel"), repeatable=True))
+        )
 
     def delete_model_set(self, model_set: str | ModelSet) -> None:
         """Delete a set with all of its models; running fits stop."""

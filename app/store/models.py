@@ -275,6 +275,13 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
     if get(session, owner, model_id) is None:
         return None
     lifecycle.lock_all(session, model_id)
+    cancel_locked(session, model_id)
+    session.expire_all()  # the updates went past the session's copies
+    return get(session, owner, model_id)
+
+
+def cancel_locked(session: Session, model_id: str) -> None:
+    """Request cancellation of a model if it is open, as `cancel` does; the caller has locked its units."""
     cancellation = (
         update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES)).values(cancel_requested=True)
     )
@@ -282,8 +289,6 @@ def cancel(session: Session, owner: str, model_id: str) -> Model | None:
         events.append(session, model_id, "cancel_requested")
         lifecycle.cancel_queued(session, model_id)
         lifecycle.settle(session, model_id)
-    session.expire_all()  # the updates went past the session's copies
-    return get(session, owner, model_id)
 
 
 def delete(session: Session, owner: str, model_id: str) -> bool:

@@ -188,7 +188,8 @@ class ModelSet(Base):
     request: Mapped[Json]  # for a fit to all rows, as each group's is
     settings: Mapped[Json]  # of the first group's fit, all resolved
     num_groups: Mapped[int]
-    made: Mapped[int] = mapped_column(default=0)  # groups that have their model, the first of all
+    made: Mapped[int] = mapped_column(default=0)  # groups that have their model, or will have none
+    left_out: Mapped[int] = mapped_column(default=0)  # of these, the last ones, since the set was cancelled
     created_at: Mapped[datetime] = mapped_column(default=utc_now)
 
 

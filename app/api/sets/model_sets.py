@@ -24,6 +24,7 @@ from app.web.dependencies import (
     ThePredictor,
     TheSettings,
     TheTransactions,
+    Writing,
 )
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
@@ -144,6 +145,16 @@ async def predict_by_group(
         )
 
     return await gate.run(work)
+
+
+@router.post("/{set_id}/cancel", responses=responses(409))
+@needs(TRAIN)
+def cancel_model_set(set_id: str, session: Writing, owner: Owner) -> ModelSetView:
+    """Cancel a set: no further models are made, queued ones end, and running ones stop at their next slice.
+
+    Models that have succeeded stay, and answer for their groups.
+    """
+    return stored.cancel(session, owner, set_id)
 
 
 @router.delete("/{set_id}", status_code=204, responses=responses())

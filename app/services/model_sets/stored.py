@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.services import cursors, datasets, group_names
 from app.services.access import audit, quotas
 from app.services.cursors import Page, is_id
-from app.services.errors import NotFoundError, ServiceError
+from app.services.errors import ConflictError, NotFoundError, ServiceError
 from app.services.fits import creation, request_checks
 from app.services.fits.creation import PlannedModel
 from app.services.fits.fit_request import ModelRequest
@@ -50,7 +50,7 @@ class SetProgressView:
     running: int
     succeeded: int
     failed: int
-    cancelled: int
+    cancelled: Annotated[int, Field(description="Groups too whose model is not made any more.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -221,6 +221,25 @@ def models_page(
     return SetModelPage([_of_group(each) for each in page.items], page.next_cursor)
 
 
+def cancel(session: Session, owner: str, set_id: str) -> ModelSetView:
+    """Cancel a set: no further models are made, and open ones are cancelled. Again, it has no effect.
+
+    Raises
+    ------
+    NotFoundError
+        The set doesn't exist.
+    ConflictError
+        All of its models have ended, and none was cancelled.
+    """
+    before = view(session, owner, set_id)
+    if before.state in OPEN_STATES:
+        if store.cancel(session, before.id):
+            audit.record(session, owner, "model_set.cancelled", before.id)
+    elif not before.progress.cancelled:
+        raise ConflictError("All models of the set have ended: there is nothing left to cancel.")
+    return view(session, owner, set_id)
+
+
 def delete(session: Session, owner: str, set_id: str) -> list[str]:
     """Delete a set with its models and the rows that it keeps; return the models' ids; raises NotFoundError.
 
@@ -234,16 +253,17 @@ def delete(session: Session, owner: str, set_id: str) -> list[str]:
 
 def _view(of: ModelSet, states: Mapping[str, int]) -> ModelSetView:
     waiting = of.num_groups - of.made
-    ended = sum(states.get(state, 0) for state in ENDED)
+    counts = dict(states) | {CANCELLED: states.get(CANCELLED, 0) + of.left_out}
+    ended = sum(counts.get(state, 0) for state in ENDED)
     return filled(
         ModelSetView,
         of,
-        state=_state(waiting, states),
+        state=_state(waiting, counts),
         groups=of.num_groups,
         progress=SetProgressView(
-            fraction=ended / max(waiting + sum(states.values()), 1),
+            fraction=ended / max(waiting + sum(counts.values()), 1),
             waiting=waiting,
-            **{state: states.get(state, 0) for state in (QUEUED, RUNNING, *ENDED)},
+            **{state: counts.get(state, 0) for state in (QUEUED, RUNNING, *ENDED)},
         ),
     )
 

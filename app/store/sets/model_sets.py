@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 from sqlalchemy import ColumnElement, delete, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
-from app.store import datasets, deletion, events
+from app.store import datasets, deletion, events, models
 from app.store.clock import utc_now
 from app.store.datasets import Encoded
-from app.store.statements import After, page, rows_changed
+from app.store.statements import After, lock_rows, page, rows_changed
 from app.store.tables import (
     FAILED,
     OPEN_STATES,
@@ -19,6 +19,7 @@ from app.store.tables import (
     Json,
     Model,
     ModelSet,
+    Unit,
     new_id,
 )
 
@@ -202,6 +203,21 @@ def answering(session: Session, set_id: str, groups: Sequence[str]) -> dict[str,
         some = Model.set_group.in_(groups[first : first + ASKED])
         found |= {group: model_id for group, model_id in session.execute(ready.where(some)) if group}
     return found
+
+
+def cancel(session: Session, set_id: str) -> bool:
+    """Make no further models of a set, and request cancellation of its open ones; False if that was done."""
+    left = ModelSet.num_groups - ModelSet.made
+    ended = update(ModelSet).where(ModelSet.id == set_id, left > 0)  # first, so that no model is added below
+    changed = rows_changed(session, ended.values(left_out=left, made=ModelSet.num_groups))
+    continues = Model.cancel_requested.is_(False)
+    open_ = select(Model.id).where(Model.set_id == set_id, Model.state.in_(OPEN_STATES), continues)
+    lock_rows(session, Unit, Unit.model_id.in_(open_))
+    cancelled = session.scalars(open_.order_by(Model.id)).all()
+    for model_id in cancelled:
+        models.cancel_locked(session, model_id)
+    session.expire_all()  # the updates went past the session's copies
+    return bool(changed or cancelled)
 
 
 def delete_set(session: Session, owner: str, set_id: str) -> list[str] | None:

@@ -347,6 +347,7 @@ def test_every_change_leaves_a_line(settings, database, caplog):
         change("DELETE", "/models/{model_id}", "model.deleted", model)
         grouped = {"dataset_id": dataset, "target": "y", "by": "colour"}
         model_set = change("POST", "/model-sets", "model_set.created", json=grouped)["id"]
+        change("POST", "/model-sets/{set_id}/cancel", "model_set.cancelled", model_set)
         change("DELETE", "/model-sets/{set_id}", "model_set.deleted", model_set)
         told = {"url": "https://example.org/told"}
         webhook = change("POST", "/webhooks", "webhook.created", json=told)["id"]

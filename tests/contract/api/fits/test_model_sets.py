@@ -4,12 +4,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
 from app.services.model_sets import making
 from app.store import deletion
 from app.store.access import quotas as quota_store
 from app.store.engine import session_scope
+from app.store.queue import claims, lifecycle
 from app.store.sets import model_sets as store
 from app.store.tables import Dataset, DatasetBlock, Model, ModelSet, Unit
 from sampler import pack
@@ -175,6 +176,45 @@ def test_a_set_is_deleted_with_all_of_its_models(client, settings, database):
     with session_scope(database.engine, read_only=True) as session:
         for table in (ModelSet, Model, Dataset, Unit, DatasetBlock):
             assert session.scalar(select(func.count()).select_from(table)) == 0, table
+
+
+def test_a_cancelled_set_keeps_what_it_has(client, settings, database, monkeypatch):
+    """Queued models end, no further ones are made, and the succeeded ones answer; later it is a 409."""
+    monkeypatch.setattr(store, "AHEAD", 2)
+    made = created(client, text=shops((12,) * 6))
+    path = f"/model-sets/{made['id']}"
+    assert making.run_due(database.engine, settings) == 2
+    run_units(settings)
+    assert making.run_due(database.engine, settings) == 2
+
+    cancelled = client.post(f"{path}/cancel").json()
+    assert (cancelled["state"], cancelled["progress"]["succeeded"]) == ("succeeded", 2)
+    assert (cancelled["progress"]["cancelled"], cancelled["progress"]["fraction"]) == (4, 1.0)
+    assert client.post(f"{path}/cancel").json() == cancelled
+    assert (run_units(settings), making.run_due(database.engine, settings)) == (0, 0)
+    assert [each["state"] for each in models_of(client, made)] == ["succeeded"] * 2 + ["cancelled"] * 2
+    rows = [{"shop": 2, "size": 1, "colour": "red"}]
+    assert client.post(f"{path}/predict", json={"rows": rows}).status_code == 200
+    assert client.delete(f"/datasets/{made['dataset_id']}").status_code == 204
+
+    monkeypatch.setattr(store, "AHEAD", 100)
+    whole = completed(client, settings, database, text=shops((12, 12)))
+    problem(client.post(f"/model-sets/{whole['id']}/cancel"), 409)
+
+
+def test_running_models_of_a_cancelled_set_stop(client, settings, database):
+    """A chain that runs ends at its next slice; the set is cancelled when all have ended."""
+    made = created(client, text=shops((12, 12)))
+    making.run_due(database.engine, settings)
+    with session_scope(database.engine) as session:
+        claim = claims.claim(session, "tests", 60.0)
+    assert claim is not None
+    assert client.post(f"/model-sets/{made['id']}/cancel").json()["state"] == "running"
+    with session_scope(database.engine) as session:
+        session.execute(update(Unit).where(Unit.state == "running").values(lease_until=0.0))
+    with session_scope(database.engine) as session:
+        assert lifecycle.sweep(session) == 1
+    assert client.get(f"/model-sets/{made['id']}").json()["state"] == "cancelled"
 
 
 def test_a_set_is_one_of_the_queued_and_makes_few_models_at_once(client, settings, database, monkeypatch):

@@ -5,9 +5,12 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
+from app.services.model_sets import making
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.fuzzing.json_values import FUZZ, TEXT, VALUES, WORDS, check, send
 from tests.support.models.fitted_models import SMALL, fitted, run_units
+
+BRIEF = hypothesis_settings(FUZZ, max_examples=max(20, FUZZ.max_examples // 4))  # of many requests each
 
 
 @given(body=VALUES, fields=st.dictionaries(WORDS, VALUES, max_size=5))
@@ -40,6 +43,29 @@ def test_no_prediction_makes_a_server_error(client, settings):
     fuzz()
 
 
+def test_no_request_about_a_set_makes_a_server_error(client, settings, database):
+    """Any JSON as a set of models or as rows for one, and valid requests changed, never give a 5xx."""
+    dataset = post_csv(client, table(60)).json()["id"]
+    valid = {"dataset_id": dataset, "target": "y", "by": "colour"} | SMALL
+    path = f"/model-sets/{client.post('/model-sets', json=valid).json()['id']}"
+    while making.run_due(database.engine, settings):
+        run_units(settings)
+    row = {"size": 3, "colour": "red"}
+
+    @given(body=VALUES, fields=st.dictionaries(WORDS, VALUES, max_size=3), cells=st.lists(VALUES, max_size=3))
+    @BRIEF
+    def fuzz(body, fields, cells):
+        send(client, "/model-sets", body)
+        send(client, "/model-sets", valid | fields)
+        send(client, "/model-sets", valid | {"by": body})
+        send(client, f"{path}/predict", body)
+        send(client, f"{path}/predict", {"rows": [row]} | fields)
+        send(client, f"{path}/predict", {"columns": {"size": cells, "colour": cells}, "unknown": "flag"})
+        send(client, f"{path}/cancel", body)
+
+    fuzz()
+
+
 CELLS = st.sampled_from(
     ["1", "2.5", "", "NA", "red", '"a,b"', '"', "\n", "\r\n", "inf", "1e999", "\x00", "é"]
 )
@@ -48,7 +74,6 @@ CSV_TEXT = st.lists(
 ).flatmap(
     lambda rows: st.sampled_from([",", ";", "\t", "|"]).map(lambda d: "\n".join(d.join(r) for r in rows))
 )
-BRIEF = hypothesis_settings(FUZZ, max_examples=max(20, FUZZ.max_examples // 4))  # of many requests each
 QUESTIONS = {  # a valid body of each route about a model, and fields to change
     "shap": ({}, ("rows", "columns", "level", "game", "draws")),
     "contrast": (
