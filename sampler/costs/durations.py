@@ -39,7 +39,11 @@ LINEAR_CELL = 3e-9  # linear part: per iteration, row and term (and class)
 LINES_ROW = 2.5e-8  # linear parts of classes: per iteration that draws slopes, row and class
 GROUP_ROW, GROUP = 4e-9, 8e-8  # per iteration and column of groups: of each row, and of each group
 SLOPE_ROW, SLOPE_GROUP = 6e-9, 1.2e-6  # more for each slope by group: per iteration and row, and per group
-EFFECT_TREES = 75  # of a treatment's effect, with what is drawn beside them
+EFFECT_TREES = 50  # of a treatment's effect, or of each of several arms
+BESIDE_EFFECT = 1.5  # factor on their time, for what is drawn beside them
+# Updates of trees of a propensity's fit with those to halves, and rows of them in those of the fit; of each
+# of several arms.
+PROPENSITY, PROPENSITY_ROWS = 70_000, 60_000
 LABEL_ROW = 3e-8  # a mixture: drawing a row's component
 SCALE_ROW = 8e-8  # heavy tails: drawing a row's scale, and its share of drawing the degrees of freedom
 PARTICLE_ROW = 3.4e-9  # particle Gibbs, per tree update, particle and row
@@ -69,9 +73,27 @@ SCORE, SCORE_TREE = 8e-8, 7e-10  # per held-out row and kept draw, and per tree 
 CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, and its most rows
 
 
-def prepare_seconds(rows: int, columns: int) -> float:
+def prepare_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
-    return rows * (PREPARE * (columns + 1) + GRAM * columns**2)
+    return rows * (PREPARE * (columns + 1) + GRAM * columns**2) + _propensity_seconds(settings, rows)
+
+
+def _propensity_seconds(settings: Mapping[str, Any], rows: int) -> float:
+    """Estimate the seconds that the propensity of a treatment takes, or those of several arms."""
+    fitted = settings.get("treatment") and settings.get("effects", "bcf") != "plain"
+    if not fitted or settings.get("propensity") or settings.get("assignment") == "random":
+        return 0.0
+    (update, of_row), latent = MOVE_SECONDS["rule"], LATENT_ROW["two"]
+    each = PROPENSITY * update + PROPENSITY_ROWS * rows * (of_row + latent / EFFECT_TREES)
+    return int(settings.get("num_arms") or 1) * each
+
+
+def effect_trees(settings: Mapping[str, Any]) -> int:
+    """Return the number of trees that a treatment's effect has of its own: one forest, or one of each arm."""
+    if not settings.get("treatment") or settings.get("effects", "bcf") != "bcf":
+        return 0
+    counts = FAMILIES[settings.get("family") or "gaussian"].target == "counts"
+    return EFFECT_TREES * int(settings.get("num_arms") or (2 if counts else 1))
 
 
 def num_forests(settings: Mapping[str, Any]) -> int:
@@ -99,8 +121,9 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     update += MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
-    of_effect = EFFECT_TREES if settings.get("treatment") and settings.get("effects", "bcf") == "bcf" else 0
-    each = (forests * trees + family.more_trees + of_effect) * (update + of_row * rows) + latent
+    each = (forests * trees + family.more_trees) * (update + of_row * rows) + latent
+    weighted = WEIGHTED if settings.get("num_arms") else 1.0
+    each += BESIDE_EFFECT * effect_trees(settings) * (update + weighted * of_row * rows)
     each += MONOTONE_SHARES if settings.get("monotone") else 0.0
     of_noise = NOISES[settings.get("noise") or "constant"]
     if of_noise.heavy_tails:
@@ -179,7 +202,7 @@ def looks_seconds(stop: Mapping[str, Any], chains: int, slots: int) -> float:
 
 def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds of the verdict and of the scores on held-out rows."""
-    trees = num_forests(settings) * int(settings["num_trees"])
+    trees = num_forests(settings) * int(settings["num_trees"]) + effect_trees(settings)
     held = rows * float(settings.get("holdout") or 0.0)
     draws = int(settings["num_chains"]) * int(settings["num_draws"])
     judging = BEGIN + draws * (JUDGE + JUDGE_TREE * trees)
@@ -187,4 +210,4 @@ def finish_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> floa
         return judging
     checked = min(held, CHECKED)
     of_draw = held * (SCORE + SCORE_TREE * trees) + checked * (CHECK + CHECK_TREE * trees)
-    return judging + prepare_seconds(rows, columns) + draws * of_draw
+    return judging + prepare_seconds({}, rows, columns) + draws * of_draw

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from sampler.costs.durations import (
     TUNED,
     chain_seconds,
+    effect_trees,
     finish_seconds,
     may_have_line,
     num_forests,
@@ -87,7 +88,7 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
 
     """
     forests, chains = num_forests(settings), int(settings["num_chains"])
-    trees = forests * int(settings["num_trees"])
+    trees = forests * int(settings["num_trees"]) + effect_trees(settings)
     draws, scored = int(settings["num_draws"]), bool(settings.get("holdout"))
     sampling = rows * ((CELL_SCORED if scored else CELL) * (columns + 1) + ROW + SLOT * trees)
     sampling += HELD_CELL * min(rows * (columns + 1), HELD_CELLS)
@@ -115,9 +116,11 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     seen = round(rows * (1 - float(settings.get("holdout") or 0.0)))
     turns = -(-chains // max(slots, 1))
     finish = finish_seconds(settings, rows, columns)
-    seconds = prepare_seconds(rows, columns) + turns * chain_seconds(settings, seen, columns) + finish
+    seconds = (
+        prepare_seconds(settings, rows, columns) + turns * chain_seconds(settings, seen, columns) + finish
+    )
     if settings.get("calibrate") == "folds":
-        apart = prepare_seconds(rows, columns) + chains * chain_seconds(settings, rows, columns)
+        apart = prepare_seconds(settings, rows, columns) + chains * chain_seconds(settings, rows, columns)
         seconds += max(apart, FOLDS * apart / max(slots, 1))
     return Cost(PROCESS + max(sampling, finishing), seconds, finish)
 

@@ -1,7 +1,7 @@
 """Plans, chains, costs and ends of fits."""
 
 from sampler.chains import needed_kernels
-from sampler.costs.durations import chain_seconds, looks_seconds, num_forests, prepare_seconds
+from sampler.costs.durations import chain_seconds, effect_trees, looks_seconds, num_forests, prepare_seconds
 from sampler.costs.memory import FORMULA as MEMORY_FORMULA
 from sampler.costs.memory import MIB, Cost, coded_columns
 from sampler.costs.memory import estimate as estimate_memory
@@ -27,6 +27,7 @@ __all__ = [
     "check_several",
     "checked_prior",
     "coded_columns",
+    "effect_trees",
     "estimate_memory",
     "load_ready",
     "looks_seconds",

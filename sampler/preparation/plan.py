@@ -74,6 +74,8 @@ class FitPlan:
         Features whose slope differs by group too.
     propensity
         Feature that is the probability of being treated; None where it is fitted, or not needed.
+    arms
+        Names of the arms of a treatment; none of a dose, and without one.
     warnings
         Warnings given so far.
 
@@ -92,6 +94,7 @@ class FitPlan:
     group_index: NDArray[np.int32]
     slopes: tuple[str, ...]
     propensity: str | None
+    arms: tuple[str, ...]
     warnings: list[str]
 
 
@@ -228,6 +231,7 @@ def plan(
         group_index=group_index,
         slopes=sloped,
         propensity=propensity,
+        arms=arms or (),
         warnings=[*choice.warnings, *family_notes],
     )
 

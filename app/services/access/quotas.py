@@ -11,6 +11,7 @@ from app.services.errors import BusyError, QuotaError
 from app.services.request_context import actor
 from app.store.access import quotas as store
 from app.store.queue import jobs
+from sampler.host.fits import effect_trees
 
 BYTES_PER_GROUP = 3  # stored bytes of a group's intercept, per draw
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
@@ -21,6 +22,7 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     """Estimate the bytes that a model with these settings will store; with stop rules, the maximum."""
     trees, chains = int(settings.get("num_trees", 0)), int(settings.get("num_chains", 0))
     trees *= int(settings.get("classes") or 1)  # a sum of trees for each
+    trees += effect_trees(settings)
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
     groups = BYTES_PER_GROUP * int(settings.get("num_groups") or 0) * (1 + len(settings.get("slopes") or ()))
     return (BYTES_PER_TREE * trees + groups) * chains * int(draws)

@@ -325,6 +325,7 @@ def _plan(
             if role not in CHOSEN and (request.data.get(role) or not each.sparing)
         },
         **({"num_groups": sum(len(each.levels) for each in planned.groups)} if planned.groups else {}),
+        **({"num_arms": len(planned.arms)} if len(planned.arms) > 2 else {}),
         "prior": planned.resolved_prior,
         "holdout": request.holdout,
     }

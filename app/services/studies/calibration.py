@@ -33,7 +33,9 @@ def plan(data: TrainingData, slots: int) -> StudyPlan:
         raise InvalidRequestError(errors=[Fault("kind", None, str(error), error.code)]) from None
     rows, columns, chains = data.num_rows, data.coded_columns, int(data.settings["num_chains"])
     check_memory(data.settings, rows, columns)
-    each = prepare_seconds(rows, columns) + chains * chain_seconds(data.settings, rows, columns)
+    each = prepare_seconds(data.settings, rows, columns) + chains * chain_seconds(
+        data.settings, rows, columns
+    )
     seconds = max(each, FOLDS * each / max(slots, 1))
     check_seconds(seconds, "study", "Calibrate a model of fewer rows, draws or trees.")
     request = {"draws": int(data.settings["num_draws"])}

@@ -106,7 +106,7 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
     }
     settings = _settings(data.settings, chosen)
     check_memory(settings, data.num_rows, data.coded_columns)
-    prepare = prepare_seconds(data.num_rows, data.coded_columns)
+    prepare = prepare_seconds(settings, data.num_rows, data.coded_columns)
     chain = chain_seconds(settings, data.num_rows, data.coded_columns)
     outcomes, permuted = prepare + NUM_CHAINS * chain, request.permutations * (prepare + chain)
     seconds = max(outcomes, (outcomes + permuted) / max(slots, 1))

@@ -112,7 +112,7 @@ def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
         check_memory(settings, rows, columns)
         each = settings["num_chains"] * chain_seconds(settings, rows, columns)
         fits += [settings["num_chains"]] * request.folds
-        units.append(prepare_seconds(rows, columns) + each)
+        units.append(prepare_seconds(settings, rows, columns) + each)
     seconds = max(*units, request.folds * sum(units) / max(slots, 1))
     check_seconds(seconds, "study", "Ask for fewer candidates or folds, or tune a model of fewer rows.")
     others = request.model_dump(exclude={"kind", "candidates"})

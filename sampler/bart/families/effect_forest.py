@@ -120,6 +120,7 @@ class Units:
     def __init__(self, units: NDArray[np.int64]) -> None:
         self._units, self._squares = units, (units * units).astype(np.float64)
         self._divisor = np.where(units == 0, 1, units)
+        self._unit = 0.0  # of the weights
         self._sums = np.zeros(len(units), np.int64)  # of the forest, by row
         self._outcome = self._seen = self._sums
 
@@ -129,12 +130,13 @@ class Units:
 
     def enter(self, mean: Normal, own: Normal) -> None:
         """Divide the residuals, and weigh the rows."""
-        weights = self._squares * mean.weights if len(mean.weights) else self._squares
-        bits = math.log2(float(weights.sum())) - WEIGHT_BITS, math.log2(float(weights.max())) - LARGEST_BITS
-        unit = 2.0 ** max(0, math.ceil(max(bits)))
-        own.weights[:] = np.rint(weights / unit)
+        if len(mean.weights) or not self._unit:  # else they stay as they are
+            weights = self._squares * mean.weights if len(mean.weights) else self._squares
+            bits = math.log2(weights.sum()) - WEIGHT_BITS, math.log2(weights.max()) - LARGEST_BITS
+            self._unit = 2.0 ** max(0, math.ceil(max(bits)))
+            own.weights[:] = np.rint(weights / self._unit)
         own.noise[:] = mean.noise
-        own.noise[UNIT] *= unit
+        own.noise[UNIT] *= self._unit
         rows = own.residual[: len(self._units)]
         self._outcome = rows + self._units * self._sums
         self._seen = np.rint(self._outcome / self._divisor).astype(np.int64) * (self._units != 0)

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 FEWEST_OF_ARM = 10  # rows of an arm
+MISSING = "the treatment is missing: fill it in, or leave the row out"
+READ_AS_MISSING = (
+    "; a word such as none or NA in a file was read as missing: if it is an arm, give it another name, or "
+    "read the file with other spellings of missing values (?missing=NA over HTTP)"
+)
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
 
@@ -67,6 +72,8 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None =
     """
     raw = treatment if isinstance(treatment, RawColumn) else read_column(treatment, "treatment")
     check_length(raw, num_rows)
+    in_a_file = "" if raw.cells is None else READ_AS_MISSING
+    reject_rows(raw.name, raw.is_missing, f"{MISSING}{in_a_file}")
     arms = arms_of(raw) if arms is None else arms
     if len(arms) > len(TWO):
         return _read_arms(raw, arms)
@@ -79,7 +86,6 @@ def read_treatment(treatment: Any, num_rows: int, arms: tuple[str, ...] | None =
         if len(levels) == 2:
             detail += f": make one of {levels[0]!r} and {levels[1]!r} 1, and the other 0"
         raise DataError([DataProblem(raw.name, None, detail)])
-    reject_rows(raw.name, np.isnan(raw.numbers), "the treatment is missing: fill it in, or leave the row out")
     stray = (raw.numbers != 0) & (raw.numbers != 1) if arms == TWO else ~np.isfinite(raw.numbers)
     few = f"a treatment must be 1 (treated) or 0 (not treated); a dose needs {FEWEST_OF_ARM} other numbers"
     reject_rows(raw.name, stray, few if arms == TWO else "a dose must be finite")

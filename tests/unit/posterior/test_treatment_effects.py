@@ -342,6 +342,10 @@ def test_estimator():
 
 REFUSED = {
     "missing": (lambda z, _: np.where(np.arange(NUM_ROWS) == 4, np.nan, z), "row 5.*treatment is missing"),
+    "none": (
+        lambda z, _: [None if number % 3 == 0 else f"{z[number]:g}mg" for number in range(NUM_ROWS)],
+        "row 1.*treatment is missing.*such as none.*another name",
+    ),
     "one value": (lambda z, _: np.ones_like(z), "every row has the treatment 1"),
     "three values": (lambda z, _: np.where(np.arange(NUM_ROWS) == 4, 2.0, z), "1 .treated. or 0"),
     "few": (lambda z, _: np.where(np.arange(NUM_ROWS) < 4, 1.0, 0.0), "only 4 rows are treated"),

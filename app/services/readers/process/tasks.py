@@ -114,7 +114,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
     settings = Settings.from_json(posterior.settings)
     columns, groups = posterior.schema.columns, posterior.schema.groups
     num_groups = sum(len(column.levels) for column in groups)
-    slopes = posterior.slopes_of_groups
+    slopes, arms = posterior.slopes_of_groups, posterior.header.arms
     out.write(contents.header)
     for chain in contents.chains:
         out.writelines(block.data for block in chain)
@@ -130,6 +130,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
             "columns": {column.name: column.kind for column in columns},
             **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
             **({"slopes": list(slopes)} if slopes else {}),
+            **({"num_arms": len(arms)} if len(arms) > 2 else {}),
             "constants": posterior.constants,
         },
         "calibration": table.summary() if (table := contents.posterior.conformal_table) else None,

@@ -51,6 +51,29 @@ def test_an_extension_is_checked_as_a_whole(client, settings):
     assert client.get(f"/models/{model['id']}").json()["state"] == "succeeded"
 
 
+def test_effects_cost_more(client):
+    """A treatment takes trees and a propensity, and each of several arms as many."""
+
+    def costs(**more):
+        own = DEFAULT | more
+        return chain_seconds(own, 500, 10), estimate(own, 500, 10).bytes, estimate(own, 500, 10).seconds
+
+    kinds = [
+        {},
+        {"treatment": "z", "assignment": "random"},
+        {"treatment": "z"},
+        {"treatment": "z", "num_arms": 3},
+    ]
+    none, random, two, three = (costs(**more) for more in kinds)
+    assert none[0] < random[0] == two[0] < three[0] / 1.3
+    assert none[1] < two[1] < three[1]
+    assert random[2] < two[2] < three[2]
+    text = "a,b,z,y\n" + "".join(f"{k % 7},{k % 5},{'uvw'[k * k % 3 % 3]}{k % 2},{k}\n" for k in range(90))
+    dataset = post_csv(client, text).json()["id"]
+    answer = client.post("/models/estimate", json={"dataset_id": dataset, "target": "y", "treatment": "z"})
+    assert answer.json()["settings"]["num_arms"] == 4, answer.text
+
+
 def test_the_formula_said_is_the_formula_used():
     """Evaluating the formula in the error gives the estimate."""
     rows, columns, trees, chains, draws = 100_000, 30, 200, 8, 125

@@ -174,3 +174,9 @@ def test_what_is_refused(client, settings):
     model = fitted(client, settings)
     refused = problem(client.post(f"/models/{model['id']}/effects", json={}), 422)
     assert "no treatment" in str(refused)
+    words = {"0": "none", "1": "some"}
+    lines = [line.split(",") for line in weights().splitlines()[1:]]
+    text = "".join(f"{a},{b},{c},{words[z]},{y}\n" for a, b, c, z, y in lines)
+    fit["dataset_id"] = post_csv(client, f"a,b,site,z,y\n{text}").json()["id"]
+    refused = problem(client.post("/models", json=fit | {"treatment": "z"}), 422)
+    assert "a word such as none or NA in a file was read as missing" in str(refused["errors"])
