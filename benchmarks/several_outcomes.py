@@ -1,5 +1,7 @@
 """Two outcomes beside separate fits: python benchmarks/several_outcomes.py [--tables N] [--rows N] [--peer].
 
+With --classes the second outcome is only known to be above or below its median.
+
 Two functions of eight columns (Friedman's, and another with two columns in common), errors of standard
 deviation 1 with correlation .8, .4 or 0. Of each the mean over simulated tables, on 500 new rows:
 
@@ -8,7 +10,8 @@ deviation 1 with correlation .8, .4 or 0. Of each the mean over simulated tables
   separate fits (the slope of their residuals on each other, by least squares on the new rows themselves);
 - mean RMSE of the outcomes without the other, and its quotient by that of separate fits;
 - the share of rows inside the joint regions of 90%;
-- processor time, and its quotient by that of the separate fits.
+- processor time, and its quotient by that of the separate fits;
+- with --classes the Brier score of the class given the number, and without it.
 
 Beside them bartz's multivariate regression, whose trees have a vector in each leaf. Needs bartz
 (locks/bench.txt).
@@ -84,6 +87,44 @@ def separate(X: Floats, Y: Floats, new: Floats, y: Floats) -> dict[str, float]:
     }
 
 
+def of_classes(X: Floats, Y: Floats, new: Floats, y: Floats) -> tuple[dict[str, float], dict[str, float]]:
+    """Fit both at once, and each by itself, where the second outcome is whether it is above its median."""
+    cut = np.median(Y[:, 1])
+    labels, truth = (np.where(each[:, 1] > cut, "high", "low") for each in (Y, y))
+    start = time.process_time()
+    both: Any = fit(X, {"a": Y[:, 0], "b": labels}, family="auto", seed=1, progress=False)
+    middle = time.process_time()
+    plain = {"noise": "constant", "transform": "none"}
+    number = fit(X, Y[:, 0], seed=1, progress=False, **plain)
+    other = fit(X, labels, family="probit", seed=1, progress=False)
+    end = time.process_time()
+    low = truth == "low"
+    given_class = both.predict(new, given={"b": truth}).mean[:, 0]
+    given_number = both.predict(new, given={"a": y[:, 0]}).mean[:, 1]
+    mean, chance = number.predict(new, level=None).mean, other.predict(new, level=None).mean
+    apart = [number.score(new, y[:, 0])["log_score"], -other.score(new, truth)["log_loss"]]
+    ours = {
+        "log score": both.score(new, {"a": y[:, 0], "b": truth}, separately=False).log_score,
+        "rmse given": rmse(given_class, y[:, 0]),
+        "rmse": rmse(both.predict(new).mean[:, 0], y[:, 0]),
+        "brier given": rmse(given_number, low) ** 2,
+        "seconds": middle - start,
+    }
+    separate = {
+        "log score": float(sum(apart)),
+        "rmse given": rmse(mean + _levels(y[:, 0] - mean, low), y[:, 0]),
+        "rmse": rmse(mean, y[:, 0]),
+        "brier given": rmse(chance, low) ** 2,
+        "seconds": end - middle,
+    }
+    return ours, separate
+
+
+def _levels(rest: Floats, low: Floats) -> Floats:
+    """Return the mean residual of each row's class, on the new rows themselves."""
+    return np.where(low, rest[low].mean(), rest[~low].mean())
+
+
 def peer(X: Floats, Y: Floats, new: Floats, y: Floats) -> dict[str, float]:
     """Fit both by bartz."""
     from bartz._interface import Bart  # slow to import
@@ -106,6 +147,7 @@ def main() -> None:
     parser.add_argument("--tables", type=int, default=10)
     parser.add_argument("--rows", type=int, default=400)
     parser.add_argument("--correlations", type=float, nargs="+", default=CORRELATIONS)
+    parser.add_argument("--classes", action="store_true", help="let the second outcome have two classes")
     parser.add_argument("--peer", action="store_true", help="fit bartz's too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -116,6 +158,10 @@ def main() -> None:
         for table in range(options.tables):
             X, Y = simulated(options.rows + NEW, correlation, 100 + table)
             parts = X[:-NEW], Y[:-NEW], X[-NEW:], Y[-NEW:]
+            if options.classes:
+                for name, scores in zip(fitters, of_classes(*parts), strict=False):
+                    found[name].append(scores)
+                continue
             for name, run in fitters.items():
                 found[name].append(run(*parts))
         print(f"correlation {correlation}, {options.tables} tables of {options.rows} rows")
@@ -126,7 +172,8 @@ def main() -> None:
         for name, scores in means.items():
             print(f"  {name:9}", "  ".join(f"{score} {value:.4f}" for score, value in scores.items()))
         both = means["ours"], means["separate"]
-        quotients = {score: both[0][score] / both[1][score] for score in ("rmse given", "rmse", "seconds")}
+        compared = [score for score in both[0] if score in both[1] and score != "log score"]
+        quotients = {score: both[0][score] / both[1][score] for score in compared}
         gain = both[0]["log score"] - both[1]["log score"]
         print(
             f"  log score + {gain:.4f};",

@@ -93,10 +93,11 @@ def fit(
         A pandas, polars or pyarrow table, a `pyarrow.parquet.ParquetFile` (whose columns are read when they
         are needed), a 2-D array, or a mapping of columns; n rows. Missing values are allowed and learnt from.
     y
-        n outcomes, or a table of several (numbers, method "bart"), whose errors may have correlations: then
-        outcomes may be missing, and the result is a `SeveralPosterior` (docs/several_outcomes.md). Outcomes,
-        weights, exposures, offsets, events and limits have the row labels of X where they have any, and the
-        values of the column of X that is called as they are, if there is one.
+        n outcomes, or a table of several (numbers, with family "auto" one of two classes; method "bart"),
+        whose errors may have correlations: then outcomes may be missing, and the result is a
+        `SeveralPosterior` (docs/several_outcomes.md). Outcomes, weights, exposures, offsets, events and
+        limits have the row labels of X where they have any, and the values of the column of X that is called
+        as they are, if there is one.
     weights
         n positive precision weights, or None: row i has variance sigma^2 / weight.
     exposure

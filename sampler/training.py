@@ -192,6 +192,12 @@ class SeveralTraining:
     num_rows: int
     covariance: NDArray[np.float64] | None = None
 
+    @property
+    def of_classes(self) -> int | None:
+        """Number of the outcome that has two classes; None where all are numbers."""
+        targets = [FAMILIES[part.settings.family].target for part in self.parts]
+        return targets.index("two") if "two" in targets else None
+
     @cached_property
     def pattern(self) -> NDArray[np.int64]:
         """Outcomes of each row that were observed, int64 [n]: bit j for outcome j."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -22,6 +23,7 @@ from sampler.bart.kernels.forest_sweep import (
 )
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
+from sampler.bart.kernels.probit import draw_latent_given
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.particle_gibbs import Particles, are_used
@@ -309,15 +311,25 @@ class Chain(MarkovChain):
     def sweep_given(self, others: NDArray[np.int32], variance: float) -> None:
         """Do one iteration while the residual has what other outcomes say of the errors taken out.
 
+        Latent outcomes of classes stay as they are: see `draw_latent_given`.
         `others` are what they say, int32 [n] in grid steps; `variance` is that of the noise given them.
         """
         residual = self._models[0].residual[: self._data.num_rows]
         residual -= others
         self._noise[SIGMA2] = variance
         measure_bound(self._models[0].residual, self._models[0].bound)
-        self._several = self._several or ForestCall(SWEEP_OUTCOME)
+        if self._several is None:
+            assert isinstance(self._likelihood, Gaussian)
+            self._several = ForestCall(SWEEP_OUTCOME)
+            self._likelihood.hold_latent()
         self._iterate_alone(self._several)
         residual += others
+
+    def draw_latent_given(self, others: NDArray[np.int32], rows: NDArray[np.int64], variance: float) -> None:
+        """Draw the latent outcomes of some rows given their classes and other outcomes: see `sweep_given`."""
+        assert isinstance(self._likelihood, Gaussian)
+        outcome, residual, sd = self._likelihood.outcome, self._models[0].residual, math.sqrt(variance)
+        draw_latent_given(outcome, residual, others, rows, sd * outcome.step, self._work.random)
 
     def _iterate_alone(self, call: ForestCall) -> None:
         """Do what `run` does in one iteration whose noise is not drawn, in some microseconds less."""

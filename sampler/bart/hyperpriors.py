@@ -17,6 +17,7 @@ from sampler.bart import (
 )
 from sampler.bart.kernels import hyperpriors as hyper
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
+from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -56,8 +57,10 @@ def groups_of(training: Training) -> tuple[str, ...]:
     monotone = ("monotone",) if training.directions is not None else ()
     several: tuple[str, ...] = ()
     if training.several is not None:
-        each = (group for part in training.several.parts for group in groups_of(part))
-        several = (forest_call.GROUP, "several-outcomes", *each)
+        parts = training.several.parts
+        each = (group for part in parts for group in groups_of(part))
+        families = (group for part in parts for group in FAMILIES[part.settings.family].kernels)
+        several = (forest_call.GROUP, "several-outcomes", *each, *families)
     beside = (*monotone, *latent, *effect, *linear, *groups, *several)
     return (*hyper, *weights, *beside, *row_noise.groups_of(training.settings))
 

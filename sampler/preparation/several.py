@@ -10,10 +10,12 @@ import numpy as np
 
 from sampler.data.rows import Rows
 from sampler.data.table import RawColumn, Table, check_row_labels, is_array, read
+from sampler.data.target import guess_family
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import ABSOLUTE
 from sampler.definitions.several import MAX_OUTCOMES
 from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.families import FAMILIES
 from sampler.preparation.encode import prepare_rows, resemblance_warnings
 from sampler.preparation.from_header import prepare_again
 from sampler.storage.model_header import Header, with_counts
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
     from sampler.prepared_fit import PreparedFit
 
 ABSENT = (*COLUMN_ROLES, "levels", "propensity", "groups", "slopes", "holdout", "new_rows", "subgroups")
+ALONE = "fit it by itself"
 # settings that several outcomes have one value of
 ONLY: dict[str, tuple[Any, ...]] = {
     "family": ("gaussian", "auto"),
@@ -59,6 +62,38 @@ def check_several(arguments: Mapping[str, Any]) -> None:
             )
 
 
+def families_of(outcomes: Mapping[str, RawColumn], family: str | None) -> dict[str, str]:
+    """Choose the family of each outcome: of a number, or with family "auto" of two classes for at most one.
+
+    Raises DataError for further outcomes of classes, and for those of more than two.
+    """
+    if family != "auto":
+        return dict.fromkeys(outcomes, "gaussian")
+    found = {name: guess_family(column) for name, column in outcomes.items()}
+    problems = [
+        DataProblem(name, None, f"beside other outcomes it may have two classes, not more: {ALONE}")
+        for name, each in found.items()
+        if each not in ("gaussian", "probit")
+    ]
+    of_two = [name for name, each in found.items() if each == "probit"]
+    if len(of_two) > 1:
+        detail = 'one of several outcomes may have two classes: family="gaussian" takes 0 and 1 as numbers'
+        problems += [DataProblem(name, None, f"{detail}; or {ALONE}") for name in of_two[1:]]
+    if problems:
+        raise DataError(problems)
+    return found
+
+
+def arguments_of(family: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arguments of one outcome's fit: classes have no line, and no noise to say anything of."""
+    own = {**arguments, "family": family}
+    if family == "gaussian":
+        return own
+    accepted = FAMILIES[family].prior
+    prior = {name: value for name, value in (arguments.get("prior") or {}).items() if name in accepted}
+    return own | {"linear": False, "prior": prior}
+
+
 def _refuse(field: str, message: str) -> None:
     raise SettingsError(message, field=field, code="not_applicable")
 
@@ -70,6 +105,7 @@ def prepare_several(
     target_name: Sequence[str] | None = None,
     missing_target: str = "refuse",
     ignored: Sequence[str] = (),
+    families: Mapping[str, str] | None = None,
     **arguments: Any,
 ) -> PreparedFit:
     """Read, check and encode the data of a fit of several outcomes.
@@ -79,13 +115,16 @@ def prepare_several(
     X
         A table of n rows.
     Y
-        A table of two to eight outcomes, n rows; missing ones are learnt from the others of their row.
+        A table of two to eight outcomes, n rows; missing ones are learnt from the others of their row. They
+        are numbers, and with family "auto" one may have two classes.
     target_name
         Names of the outcomes; None takes those of Y, and y1, y2, .. of an array.
     missing_target
         What to do with rows without any outcome: "refuse" them, or "leave_out" these rows.
     ignored
         Further names that new tables may contain.
+    families
+        Family of each outcome, as `families_of` chooses them; None chooses them.
     arguments
         Settings, as for `prepare_rows`.
 
@@ -112,7 +151,8 @@ def prepare_several(
         detail = "the row has no outcome: leave such rows out (missing_target='leave_out')"
         raise DataError([DataProblem(name, row, detail) for name in names])
     places = np.cumsum(~empty) - 1  # of a row among those with an outcome
-    arguments |= {"family": "gaussian", "noise": "constant", "transform": "none"}
+    families = families_of(outcomes, arguments.get("family")) if families is None else families
+    arguments |= {"noise": "constant", "transform": "none"}
     arguments = {name: value for name, value in arguments.items() if name not in COLUMN_ROLES}
     prepared, rows, warnings = [], [], []
     for number, (name, column) in enumerate(outcomes.items()):
@@ -120,7 +160,8 @@ def prepare_several(
         if not len(mine):
             raise DataError([DataProblem(name, None, "no row has this outcome: leave it out")])
         own = Rows(table.part(mine), column.part(mine))
-        prepared.append(prepare_rows(own, ignored=[*names, *ignored], **arguments))
+        given = arguments_of(families[name], arguments)
+        prepared.append(prepare_rows(own, ignored=[*names, *ignored], **given))
         rows.append(places[mine])
         warnings += prepared[-1].warnings
     warnings += resemblance_warnings(Rows(table, next(iter(outcomes.values()))), prepared[0])

@@ -11,7 +11,7 @@ from sampler.bart.kernels.steps.covariance import find_regression
 from sampler.bart.several.chain import STREAMS, SeveralChain
 from sampler.training import SeveralTraining
 from tests.reference.prior import draw_tree
-from tests.support.chain_driver import f_of, fits, training
+from tests.support.chain_driver import f_of, fits, training, with_outcome
 from tests.support.joint_law import ENDLESS, keeps_joint_law
 from tests.support.reports.p_values import (
     ALARM,
@@ -42,16 +42,30 @@ EXACT = {
     "drawn": (False, True, (0.02757202, 0.39793425, 0.57449373), None),
     "drawn, one missing": (True, True, (0.02906493, 0.39985435, 0.57108072), None),
 }
+# the same of a number beside two classes, the second of which may be missing: trees of both outcomes
+LABELS = np.array([1.0, 0.0, 1.0])
+EXACT_OF_CLASSES = {
+    "known": (False, False, (0.0445920, 0.4714390, 0.4839690), (0.0451365, 0.4463814, 0.5084821)),
+    "known, one missing": (True, False, (0.0392295, 0.4466067, 0.5141638), (0.0592477, 0.9407523)),
+    "drawn": (False, True, (0.0335382, 0.4146981, 0.5517637), (0.0431153, 0.4291263, 0.5277584)),
+    "drawn, one missing": (True, True, (0.0313504, 0.3983147, 0.5703349), (0.0632798, 0.9367222)),
+}
+MOMENTS_OF_CLASSES = {"drawn": (0.299248, -0.637083), "drawn, one missing": (0.203514, -0.638604)}
 MOMENTS = {"drawn": (0.2513404, -0.6474010), "drawn, one missing": (0.2251158, -0.6445974)}
 
 
 def problem(codes, outcomes, *, known=None, leaf_sds=(0.5, 0.4), lambdas=(0.2, 0.15), **settings):
-    """Return the training of several outcomes, NaN where missing, with absolute constants."""
+    """Return the training of several outcomes, NaN where missing, with absolute constants.
+
+    Outcomes without a lambda are of two classes.
+    """
     parts, rows = [], []
     for y, leaf_sd, lambda_ in zip(outcomes.T, leaf_sds, lambdas, strict=True):
         mine = np.flatnonzero(~np.isnan(y))
-        prior = {"leaf_sd": leaf_sd, "alpha": 0.95, "beta": 1.0, "nu": 3.0, "lambda": lambda_}
-        own = training(codes[:, mine], y[mine], prior=prior, **settings)
+        prior = {"leaf_sd": leaf_sd, "alpha": 0.95, "beta": 1.0}
+        of_number = {"nu": 3.0, "lambda": lambda_} if lambda_ else {}
+        family = "gaussian" if lambda_ else "probit"
+        own = training(codes[:, mine], y[mine], prior=prior | of_number, family=family, **settings)
         mixed = np.isnan(outcomes).any()
         parts.append(
             replace(
@@ -88,6 +102,28 @@ def test_exact(name):
         holds(mean_is(moments, np.array(MOMENTS[name])))
 
 
+@pytest.mark.parametrize("name", EXACT_OF_CLASSES)
+def test_exact_of_classes(name):
+    """A number beside two classes: draws have the trees and the moments that enumeration gives."""
+    missing, drawn, *laws = EXACT_OF_CLASSES[name]
+    outcomes = np.stack([Y[:, 0], LABELS], axis=1)
+    if missing:
+        outcomes[1, 1] = np.nan
+    lengths = {"num_trees": 1, "num_draws": SHORT, "num_burnin": 200, "thin": THIN, "seed": 3}
+    known = None if drawn else np.array([[0.3, 0.25], [0.25, 1.0]])
+    data = problem(CODES, outcomes, known=known, leaf_sds=(0.5, 0.8**0.5), lambdas=(0.2, None), **lengths)
+    chain = SeveralChain.start(data, 0)
+    chain.run(chain.iterations)
+    draws = chain.take()
+    for own, law in zip((draws, draws.forests["outcome:2"]), laws, strict=True):
+        counts = np.bincount(own.leaf_counts[:, 0], minlength=1 + len(law))[1:]
+        holds(chi_square(counts, np.array(law)).p)
+    assert np.all(draws.forests["outcome:2"].sigma == 1.0)
+    if drawn:
+        moments = np.stack([draws.scalars["correlation:1:2"], np.log(draws.sigma)], axis=1)
+        holds(mean_is(moments, np.array(MOMENTS_OF_CLASSES[name])))
+
+
 def test_separate_without_correlation():
     """With a known covariance without correlation, chains are those of the outcomes alone, bit for bit."""
     data = problem(CODES, Y, known=np.diag([0.3, 0.2]), num_trees=3, num_draws=20, seed=1)
@@ -103,10 +139,13 @@ def test_separate_without_correlation():
 
 
 @pytest.mark.parametrize("missing", [False, True])
-def test_resumes(missing):
+@pytest.mark.parametrize("classes", [False, True])
+def test_resumes(missing, classes):
     """A chain resumed from any checkpoint is the whole one, bit for bit."""
-    outcomes = np.where(np.arange(6).reshape(3, 2) == 3, np.nan, Y) if missing else Y
-    data = problem(CODES, outcomes, num_trees=2, num_draws=10, num_burnin=3)
+    outcomes = np.stack([Y[:, 0], LABELS], axis=1) if classes else Y
+    outcomes = np.where(np.arange(6).reshape(3, 2) == 3, np.nan, outcomes) if missing else outcomes
+    lambdas = (0.2, None if classes else 0.15)
+    data = problem(CODES, outcomes, lambdas=lambdas, num_trees=2, num_draws=10, num_burnin=3)
     whole = SeveralChain.start(data, 0)
     whole.run(whole.iterations)
     chain = SeveralChain.start(data, 0)
@@ -136,15 +175,14 @@ def functions_of(f, covariance, leaves):
     """Return the functions compared, of f [outcome, row], the covariance and the mean size of trees."""
     sds = np.sqrt(np.diag(covariance))
     rho = covariance[0, 1] / (sds[0] * sds[1])
-    return {
+    of_both = {"other log sd": np.log(sds[1]), "log sd x other": np.log(sds[0]) * np.log(sds[1])}
+    return ({} if np.isclose(sds[1], 1) else of_both) | {
         "f at a row": f[0, 0],
         "f at a row squared": f[0, 0] ** 2,
         "other f squared": f[1, 3] ** 2,
         "f x other f": f[0, 0] * f[1, 0],
         "log sd": np.log(sds[0]),
         "log sd squared": np.log(sds[0]) ** 2,
-        "other log sd": np.log(sds[1]),
-        "log sd x other": np.log(sds[0]) * np.log(sds[1]),
         "atanh rho": np.arctanh(rho),
         "atanh rho squared": np.arctanh(rho) ** 2,
         "rho x f x f": rho * f[0, 0] * f[1, 0],
@@ -154,21 +192,28 @@ def functions_of(f, covariance, leaves):
 
 
 class Pair:
-    """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`."""
+    """Prior law of two outcomes of 16 rows, some of which lack one of them if `missing`.
 
-    trees, sds, lambdas, nu = 2, (0.6, 0.4), (0.5, 0.3), 8.0
+    The second has two classes if `classes`.
+    """
 
-    def __init__(self, *, missing):
+    trees, sds, nu = 2, (0.6, 0.4), 8.0
+
+    def __init__(self, *, missing, classes=False):
+        self.classes = classes
+        self.lambdas = (0.5, None if classes else 0.3)
         self.rng = rng = np.random.default_rng(3)
         self.codes = rng.integers(0, 4, (2, 16)).astype(np.uint8)
         self.holes = rng.uniform(size=(16, 2)) < (0.3 if missing else 0.0)
         self.holes[self.holes.all(axis=1)] = False
         self.rows = [np.flatnonzero(~column) for column in self.holes.T]
 
-    def errors(self, covariance):
-        """Draw the errors of all rows, NaN where an outcome is missing."""
-        errors = self.rng.multivariate_normal(np.zeros(2), covariance, 16)
-        return np.where(self.holes, np.nan, errors)
+    def outcomes(self, f, covariance):
+        """Draw the outcomes of all rows, NaN where one is missing, given f [outcome, row]."""
+        y = f.T + self.rng.multivariate_normal(np.zeros(2), covariance, 16)
+        if self.classes:
+            y[:, 1] = y[:, 1] > 0
+        return np.where(self.holes, np.nan, y)
 
     def training(self, outcomes, **settings):
         """Return the training with these outcomes."""
@@ -183,9 +228,11 @@ class Pair:
 
     def draw(self):
         """Draw from the prior: the functions compared, f [outcome, row] and the errors' covariance."""
-        covariance = stats.invwishart(self.nu + 1, np.diag(self.nu * np.array(self.lambdas))).rvs(
-            random_state=self.rng
-        )
+        scale = np.diag([self.nu * (lambda_ or 1.0) for lambda_ in self.lambdas])
+        covariance = stats.invwishart(self.nu + 1, scale).rvs(random_state=self.rng)
+        if self.classes:
+            units = np.sqrt([1.0, covariance[1, 1]])
+            covariance /= np.outer(units, units)
         f, leaves = np.zeros((2, 16)), []
         for number, (sd, rows) in enumerate(zip(self.sds, self.rows, strict=True)):
             for _ in range(self.trees):
@@ -205,16 +252,18 @@ class Pair:
         return functions_of(f, covariance, np.mean(chain.chains[0].leaf_counts)), f, covariance
 
 
-def joint(rounds, draws, *, missing):
+def joint(rounds, draws, **options):
     """Return the p-values of Geweke's test by function."""
-    pair = Pair(missing=missing)
-    data = pair.training(pair.errors(np.eye(2)), **ENDLESS, seed=6)
+    pair = Pair(**options)
+    data = pair.training(pair.outcomes(np.zeros((2, 16)), np.eye(2)), **ENDLESS, seed=6)
 
     def observe(chain):
         values, f, covariance = pair.state_of(chain)
-        return values, f.T + pair.errors(covariance)
+        return values, pair.outcomes(f, covariance)
 
     def put(chain, y):
+        if pair.classes:
+            with_outcome(chain.chains[1], y[pair.rows[1], 1])
         own = [
             replace(each.training, y=column[rows])
             for each, column, rows in zip(chain.chains, y.T, pair.rows, strict=True)
@@ -226,13 +275,13 @@ def joint(rounds, draws, *, missing):
     return keeps_joint_law(chain, prior, observe, rounds, replace=put, left_out=8)
 
 
-def ranks(replications, *, missing):
+def ranks(replications, **options):
     """Return the ranks of truths drawn from the prior among draws of their posteriors, by function."""
-    pair = Pair(missing=missing)
+    pair = Pair(**options)
     found = []
     for seed in range(replications):
         truth, f, covariance = pair.draw()
-        y = f.T + pair.errors(covariance)
+        y = pair.outcomes(f, covariance)
         chain = SeveralChain.start(pair.training(y, **ENDLESS, seed=seed), 0)
         chain.run(300)
         states = []
@@ -248,29 +297,32 @@ def ranks(replications, *, missing):
     return found
 
 
+OPTIONS = [{"missing": missing} | classes for classes in ({}, {"classes": True}) for missing in (False, True)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [False, True])
-def test_calibrated(missing):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_calibrated(options):
     """Simulation-based calibration: ranks of the truth among its posterior draws are uniform."""
-    all_above(uniform_by_name(ranks(96, missing=missing), RANKED, 8), ALARM)
+    all_above(uniform_by_name(ranks(96, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("missing", [False, True])
-def test_calibrated_long(missing):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_calibrated_long(options):
     """Simulation-based calibration of several outcomes with many more replications."""
-    all_above(uniform_by_name(ranks(1_280, missing=missing), RANKED, 8), ALARM)
+    all_above(uniform_by_name(ranks(1_280, **options), RANKED, 8), ALARM)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("missing", [False, True])
-def test_joint(missing):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_joint(options):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    all_above(joint(12_000, 4_000, missing=missing), ALARM)
+    all_above(joint(12_000, 4_000, **options), ALARM)
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("missing", [False, True])
-def test_joint_long(missing):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_joint_long(options):
     """Geweke's test of several outcomes with many more draws."""
-    all_above(joint(96_000, 40_000, missing=missing), ALARM)
+    all_above(joint(96_000, 40_000, **options), ALARM)

@@ -117,6 +117,10 @@ class Gaussian(Likelihood):
         """Let sigma be drawn by the rows that have a weight in `training`."""
         self.outcome = self.outcome._replace(num_seen=training.num_counted)
 
+    def hold_latent(self) -> None:
+        """Leave latent outcomes as they are from now on, since they are drawn elsewhere."""
+        self.outcome = self.outcome._replace(draw_latent=0)
+
     def state(self) -> list[NDArray[Any]]:
         """Return sigma, the other scalars and the intercepts, as views."""
         intercepts = [self._intercepts.effects] if self._intercepts else []

@@ -3,7 +3,8 @@
 y_ij = f_j(x_i) + e_ij with e_i ~ Normal(0, Sigma) (Chipman, George and McCulloch 2010, equation 29, with an f
 for each outcome). Given the other outcomes' errors, an outcome's own is a normal variable whose mean is their
 regression, so an ordinary chain draws f_j once that is taken out of its residuals. Outcomes that were not
-observed are integrated out while trees are drawn, and drawn anew for each draw of Sigma.
+observed are integrated out while trees are drawn, and drawn anew for each draw of Sigma. One outcome may have
+two classes: its latent outcomes, of errors with variance 1, are drawn given the others as iterations begin.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
 from sampler.bart.kernels.steps.covariance import (
     add_products,
     draw_covariance,
+    draw_gamma,
     fill_normals,
     find_regression,
     regress,
@@ -68,6 +70,7 @@ class SeveralChain(MarkovChain):
         self.iteration = self.num_kept = 0
         self._random = np.array(random, np.uint64)
         self._steps = np.array([part.constants.step for part in self._several.parts])
+        self._of_classes = self._several.of_classes
         known = self._several.covariance
         starts = [part.constants.sigma_start for part in self._several.parts]
         start = np.diag(np.square(starts)) if known is None else known
@@ -91,6 +94,9 @@ class SeveralChain(MarkovChain):
         size = len(self.chains)
         self._root, self._triangle, self._equations = np.zeros((3, size, size + 1))
         self._slopes = np.zeros(size)
+        self._shape = next(
+            part.constants.nu for number, part in enumerate(self._several.parts) if number != self._of_classes
+        )
         for number in range(len(self.chains)):
             self._read_residual(number)
 
@@ -164,6 +170,7 @@ class SeveralChain(MarkovChain):
         """
         before, settings = self.iteration, self.training.settings
         while self.iteration < min(before + max(int(iterations), 0), self.iterations):
+            self._draw_latent()
             for number, chain in enumerate(self.chains):
                 self._sweep(number, chain)
             if self._several.covariance is None:
@@ -178,11 +185,7 @@ class SeveralChain(MarkovChain):
     def _sweep(self, number: int, chain: Chain) -> None:
         """Let an outcome's chain do an iteration given the other outcomes' errors."""
         rows, patterns = self._several.rows[number], self._patterns[number]
-        others = self._others[number]
-        variances = []
-        for code, members in patterns:
-            variances.append(self._regression(number, code & ~(1 << number)))
-            regress(self._residual, self._slopes, rows, members, others)
+        variances = self._regress(number)
         least = min(variances)
         if len(patterns) > 1:  # rows of which more is known count for more
             bits = min(WEIGHT_BITS - math.ceil(math.log2(len(rows))), 30)
@@ -190,20 +193,52 @@ class SeveralChain(MarkovChain):
             for variance, (_, members) in zip(variances, patterns, strict=True):
                 weights[members] = int(np.rint(least / variance * (2.0**bits - 1)))
             chain.reweigh(weights, 1 / (2.0**bits - 1))
-        chain.sweep_given(others, least)
+        chain.sweep_given(self._others[number], least)
+        self._read_residual(number)
+
+    def _regress(self, number: int) -> list[float]:
+        """Find what other outcomes say of an outcome's errors; return the variance left, by pattern."""
+        rows, others, variances = self._several.rows[number], self._others[number], []
+        for code, members in self._patterns[number]:
+            variances.append(self._regression(number, code & ~(1 << number)))
+            regress(self._residual, self._slopes, rows, members, others)
+        return variances
+
+    def _draw_latent(self) -> None:
+        """Draw the latent outcomes of two classes given the numbers beside them, where there are classes."""
+        number = self._of_classes
+        if number is None or self.training.settings.prior_only:
+            return
+        for variance, (_, rows) in zip(self._regress(number), self._patterns[number], strict=True):
+            self.chains[number].draw_latent_given(self._others[number], rows, variance)
         self._read_residual(number)
 
     def _draw_covariance(self) -> None:
         """Draw the errors' covariance, once errors that were not observed are drawn given those that were."""
-        parts = self._several.parts
-        size, rows = len(parts), self._several.num_rows
-        scatter = self._prior_scatter.copy()
-        degrees = parts[0].constants.nu + size - 1
+        size, rows = len(self.chains), self._several.num_rows
+        scatter, degrees = self._prior_scatter.copy(), self._shape + size - 1
+        number = self._of_classes
+        if number is not None:
+            scatter[number, number] = self._spread(number)
         if not self.training.settings.prior_only:
             self._impute()
             degrees += rows
             add_products(self._residual, scatter)
         draw_covariance(scatter, float(degrees), self._random, self._root, self._triangle, self.covariance)
+        if number is not None:
+            slopes = self.covariance[number] / self.covariance[number, number]
+            less = self.covariance[number, number] - 1 / self._steps[number] ** 2
+            self.covariance -= less * np.outer(slopes, slopes)
+
+    def _spread(self, number: int) -> float:
+        """Draw the prior precision of the numbers' slopes on the error of two classes.
+
+        The slopes are normal with variances in proportion to s^2 ~ 1 / chi-square(nu), by which correlations
+        have the law that they have among numbers (docs/maths.md#several-outcomes).
+        """
+        left = self._regression(number, ((1 << len(self.chains)) - 1) & ~(1 << number))
+        drawn = draw_gamma(self._random, 0.5 * (self._shape + len(self.chains) - 1))
+        return float(2 * left * drawn)
 
     def _impute(self) -> None:
         """Draw the errors that were not observed, in whole grid steps."""

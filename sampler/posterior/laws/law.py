@@ -287,6 +287,10 @@ class Law:
         """Compute f of the chosen draws, float64 [draw, row], or [draw, row, class] with several classes."""
         raise NotImplementedError
 
+    def level_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute f where outcomes are numbers; of two classes the mean of their latent outcome."""
+        return self.f_of(coded, chosen)
+
     def f(self, coded: Coded, num_draws: int | None = None) -> Floats:
         """Compute f of the first draws of each chain, float64 [chain, draw, row], or [.., class]."""
         chosen, used = self.draws.choose(num_draws)

@@ -38,11 +38,15 @@ class ProbitLaw(Law):
         super().__init__(draws, chains)
         self.own_work += PROBABILITY
 
-    def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
-        """Compute the probability of the second class in the chosen draws, float64 [draw, row]."""
+    def level_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the normal quantile of that probability, float64 [draw, row]."""
         f = self._sums_and_parts(coded, chosen)
         f += coded.by_role.get("offset", 0.0)
-        return np.asarray(ndtr(f / self.with_new_groups(np.ones_like(f), coded, chosen)))
+        return np.asarray(f / self.with_new_groups(np.ones_like(f), coded, chosen))
+
+    def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
+        """Compute the probability of the second class in the chosen draws, float64 [draw, row]."""
+        return np.asarray(ndtr(self.level_of(coded, chosen)))
 
     def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
         """Compute the figures of the rows; return the number of draws per chain used."""

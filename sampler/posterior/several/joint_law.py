@@ -82,6 +82,11 @@ class JointMixture:
         left = covariance[:, ~seen][:, :, ~seen] - slopes @ between.transpose(0, 2, 1)
         return cls(f[:, :, ~seen] + np.einsum("dab,drb->dra", slopes, rest), left, share)
 
+    def of_outcomes(self, chosen: NDArray[np.int64]) -> JointMixture:
+        """Return the distribution of some of the outcomes, by their places."""
+        covariance = self.covariance[:, chosen][:, :, chosen]
+        return JointMixture(self.mean[:, :, chosen], covariance, self.share, self.alike)
+
     def moments(self) -> tuple[Floats, Floats]:
         """Compute means [row, outcome] and covariances [row, outcome, outcome]."""
         mean = np.einsum("dr,dra->ra", self.share, self.mean)
@@ -110,17 +115,15 @@ class JointMixture:
 
     def quantile(self, q: float) -> Floats:
         """Compute the q-quantile of each outcome, float64 [row, outcome]."""
-        sd = np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))[:, None, :]
         share = self.share[:, :, None]
         middle, covariance = self.moments()
         whole = np.sqrt(np.diagonal(covariance, axis1=1, axis2=2))
-        ends = self.mean + sd * ndtri(q)
-        low, high = ends.min(axis=0), ends.max(axis=0)
+        low, high = self._ends(q)
         at = np.clip(middle + whole * ndtri(q), low, high)
         for _ in range(PASSES):
-            z = (at - self.mean) / sd
-            miss = np.sum(share * ndtr(z), axis=0) - q
-            density = np.sum(share * np.exp(-0.5 * z * z) / (sd * np.sqrt(2 * np.pi)), axis=0)
+            below, densities = self._by_draw(at)
+            miss = np.sum(share * below, axis=0) - q
+            density = np.sum(share * densities, axis=0)
             low, high = np.where(miss > 0, low, at), np.where(miss > 0, at, high)
             with np.errstate(divide="ignore", invalid="ignore"):
                 step = at - miss / density
@@ -131,6 +134,21 @@ class JointMixture:
             if done:
                 break
         return np.asarray(at)
+
+    @property
+    def sds(self) -> Floats:
+        """Standard deviations of the errors, float64 [draw, 1, outcome]."""
+        return np.asarray(np.sqrt(np.diagonal(self.covariance, axis1=1, axis2=2))[:, None, :])
+
+    def _ends(self, q: float) -> tuple[Floats, Floats]:
+        """Find values below and above the q-quantile of each outcome, float64 [row, outcome] each."""
+        ends = self.mean + self.sds * ndtri(q)
+        return ends.min(axis=0), ends.max(axis=0)
+
+    def _by_draw(self, at: Floats) -> tuple[Floats, Floats]:
+        """Compute each draw's distribution function and density at values [row, outcome]."""
+        z = (at - self.mean) / self.sds
+        return ndtr(z), np.exp(-0.5 * z * z) / (self.sds * np.sqrt(2 * np.pi))
 
     def simulate(self) -> Floats:
         """Draw `NOISES` outcomes of each draw at each row, [draw, noise, row, outcome]; always the same."""
@@ -159,10 +177,10 @@ class JointMixture:
             reach, radius = (each[:, place] for each in ranked)
             return reach, radius
         share = np.repeat(self.share.T / NOISES, NOISES, axis=1)
-        return _quantiles(farthest, share, level), _quantiles(apart, share, level)
+        return weighted_quantiles(farthest, share, level), weighted_quantiles(apart, share, level)
 
 
-def _quantiles(values: Floats, share: Floats, level: float) -> Floats:
+def weighted_quantiles(values: Floats, share: Floats, level: float) -> Floats:
     """Compute the quantile of each row of weighted values."""
     order = np.argsort(values, axis=1)
     sums = np.cumsum(np.take_along_axis(share, order, axis=1), axis=1)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -11,14 +10,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.scalars import counted
-from sampler.data.table import read, read_rows
+from sampler.data.table import read
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
 from sampler.errors import DataError, PackedError, SettingsError
+from sampler.families import FAMILIES
 from sampler.methods import method_of
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
-from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
+from sampler.posterior.several.class_law import laws_given, log_density
+from sampler.posterior.several.joint_law import JointMixture, energy_scores
+from sampler.posterior.several.outcome_reading import as_given, read_all, read_known
 from sampler.posterior.several.results import SeveralPrediction, SeveralScores
 from sampler.posterior.treated_posterior import Origin
 from sampler.storage.draw_codec import pack, unpack
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.schema import Column
     from sampler.posterior.results.card_document import ModelCard
     from sampler.posterior.verdict.summary import Summary
     from sampler.storage.draws import Draws
@@ -69,6 +72,8 @@ class SeveralPosterior:
         self.origin: Origin | None = None
         self._headers = [replace(header, others=()), *map(Header.from_bytes, header.others)]
         self.outcomes = tuple(each.schema.target.name for each in self._headers)
+        families = [FAMILIES[each.settings["family"]].target for each in self._headers]
+        self._of_class = families.index("two") if "two" in families else None
         self._parts: dict[str, Posterior] = {}
 
     @classmethod
@@ -186,8 +191,16 @@ class SeveralPosterior:
 
     def _sigma(self, name: str) -> Floats:
         sigma = self[name].sigma
-        assert sigma is not None, "outcomes are numbers"
-        return sigma
+        return np.ones((self.num_chains, self.num_draws)) if sigma is None else sigma
+
+    @property
+    def _class(self) -> list[int]:
+        """Places of outcomes of two classes: one or none."""
+        return [] if self._of_class is None else [self._of_class]
+
+    @property
+    def _targets(self) -> list[Column]:
+        return [each.schema.target for each in self._headers]
 
     def predict(
         self,
@@ -207,8 +220,8 @@ class SeveralPosterior:
         level
             Probability of the intervals and regions.
         given
-            Outcomes that are known: values by name, ``{"b": [..]}``, or names of columns of X. Missing values
-            are unknown in their rows.
+            Outcomes that are known: numbers or classes by name, ``{"b": [..]}``, or names of columns of X.
+            Missing values are unknown in their rows.
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
         ignore_extra
@@ -217,7 +230,8 @@ class SeveralPosterior:
         Returns
         -------
         SeveralPrediction
-            Means and intervals of each outcome, intervals that hold for all at once, and a joint region.
+            Means and intervals of each outcome, intervals that hold for all at once, and a joint region; of
+            two classes the probability of the second.
 
         Raises
         ------
@@ -230,24 +244,29 @@ class SeveralPosterior:
         level = Request.check_level(level)
         coded = [self[name].encode(X, ignore_extra=ignore_extra) for name in self.outcomes]
         rows, size = coded[0].num_rows, len(self.outcomes)
-        known = self._known(X, given, rows)
+        known = read_known(self._targets, X, given, rows)
         seen = ~np.isnan(known)
         mean, lower, upper, low, high = (np.where(seen, known, 0.0) for _ in range(5))
         sd = np.zeros(known.shape)
         grids = [(self[name].law.offset, self[name].law.step) for name in self.outcomes]
         covariance, radius, effective = np.zeros((rows, size, size)), np.zeros(rows), np.zeros(rows)
+        of_class = self._of_class
         for at, f, covariances in self._blocks(coded, num_draws):
             for pattern in np.unique(seen[at], axis=0):
                 own = at[(seen[at] == pattern).all(axis=1)]
-                free = np.flatnonzero(~pattern)
-                law = JointMixture.of(f[:, own - at[0]], covariances, known[own])
+                law, chance = laws_given(f[:, own - at[0]], covariances, known[own], of_class)
                 effective[own] = law.effective_draws()
+                if chance is not None:
+                    mean[own, of_class], sd[own, of_class] = chance.moments()
+                    lower[own, of_class], upper[own, of_class] = chance.bounds(level)
+                    high[own, of_class] = 1.0  # from 0 to 1: every class is there
+                free = np.array([j for j in np.flatnonzero(~pattern) if j != of_class], np.int64)
                 if not len(free):
                     continue
                 place = np.ix_(own, free)
                 mean[place], covariance[np.ix_(own, free, free)] = moments = law.moments()
                 sd[place] = np.sqrt(np.diagonal(moments[1], axis1=1, axis2=2))
-                lower[place], upper[place] = law.bounds(level, grids)
+                lower[place], upper[place] = law.bounds(level, [grids[j] for j in free])
                 reach, radius[own] = law.radii(level)
                 wide = reach[:, None] * sd[place]
                 low[place], high[place] = mean[place] - wide, mean[place] + wide
@@ -262,41 +281,16 @@ class SeveralPosterior:
             )
         return SeveralPrediction(
             self.outcomes, level, mean, sd, lower, upper, low, high, covariance, radius,
-            effective, seen, warnings, coded[0].labels,
+            effective, seen, warnings, coded[0].labels, tuple(each.levels for each in self._targets),
         )  # fmt: skip
-
-    def _known(self, X: Any, given: Any, rows: int) -> Floats:
-        """Read known outcomes, float64 [row, outcome], NaN where unknown."""
-        known = np.full((rows, len(self.outcomes)), np.nan)
-        if given is None:
-            return known
-        if isinstance(given, list | tuple) and all(isinstance(name, str) for name in given):
-            table = read_rows(X)
-            absent = [name for name in given if name in self.outcomes and name not in table.names]
-            if absent:
-                raise DataError(f"given: the rows have no column {absent[0]!r}")
-            columns = {name: table.column(name) for name in given if name in table.names}
-        else:
-            table = read(dict(given) if isinstance(given, Mapping) else given)
-            columns = {name: table.column(name) for name in table.names}
-        unknown = [name for name in (given if isinstance(given, list | tuple) else columns)
-                   if name not in self.outcomes]  # fmt: skip
-        if unknown:
-            raise SettingsError(
-                f"given takes the outcomes {', '.join(self.outcomes)}: there is no {unknown[0]!r}",
-                field="given",
-                code="unknown",
-            )
-        for name, column in columns.items():
-            if column.numbers is None or len(column) != rows or np.isinf(column.numbers).any():
-                raise DataError(f"given: {name} must have a number, or none, for each of the {rows} rows")
-            known[:, self.outcomes.index(name)] = column.numbers
-        return known
 
     def _blocks(
         self, coded: Sequence[Any], num_draws: int | None
     ) -> Iterator[tuple[NDArray[np.int64], Floats, Floats]]:
-        """Yield rows, f [draw of any chain, row, outcome] at them, and covariances of the draws."""
+        """Yield rows, f [draw of any chain, row, outcome] at them, and covariances of the draws.
+
+        Of two classes f is the mean of the latent outcome.
+        """
         parts = [self[name].law for name in self.outcomes]
         used = parts[0].draws.choose(num_draws)[1]
         size = len(parts)
@@ -305,7 +299,8 @@ class SeveralPosterior:
         for start in range(0, coded[0].num_rows, step):
             at = np.arange(start, min(start + step, coded[0].num_rows))
             f = [
-                law.f(own.part(at), used).reshape(-1, len(at)) for law, own in zip(parts, coded, strict=True)
+                law.level_of(own.part(at), law.draws.choose(used)[0])
+                for law, own in zip(parts, coded, strict=True)
             ]
             yield at, np.stack(f, axis=2), covariances
 
@@ -337,8 +332,13 @@ class SeveralPosterior:
         for _, f, covariances in self._blocks(coded, num_draws):
             roots = np.linalg.cholesky(covariances)
             drawn.append(f + np.einsum("dab,drb->dra", roots, rng.standard_normal(f.shape)))
-        y = np.concatenate(drawn, axis=1)
+        y = self._observed(np.concatenate(drawn, axis=1))
         return np.asarray(y.reshape(self.num_chains, -1, *y.shape[1:]))
+
+    def _observed(self, drawn: Floats) -> Floats:
+        """Return drawn outcomes [.., outcome] as they are observed: latent ones become 0 or 1."""
+        drawn[..., self._class] = drawn[..., self._class] > 0
+        return drawn
 
     def score(self, X: Any, Y: Any, *, separately: bool = True) -> SeveralScores:
         """Score the posterior on rows that it was not fitted to.
@@ -361,7 +361,7 @@ class SeveralPosterior:
             For rows or outcomes that don't fit the model.
 
         """
-        table, y = read(X), self._outcomes_of(Y)
+        table, y = read(X), read_all(self._targets, Y)
         seen = ~np.isnan(y)
         counted_rows = np.flatnonzero(seen.any(axis=1))
         if len(y) != table.num_rows or not len(counted_rows):
@@ -369,19 +369,17 @@ class SeveralPosterior:
         table, y, seen = table.part(counted_rows), y[counted_rows], seen[counted_rows]
         coded = [self[name].encode(table) for name in self.outcomes]
         joint, separate, energy = np.zeros(len(y)), np.zeros(len(y)), np.full(len(y), np.nan)
-        sds = np.nanstd(y, axis=0)
+        sds = np.array([y[there, j].std() if there.any() else 0.0 for j, there in enumerate(seen.T)])
         sds[~(sds > 0)] = 1.0
         for at, f, covariances in self._blocks(coded, None):
             for pattern in np.unique(seen[at], axis=0):
                 own = at[(seen[at] == pattern).all(axis=1)]
                 there = np.flatnonzero(pattern)
-                rest = y[own][:, there] - f[:, own - at[0]][:, :, there]
-                within = covariances[:, there][:, :, there]
-                joint[own] = _log_mean(log_normal(rest, within))
-                for place in range(len(there)):
-                    alone = slice(place, place + 1)
-                    separate[own] += _log_mean(log_normal(rest[:, :, alone], within[:, alone, alone]))
-            drawn = JointMixture.of(f, covariances).simulate()[:, 0]
+                errors = f[:, own - at[0]], covariances, y[own], self._of_class
+                joint[own] = _log_mean(log_density(*errors, there))
+                for place in there:
+                    separate[own] += _log_mean(log_density(*errors, there[there == place]))
+            drawn = self._observed(JointMixture.of(f, covariances).simulate()[:, 0])
             energy[at] = energy_scores(y[at] / sds, drawn / sds)
         whole = np.flatnonzero(seen.all(axis=1))
         gain = joint - separate
@@ -394,7 +392,7 @@ class SeveralPosterior:
             energy_score=float(energy[whole].mean()) if len(whole) else None,
             coverage=self._coverage(table.part(whole), y[whole]) if len(whole) else [],
             outcomes={
-                name: self[name].score(table.part(mine), y[mine, j])
+                name: self[name].score(table.part(mine), as_given(self._targets[j], y[mine, j]))
                 for j, name in enumerate(self.outcomes)
                 if separately and len(mine := np.flatnonzero(seen[:, j]))
             },
@@ -405,26 +403,11 @@ class SeveralPosterior:
         for level in LEVELS:
             predicted = self.predict(table, level)
             together, region = predicted.contains(y)
-            separate = ((y >= predicted.lower) & (y <= predicted.upper)).all(axis=1)
+            apart = (y >= predicted.lower) & (y <= predicted.upper)
+            separate = np.delete(apart, self._class, axis=1).all(axis=1)
             each = {"region": region, "simultaneous": together, "separate": separate}
             shares.append({"level": level} | {name: float(inside.mean()) for name, inside in each.items()})
         return shares
-
-    def _outcomes_of(self, Y: Any) -> Floats:
-        """Read outcomes, float64 [row, outcome], NaN where missing."""
-        table = read(Y)
-        names = list(self.outcomes)
-        if not {*names} <= {*table.names}:
-            plain = getattr(Y, "columns", None) is None and len(table.names) == len(names)
-            if not plain or isinstance(Y, Mapping):
-                absent = next(name for name in names if name not in table.names)
-                raise DataError(f"score: the outcomes have no column {absent!r}")
-            names = table.names
-        columns = [table.column(name) for name in names]
-        wrong = [column.name for column in columns if column.numbers is None]
-        if wrong:
-            raise DataError(f"score: outcomes are numbers, and {wrong[0]!r} has others")
-        return np.stack([column.numbers for column in columns if column.numbers is not None], axis=1)
 
     def model_card(self, X: Any = None, Y: Any = None) -> ModelCard:
         """Describe the model on one page: what outcomes have in common, and each as `Posterior.model_card`.

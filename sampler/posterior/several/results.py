@@ -28,13 +28,15 @@ class SeveralPrediction(Answer):
     level
         Probability of the intervals and regions.
     mean, sd, lower, upper
-        float64 [row, outcome]: of each outcome by itself, with its own predictive interval. Of a known one,
-        its value, and 0.
+        float64 [row, outcome]: of each outcome by itself, with its own predictive interval; of two classes
+        the probability of the second, with its credible interval. Of a known one, its value (0 or 1 of
+        classes), and 0.
     simultaneous_lower, simultaneous_upper
-        float64 [row, outcome]: intervals that hold all outcomes of a row at once with probability `level`.
+        float64 [row, outcome]: intervals that hold all outcomes of a row at once with probability `level`;
+        of classes 0 and 1, which hold either.
     covariance, radius
         The ellipsoid that holds a row's outcomes with probability `level`, float64 [row, outcome, outcome]
-        and [row]: (y - mean)' covariance^-1 (y - mean) <= radius^2, of the outcomes that are not known.
+        and [row]: (y - mean)' covariance^-1 (y - mean) <= radius^2, of the numbers that are not known.
     effective_draws
         How many draws the answer of each row rests on, float64 [row]: fewer than there are where outcomes
         are known, since draws count by how well they predict these.
@@ -44,6 +46,8 @@ class SeveralPrediction(Answer):
         What to know about the rows.
     labels
         Row labels of the table, or None.
+    classes
+        Of each outcome its two classes, of numbers none.
 
     """
 
@@ -61,16 +65,22 @@ class SeveralPrediction(Answer):
     known: NDArray[np.bool_]
     warnings: list[str]
     labels: Any = None
+    classes: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def _are_classes(self) -> NDArray[np.bool_]:
+        """Marks of outcomes of classes, bool [outcome]."""
+        return np.array([bool(each) for each in self.classes] or [False] * len(self.outcomes))
 
     def contains(self, Y: Any) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         """Tell whether outcomes are in the simultaneous intervals, and in the regions, of their rows.
 
-        Y is float64 [row, outcome]; both answers are bool [row].
+        Y is float64 [row, outcome], of classes 0 or 1; both answers are bool [row].
         """
         y = np.asarray(Y, np.float64)
         beside = self.known | ((y >= self.simultaneous_lower) & (y <= self.simultaneous_upper))
         inside = np.zeros(len(y), bool)
-        for row, seen in enumerate(self.known):
+        for row, seen in enumerate(self.known | self._are_classes):
             rest = (y[row] - self.mean[row])[~seen]
             own = self.covariance[row][~seen][:, ~seen]
             inside[row] = not len(rest) or float(rest @ np.linalg.solve(own, rest)) <= self.radius[row] ** 2
@@ -82,6 +92,8 @@ class SeveralPrediction(Answer):
         for j, name in enumerate(self.outcomes):
             named[f"{name}_mean"], named[f"{name}_sd"] = self.mean[:, j], self.sd[:, j]
             named[f"{name}_lower"], named[f"{name}_upper"] = self.lower[:, j], self.upper[:, j]
+            if self._are_classes[j]:
+                continue
             named[f"{name}_together_lower"] = self.simultaneous_lower[:, j]
             named[f"{name}_together_upper"] = self.simultaneous_upper[:, j]
         named["effective_draws"] = self.effective_draws

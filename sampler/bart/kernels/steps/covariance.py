@@ -21,6 +21,12 @@ def fill_normals(random: Words, values: Floats) -> None:
 
 
 @kernel(allocates=False, entry=True)
+def draw_gamma(random: Words, shape: Float) -> Float:
+    """Draw a gamma variable of scale 1."""
+    return gamma(random, shape)
+
+
+@kernel(allocates=False, entry=True)
 def find_regression(covariance: Floats2, number: Int, seen: Int, room: Floats2, slopes: Floats) -> Float:
     """Find the slopes of a variable's regression on others; return the variance that is left.
 
