@@ -62,6 +62,7 @@ ROUTERS = (
     outcomes.router,
     studies.router,
     model_sets.router,
+    model_sets.rows_router,
     invocations.router,
     explanations.router,
     webhooks.router,

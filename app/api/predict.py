@@ -47,19 +47,27 @@ class _Route(RowsRoute):
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=_Route)
 
 
-class PredictQuery(PredictionOptions, ReadingQuery):
-    """Requested figures and reading options as query parameters, for rows in a file."""
+LevelsInQuery = Annotated[
+    list[Share], Field(max_length=MAX_LEVELS, description="The level of the intervals; repeatable.")
+]
+
+
+class RowsQuery(ReadingQuery):
+    """Reading options and columns to repeat as query parameters, for rows in a file."""
 
     model_config = ConfigDict(extra="forbid")
 
-    level: Annotated[list[Share], Field(max_length=MAX_LEVELS)] = Field(
-        [0.9], description="The level of the intervals; repeatable."
-    )
     keep: Annotated[list[OptionText], Field(max_length=10_000)] = Field(
         default=[],
         description="Columns of the file to repeat in a table before the figures, such as ids; repeatable, * "
         "for all. The model need not know them.",
     )
+
+
+class PredictQuery(PredictionOptions, RowsQuery):
+    """Requested figures and reading options as query parameters, for rows in a file."""
+
+    level: LevelsInQuery = Field([0.9])
 
 
 FiguresByRow = list[float | None] | list[list[float | None]]  # [row], or for several classes [row][class]
@@ -204,7 +212,7 @@ async def predict(
 
     def work(file: BinaryIO) -> Response:
         sent = SentRows(file=(file, options), keep=query.keep)
-        return _rendered(predictor.predict(owner, model_id, query, sent), form, query)
+        return rendered(predictor.predict(owner, model_id, query, sent), form, query)
 
     return await gate.run(await request.reading(work))
 
@@ -217,7 +225,7 @@ async def _predicted(
     loaded = predictor.cached_model(owner, model_id, body, sent)
 
     def work() -> Response:
-        return _rendered(predictor.predict(owner, model_id, body, sent, loaded), form, body)
+        return rendered(predictor.predict(owner, model_id, body, sent, loaded), form, body)
 
     return await gate.run(work) if loaded is None else gate.run_here(work)
 
@@ -238,7 +246,8 @@ def check_form(options: TableOptions, form: MediaType, keep: Sequence[str] = ())
 
 
 @predict_seconds.labels("encode").time()
-def _rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) -> Response:
+def rendered(answer: PredictionAnswer, form: MediaType, options: TableOptions) -> Response:
+    """Return an answer in the form that was asked for."""
     if form == JSON:
         return Response(to_json(answer.to_json()), media_type=JSON)
     table = answer.to_table(digits=options.digits)

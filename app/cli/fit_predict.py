@@ -51,6 +51,7 @@ LISTED = ("names", "levels")  # kinds of settings that are lists
 COMMAS = ("", " Separated by commas.")
 OF_ROLES = "\n".join(f"  bartserve fit {role.example}" for role in COLUMN_ROLES.values() if role.example)
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
+SET = re.compile(r"set_[0-9a-f]{20}")  # the id of a set of models
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
 # Help texts; tests run their examples.
@@ -90,6 +91,7 @@ Examples
   bartserve predict cars new.csv --keep name --output predicted.csv
   bartserve predict cars new.csv --digits rounded --dialect model --output predicted.csv
   bartserve predict small weight=2171 year=75 --interval credible
+  bartserve predict set_0123456789abcdef0123 new.csv --output predicted.csv
 
 `predictive` intervals are for a new outcome, `credible` intervals for its expectation. Predictions of classes
 are probabilities with `credible` intervals. `calibrated` intervals, of a model fitted with --calibrate, are
@@ -243,7 +245,13 @@ def _subgroup(text: str) -> str | dict[str, Any]:
 
 
 def predict(
-    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model's id, a name, which means the newest, or the id of a set, whose models predict the "
+            "rows of their groups."
+        ),
+    ],
     rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
     level: Annotated[
         list[float] | None, typer.Option(help="The level of the intervals; repeatable. Default: 0.9.")
@@ -281,6 +289,7 @@ def predict(
 ) -> None:
     """Predict rows; the help is PREDICT."""
     errors = make_console(stderr=True)
+    is_set = SET.fullmatch(model) is not None
     source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         source = [pairs(rows)]
@@ -293,11 +302,13 @@ def predict(
         if as_csv and isinstance(source, str):
             names = [EVERY] if keep is None else [name for name in keep if name]
             options |= {"digits": digits}
-            table = client.predict_table(model, source, keep=names, interval=interval, **options)
+            ask_table = client.predict_many_table if is_set else client.predict_table
+            table = ask_table(model, source, keep=names, interval=interval, **options)
             facts = json.loads(table.schema.metadata[b"bartserve"])
             columns = {name: table.column(name).to_pylist() for name in table.column_names}
         else:
-            answer = client.predict(model, source, interval=interval, **options)
+            ask = client.predict_many if is_set else client.predict
+            answer = ask(model, source, interval=interval, **options)
             facts, columns = answer.document, answer.to_dict()
     if as_json:
         print_json(facts)

@@ -2,10 +2,12 @@
 
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Protocol, TypeVar
 from urllib.parse import quote
 
+from app.client.bodies import open_body
 from app.client.errors import ClientError, WaitedTooLongError
 from app.client.transport import Call, Transport
 from app.client.views import Json, without_none
@@ -56,6 +58,19 @@ class Calls:
 
     def _arrow(self, path: str, **query: Any) -> Any:
         return self._table(Call("GET", path, query=without_none(query), repeatable=True))
+
+    @contextmanager
+    def _file_call(self, path: str, rows: Any, query: Json) -> Iterator[Call]:
+        """Make the request that sends rows as a file; the file is open in the block."""
+        with open_body(rows) as body:
+            yield Call(
+                "POST",
+                path,
+                query=without_none(query),
+                content=body.content,
+                content_type=body.content_type,
+                repeatable=True,
+            )
 
     def _table(self, call: Call) -> Any:
         """Return the response to a call as a pyarrow table."""

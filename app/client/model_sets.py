@@ -1,12 +1,13 @@
 """Client calls for sets of models, one for each group of a dataset's rows."""
 
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal
 
 from app.client.base import Calls, address, id_of
 from app.client.bodies import is_frame, rows_json
 from app.client.errors import FitError
-from app.client.predictions import IntervalKind
+from app.client.predictions import EVERY, IntervalKind
 from app.client.transport import Call
 from app.client.views import Dataset, GroupModel, ModelSet, Prediction, without_none
 
@@ -99,6 +100,7 @@ class ModelSets(Calls):
         quantiles: Sequence[float] | None = None,
         draws: int | None = None,
         unknown: Literal["refuse", "flag"] = "refuse",
+        **reading: Any,
     ) -> Prediction:
         """Predict rows, each by the model of its group, which columns of the rows tell.
 
@@ -107,19 +109,38 @@ class ModelSets(Calls):
         model_set
             A set or its id.
         rows
-            A list of dicts, one row as a dict, a dict of lists or arrays, or a data frame.
+            A list of dicts, one row as a dict, a dict of lists or arrays, the path of a file, or a data
+            frame.
         level, interval, quantiles, draws
             As of `predict`.
         unknown
             Rows of groups without a model: "refuse" them, or "flag" them, with NaN for their figures.
+        **reading
+            For a file the reading options of `upload`: separator, decimal, encoding, header, ...
         """
         levels = [level] if isinstance(level, (int, float)) else list(level)
-        asked = {"level": levels, "interval": interval, "quantiles": quantiles, "draws": draws}
-        body = without_none(asked | {"unknown": unknown} | rows_json(rows))
-        call = Call("POST", address("model-sets", model_set, "predict"), json=body, repeatable=True)
-        document = self._json(call)
+        asked: Any = {"level": levels, "interval": interval, "quantiles": quantiles, "draws": draws}
+        asked |= {"unknown": unknown, **reading}
+        path = address("model-sets", model_set, "predict")
+        if isinstance(rows, (str, Path, bytes)):
+            with self._file_call(path, rows, asked) as call:
+                document = self._json(call)
+        else:
+            body = without_none(asked | rows_json(rows))
+            document = self._json(Call("POST", path, json=body, repeatable=True))
         labels = getattr(rows, "index", None) if is_frame(rows) else None
         return Prediction.of(document | {"model_id": document["set_id"], "verdict": None}, labels)
+
+    def predict_many_table(
+        self, model_set: str | ModelSet, rows: Any, *, keep: Sequence[str] = (EVERY,), **options: Any
+    ) -> Any:
+        """Predict the rows of a file or data frame as a pyarrow table, each by the model of its group.
+
+        `keep` and the form of the table are those of `predict_table`, the other `options` of `predict_many`.
+        """
+        path = address("model-sets", model_set, "predict")
+        with self._file_call(path, rows, {"keep": list(keep), **options}) as call:
+            return self._table(call)
 
     def cancel_model_set(self, model_set: str | ModelSet) -> ModelSet:
         """Cancel the models of a set that have not ended; the others stay, and answer for their groups."""

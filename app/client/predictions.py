@@ -1,12 +1,11 @@
 """Client calls for predictions, explanations and draws."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from app.client.base import Calls, address, id_of
-from app.client.bodies import is_frame, is_row, open_body, rows_json
+from app.client.bodies import is_frame, is_row, rows_json
 from app.client.errors import FitError, NoHoldoutError
 from app.client.transport import Call
 from app.client.views import Dataset, Json, Model, Prediction, PredictionJob, without_none
@@ -81,19 +80,6 @@ class Predictions(Calls):
         query = {"level": levels, "interval": interval, "quantiles": quantiles, "keep": list(keep), **options}
         with self._file_call(address("models", model, "predict"), rows, query) as call:
             return self._table(call)
-
-    @contextmanager
-    def _file_call(self, path: str, rows: Any, query: Json) -> Iterator[Call]:
-        """Make the request that sends rows as a file; the file is open in the block."""
-        with open_body(rows) as body:
-            yield Call(
-                "POST",
-                path,
-                query=without_none(query),
-                content=body.content,
-                content_type=body.content_type,
-                repeatable=True,
-            )
 
     def predict_dataset(self, model: str | Model, dataset: str | Dataset, **options: Any) -> PredictionJob:
         """Start to predict every row of a stored dataset; `options` as in POST /models/{id}/predictions.

@@ -103,6 +103,20 @@ def test_predict_writes_csv_or_a_row_of_pairs(run):
     assert len(one.stdout.splitlines()) == 2
 
 
+def test_rows_are_predicted_by_the_models_of_a_set(run):
+    """A set's id in the place of a model: each row of a file, or one of pairs, goes to its group's model."""
+    fitted = run(f"bartserve fit cars.csv --target mpg --by origin {shlex.join(FAST)}")
+    assert fitted.returncode == 0, fitted.stderr
+    (made,) = re.findall(r"set_[0-9a-f]{20}", fitted.stdout)
+    piped = run(f"bartserve predict {made} new.csv --keep origin --level 0.5")
+    assert piped.returncode == 0, piped.stderr
+    rows = list(csv.DictReader(io.StringIO(piped.stdout)))
+    assert list(rows[0])[:3] == ["origin", "mean", "sd"]
+    assert len(rows) == 30
+    document = json.loads(run(f"bartserve predict {made} {' '.join(CAR)} --json").stdout)
+    assert (document["set_id"], len(document["mean"])) == (made, 1)
+
+
 @pytest.mark.slow
 def test_features_are_selected(run):
     """`models select` shows progress and a table of features, or JSON; what is out of range is refused."""

@@ -379,6 +379,11 @@ def test_a_set_has_a_model_for_each_group(client):
     assert (answer.mean[1], answer.intervals[1].upper[1]) == (alone.mean[0], alone.intervals[1].upper[0])
     assert np.isnan(answer.mean[2])
     assert answer.document["model_ids"] == [groups["4"].id, groups["8"].id, None]
+    table = client.predict_many_table(made, new, keep=["cylinders"], unknown="flag")
+    assert table.column_names[:2] == ["cylinders", "mean"]
+    assert table.column("mean").to_pylist()[:2] == answer.mean[:2].tolist()
+    of_file = client.predict_many(made, new.to_csv(index=False).encode(), unknown="flag")
+    assert of_file.mean[:2].tolist() == answer.mean[:2].tolist()
     client.delete_model_set(made)
     with pytest.raises(ProblemError):
         client.model(groups["8"].id)

@@ -1,18 +1,31 @@
 """Sets of models over HTTP: creating, viewing, predicting, deleting them."""
 
-from typing import Annotated, Literal
+from typing import Annotated, BinaryIO, Literal
 
-from fastapi import APIRouter, BackgroundTasks, Query, Response
+from fastapi import APIRouter, BackgroundTasks, Query, Request, Response
 from pydantic import BaseModel, Field
 from pydantic_core import to_json
 
-from app.api.predict import FiguresByRow, IntervalView, QuantileView, SetView
+from app.api.predict import (
+    TABLES,
+    FiguresByRow,
+    FormOfAnswer,
+    IntervalView,
+    LevelsInQuery,
+    QuantileView,
+    RowsQuery,
+    SetView,
+    check_form,
+    rendered,
+)
 from app.services import health, views
 from app.services.access.idempotency import StoredResponse, once
 from app.services.access.keys import PREDICT, READ, TRAIN
 from app.services.model_sets import predicting, stored
-from app.services.model_sets.predicting import SetPredictBody
+from app.services.model_sets.predicting import SetOptions, SetPredictBody
 from app.services.model_sets.stored import ModelSetPage, ModelSetRequest, ModelSetView, SetModelPage
+from app.services.predictions.file_rows import RowsReadAsView
+from app.services.predictions.rows import SentRows
 from app.services.views import State
 from app.web.dependencies import (
     Deleting,
@@ -31,10 +44,18 @@ from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.negotiation import JSON
 from app.web.paging import Cursor, Limit
+from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
 from app.web.scopes import MAX_SETTINGS_BYTES, needs
 
 router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=StrictRoute)
+rows_router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=RowsRoute)
 LOOK_AGAIN = "5"  # Retry-After in seconds for the state of a new set
+
+
+class SetPredictQuery(SetOptions, RowsQuery):
+    """Requested figures and reading options as query parameters, for rows in a file."""
+
+    level: LevelsInQuery = Field([0.9])
 
 
 class FlagInSetView(BaseModel):
@@ -61,6 +82,7 @@ class RoutedPredictionView(BaseModel):
     sets: list[SetView] | None = Field(None, description="Prediction sets of classes, by level.")
     flags: list[list[FlagInSetView]] = Field(description="Unusual cells of each row, at most ten per row.")
     warnings: list[str]
+    read_as: RowsReadAsView | None = Field(None, description="How a file was read; absent for JSON rows.")
 
 
 @router.post("", status_code=202, response_model=ModelSetView, responses=responses(409, 413, 415))
@@ -129,22 +151,47 @@ def list_models_of_set(
     return stored.models_page(session, owner, set_id, limit, cursor, search=search, state=state)
 
 
-@router.post("/{set_id}/predict", response_model=RoutedPredictionView, responses=responses(413, 415))
+@rows_router.post(
+    "/{set_id}/predict",
+    response_model=RoutedPredictionView,
+    responses={**responses(406, 409, 413, 415), **TABLES},
+    openapi_extra=OPENAPI,
+)
 @needs(PREDICT)
 async def predict_by_group(
-    set_id: str, body: SetPredictBody, predictor: ThePredictor, gate: TheGate, owner: Owner
+    set_id: str,
+    request: Request,
+    body: SetPredictBody,
+    query: Annotated[SetPredictQuery, Query()],
+    predictor: ThePredictor,
+    gate: TheGate,
+    owner: Owner,
+    form: FormOfAnswer,
 ) -> Response:
     """Predict new rows, each by the model of its group, which columns of the rows tell.
 
     Groups are found by any spelling of their values: 3, 3.0 and "3" are one. Rows of at most 1,000 groups.
+    Rows may also come as CSV, Parquet or an Arrow stream, with the options as query parameters, and answers
+    as tables, as for one model.
     """
 
-    def work() -> Response:
-        return Response(
-            to_json(predicting.predict(predictor, owner, set_id, body).to_json()), media_type=JSON
-        )
+    def answered(options: SetOptions, sent: SentRows) -> Response:
+        routed = predicting.predict(predictor, owner, set_id, options, sent)
+        if form == JSON:
+            return Response(to_json(routed.to_json()), media_type=JSON)
+        return rendered(routed.answer, form, options)
 
-    return await gate.run(work)
+    if not isinstance(request, FileRequest):
+        refuse_misplaced(query)
+        check_form(body, form)
+        return await gate.run(lambda: answered(body, SentRows(body.rows, body.columns)))
+    options = query.options(request.promised)
+    check_form(query, form, query.keep)
+
+    def work(file: BinaryIO) -> Response:
+        return answered(query, SentRows(file=(file, options), keep=query.keep))
+
+    return await gate.run(await request.reading(work))
 
 
 @router.post("/{set_id}/cancel", responses=responses(409))

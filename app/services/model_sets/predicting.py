@@ -1,19 +1,22 @@
 """Predictions of rows by the models of a set, each row by that of its group."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field
 
-from app.services.errors import TooLargeError, UnusableDataError
+from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
 from app.services.group_names import to_text
 from app.services.metrics import predicted_rows
 from app.services.model_sets import stored
+from app.services.predictions import kept_columns
 from app.services.predictions.answers import PredictionAnswer, finite
-from app.services.predictions.options import PredictionOptions
+from app.services.predictions.file_rows import read_rows
+from app.services.predictions.options import PredictionOptions, TableOptions
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors, work_of_row
-from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import columns_of
+from app.services.predictions.row_reading import RowReading, with_levels
+from app.services.predictions.rows import Columns, SentRows, columns_of
 from app.services.request_bodies import (
     MAX_QUANTILES,
     AskedInterval,
@@ -22,7 +25,6 @@ from app.services.request_bodies import (
     Levels,
     RowsInBody,
     Share,
-    StrictBody,
 )
 from app.store.engine import session_scope
 from app.store.sets import model_sets as store
@@ -32,30 +34,37 @@ from sampler.host.posteriors import RoutedRows, are_finite
 
 MOST_GROUPS = 1000  # models that one request loads
 # Of an answer about one model.
-SHOWN = ("draws", "interval", "classes", "intervals", "quantiles", "sets", "flags", "warnings")
+SHOWN = ("draws", "interval", "classes", "intervals", "quantiles", "sets", "flags", "warnings", "read_as")
 
 
-class SetPredictBody(StrictBody):
+class SetOptions(TableOptions):
+    """Requested figures of rows that are predicted by the models of their groups."""
+
+    level: Levels = 0.9
+    interval: AskedInterval = None
+    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
+        default=None, description="Further quantiles of the same distribution as the intervals."
+    )
+    draws: FirstDraws = None
+    unknown: Literal["refuse", "flag"] = Field(
+        default="refuse",
+        description="Rows of groups without a model that has succeeded: refuse them, naming them, or flag "
+        "them: their figures are null.",
+    )
+
+
+class SetPredictBody(SetOptions):
     """Rows to predict by the models of their groups, and the requested figures."""
 
+    model_config = ConfigDict(extra="forbid", strict=True)
+
     rows: RowsInBody | None = Field(
-        None,
+        default=None,
         description="Objects of values by column name, those that tell the group too; alternatively use "
         "columns.",
     )
     columns: ColumnsInBody | None = Field(
-        None, description="Lists of values by column name; alternatively use rows."
-    )
-    level: Levels = 0.9
-    interval: AskedInterval = None
-    quantiles: Annotated[list[Share], Field(max_length=MAX_QUANTILES)] | None = Field(
-        None, description="Further quantiles of the same distribution as the intervals."
-    )
-    draws: FirstDraws = None
-    unknown: Literal["refuse", "flag"] = Field(
-        "refuse",
-        description="Rows of groups without a model that has succeeded: refuse them, naming them, or flag "
-        "them: their figures are null.",
+        default=None, description="Lists of values by column name; alternatively use rows."
     )
 
 
@@ -75,8 +84,10 @@ class RoutedAnswer:
         return {"set_id": self.set_id, "model_ids": self.model_ids, **figures}
 
 
-def predict(predictor: Predictor, owner: str, set_id: str, body: SetPredictBody) -> RoutedAnswer:
+def predict(predictor: Predictor, owner: str, set_id: str, body: SetOptions, sent: SentRows) -> RoutedAnswer:
     """Predict each row by the model of its group.
+
+    A file is read as those that the models were fitted to.
 
     Raises
     ------
@@ -87,9 +98,11 @@ def predict(predictor: Predictor, owner: str, set_id: str, body: SetPredictBody)
     TooLargeError
         There are too many rows or groups, or it is too much work.
     """
-    columns = columns_of(body.rows, body.columns, predictor.max_rows)
     with session_scope(predictor.engine, read_only=True) as session:
         of = stored.get(session, owner, set_id)
+        some = store.any_answering(session, of.id)
+    columns, facts = _columns_of(predictor, owner, sent, of.by, some)
+    with session_scope(predictor.engine, read_only=True) as session:
         with translating_sampler_errors():
             routed = RoutedRows.read(columns, of.by)
         if len(routed.groups) > MOST_GROUPS:
@@ -128,5 +141,29 @@ def predict(predictor: Predictor, owner: str, set_id: str, body: SetPredictBody)
     for group, model_id in known.items():
         for row in routed.groups[group].tolist():
             model_ids[row] = model_id
-    answer = PredictionAnswer(of.id, None, whole, classes=whole.classes)
+    answer = PredictionAnswer(of.id, None, whole, classes=whole.classes, **facts)
     return RoutedAnswer(of.id, model_ids, answer)
+
+
+def _columns_of(
+    predictor: Predictor, owner: str, sent: SentRows, by: Sequence[str], some: str | None
+) -> tuple[Columns, dict[str, Any]]:
+    """Return the columns of the sent rows, and what an answer says of a file of them.
+
+    A file is read by the kinds of one of the models, `some`: levels are those of each row's own model.
+    """
+    if sent.file is None:
+        return columns_of(sent.rows, sent.columns, predictor.max_rows), {}
+    if some is None:
+        raise NotFinishedError("No model of the set has succeeded yet.")
+    file, reading = sent.file
+    _, posterior, _ = predictor.lookup(owner, some)
+    of_file = read_rows(
+        file, RowReading.of(posterior, reading, dict.fromkeys(by, "text")), predictor.max_rows
+    )
+    table = kept_columns.with_dates(of_file.as_sent)
+    names = kept_columns.names_of(sent.keep, table.column_names)
+    known = {*by, *posterior.schema.kinds, *posterior.schema.ignored, *posterior.header.subgroup_kinds}
+    read = table.drop_columns([name for name in names if name not in known])
+    facts = {"notes": of_file.notes, "read_as": of_file.read_as, "dialect": posterior.header.dialect}
+    return read.to_pydict(), facts | {"kept": table.select(names) if names else None}

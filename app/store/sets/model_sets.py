@@ -205,6 +205,12 @@ def answering(session: Session, set_id: str, groups: Sequence[str]) -> dict[str,
     return found
 
 
+def any_answering(session: Session, set_id: str) -> str | None:
+    """Return the id of a succeeded model of a set, the first one; None without any."""
+    ready = select(Model.id).where(Model.set_id == set_id, Model.state == SUCCEEDED)
+    return session.scalar(ready.order_by(Model.created_at, Model.id).limit(1))
+
+
 def cancel(session: Session, set_id: str) -> bool:
     """Make no further models of a set, and request cancellation of its open ones; False if that was done."""
     left = ModelSet.num_groups - ModelSet.made

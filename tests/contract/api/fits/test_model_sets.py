@@ -1,8 +1,12 @@
 """Sets of models: one for each group of a dataset's rows, listed, predicted and deleted together."""
 
+import csv
+import io
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select, update
 
@@ -128,6 +132,46 @@ def test_rows_are_predicted_by_the_model_of_their_group(client, settings, databa
     assert "(shop '2')" in refused["detail"]
     problem(client.post(path, json={"rows": [{"size": 1, "colour": "red"}]}), 422)
     problem(client.post(path, json={"rows": [{"shop": None, "size": 1, "colour": "red"}]}), 422)
+
+
+def test_files_are_predicted_by_group(client, settings, database):
+    """CSV, Parquet and JSON of one table have the same answer, and a table keeps the columns of the file."""
+    made = completed(client, settings, database, text=shops((20, 20, FEW)))
+    path = f"/model-sets/{made['id']}/predict?level=0.5&quantiles=0.1"
+    rows = {"shop": ["2", "1", "2"], "size": [1, 7, 19], "colour": ["red", "blue", "green"]}
+    text = "id;shop;size;colour\n" + "".join(
+        f"a{k};{shop};{size};{colour}\n"
+        for k, (shop, size, colour) in enumerate(zip(*rows.values(), strict=True))
+    )
+    body = {"columns": rows, "level": [0.5], "quantiles": [0.1]}
+    expected = client.post(f"/model-sets/{made['id']}/predict", json=body).json()
+
+    answer = client.post(
+        f"{path}&keep=id", content=text, headers={"content-type": "text/csv", "accept": "text/csv"}
+    )
+    assert answer.status_code == 200, answer.text
+    header, *lines = csv.reader(answer.text.splitlines())
+    assert header[:2] == ["id", "mean"]
+    assert [line[0] for line in lines] == ["a0", "a1", "a2"]
+    assert [float(line[1]) for line in lines] == expected["mean"]
+    parquet = io.BytesIO()
+    pq.write_table(
+        pa.table({"shop": [2, 1, 2], **{name: rows[name] for name in ("size", "colour")}}), parquet
+    )
+    of_parquet = client.post(
+        path, content=parquet.getvalue(), headers={"content-type": "application/vnd.apache.parquet"}
+    ).json()
+    assert {name: of_parquet[name] for name in ("mean", "model_ids", "intervals", "quantiles")} == {
+        name: expected[name] for name in ("mean", "model_ids", "intervals", "quantiles")
+    }
+    assert of_parquet["read_as"]["format"] == "parquet"
+    of_csv = {"content-type": "text/csv"}
+    bad = client.post(path, content="shop,size,colour\n1,many,red\n", headers=of_csv)
+    assert places(problem(bad, 422)) == [("size", 1)]
+    problem(client.post(path, content="size,colour\n1,red\n", headers=of_csv), 422)
+    problem(client.post(f"{path}&unknown=lose", content=text, headers=of_csv), 422)
+    waiting = created(client, text=shops((20, 20)))
+    problem(client.post(f"/model-sets/{waiting['id']}/predict", content=text, headers=of_csv), 409)
 
 
 def test_models_of_a_set_are_listed_there_alone(client, settings, database):
