@@ -61,6 +61,11 @@ class Family:
         Default cut points of its sums of trees.
     line, groups
         Whether a linear part and intercepts of groups may stand beside its sums of trees.
+    noise
+        Whether its numbers have a kind of noise, and a transform.
+    point
+        Whether outcomes of one value, which many have exactly, have a forest of their own, of as many trees;
+        rows then have no column with a role.
     dispersed, zeros
         Whether counts vary more than Poisson counts, and whether some zeros come about in another way.
     quick
@@ -84,6 +89,8 @@ class Family:
     cuts: Literal["quantile", "mixed"] = "quantile"
     line: bool = False
     groups: bool = False
+    noise: bool = False
+    point: bool = False
     dispersed: bool = False
     zeros: bool = False
     quick: bool = False
@@ -111,7 +118,7 @@ class Family:
 
 def takes(family: str, role: str) -> bool:
     """Tell whether rows of a family may have a column with that role."""
-    return FAMILIES[family].target in COLUMN_ROLES[role].targets
+    return FAMILIES[family].target in COLUMN_ROLES[role].targets and not FAMILIES[family].point
 
 
 def threshold_names(count: int) -> tuple[str, ...]:
@@ -156,8 +163,26 @@ FAMILIES: dict[str, Family] = {
         likelihood="sampler.bart.families.gaussian:Gaussian",
         groups=True,
         line=True,
+        noise=True,
         quick=True,
         drawn_k=(3.0, 5.0),
+    ),
+    "hurdle": Family(
+        "numbers",
+        "a number, many of them one value (hurdle)",
+        likelihood="sampler.bart.families.hurdle:Hurdle",
+        constants="sampler.prior:HurdleConstants",
+        law="sampler.posterior.laws.hurdle:hurdle_law",
+        kernels=("latent-outcomes", "forest-call"),
+        prior=(
+            *("k", "alpha", "beta", "nu", "q", "sigma_estimate", "k_df", "k_scale", "point"),
+            *("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step"),
+        ),
+        drawn_k=(3.0, 5.0),
+        moves=ONE_BY_ONE,
+        line=True,
+        noise=True,
+        point=True,
     ),
     # Where one of the classes is rare, its probability changes in the tails of columns, where quantiles place
     # few cut points (`python benchmarks/rare_classes.py`).

@@ -139,7 +139,8 @@ def fit(
         "gaussian" for numbers; "probit" (method "bart") for two classes of any type, with predictions of the
         probability of the second (in order of value or spelling); "categorical" for two or more classes (with
         method "bart" a multinomial logit, one sum of trees for each class); "ordinal" (method "bart") for
-        classes in an order (`levels`), by thresholds of one latent outcome; "poisson", "negative-binomial",
+        classes in an order (`levels`), by thresholds of one latent outcome; "hurdle" (method "bart") for
+        numbers many of which are one value exactly, such as 0; "poisson", "negative-binomial",
         "zero-inflated-poisson" and "zero-inflated-negative-binomial" (method "bart") for counts; "auto"
         chooses one of the first three by y, and takes two whole numbers as classes.
     method

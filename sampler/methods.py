@@ -81,7 +81,7 @@ class Method:
         family = known_family(settings)
         of_noise = self.engine.noise_laws.get(str(settings.get("noise", "constant")))
         of_family = family.law if self.engine.forests else ""
-        return load_code(of_noise or of_family or self.engine.law)
+        return load_code(of_family or of_noise or self.engine.law)
 
     def constants_of(self, family: str) -> Any:
         """Class of its prior's constants for a family, see `sampler.prior.Constants`."""

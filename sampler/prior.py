@@ -66,6 +66,19 @@ class Constants:
         return cls(**{field.name: values[field.name] for field in fields(cls) if field.name in values})
 
 
+@dataclass(frozen=True)
+class HurdleConstants(Constants):
+    """Prior in absolute constants, of the outcomes that are not `point`.
+
+    An outcome is `point` with probability Phi(point_offset + g), and a leaf value of g is Normal(0,
+    point_sd^2).
+    """
+
+    point: float = 0.0
+    point_offset: float = 0.0
+    point_sd: float = 0.0
+
+
 def range_of(y: NDArray[np.float64], weights: NDArray[np.float64] | None, spread: float) -> float:
     """Return the range of y in units of sigma, the noise of a row of weight 1."""
     if weights is None:

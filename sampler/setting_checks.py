@@ -56,7 +56,7 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
         if values[name] == defaults[name]:
             continue
         lined = name == "linear" and FAMILIES[values["family"]].line
-        if values["family"] != "gaussian" and not lined:
+        if not FAMILIES[values["family"]].noise and not lined:
             raise SettingsError(
                 f"{name} must be {_as_text(defaults[name])}, or left out: {why}",
                 field=name,
@@ -127,7 +127,8 @@ def resolve_monotone(values: dict[str, Any], arguments: Mapping[str, Any], metho
         )
     if not given:
         return {}
-    if not method.engine.forests or "log-linear-trees" in FAMILIES[values["family"]].kernels:
+    family = FAMILIES[values["family"]]
+    if not method.engine.forests or "log-linear-trees" in family.kernels or family.point:
         raise SettingsError(
             "monotone features go with sums of trees of numbers, two classes and ordered ones: set "
             "method=bart and family=gaussian, probit or ordinal, or leave them out",

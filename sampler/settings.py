@@ -64,9 +64,9 @@ class Settings:
         "model",
         "gaussian (the default) for numbers; probit (method bart) for two classes; categorical for two or "
         "more classes, by a sum of trees for each or by a single tree; ordinal (method bart) for classes in "
-        "an order; for counts (method bart) poisson, "
-        "negative-binomial, zero-inflated-poisson or zero-inflated-negative-binomial; auto chooses gaussian, "
-        "probit or categorical by the target's values.",
+        "an order; hurdle (method bart) for numbers many of which are one value exactly; for counts (method "
+        "bart) poisson, negative-binomial, zero-inflated-poisson or zero-inflated-negative-binomial; auto "
+        "chooses gaussian, probit or categorical by the target's values.",
         default="gaussian",
         choices=tuple(FAMILIES),
         also=("auto",),
@@ -469,8 +469,9 @@ def may_be_chosen_by_data(name: str, values: Mapping[str, Any]) -> bool:
     """Whether a default may be chosen by the data: of numbers with normal noise; the line also of classes."""
     noise = NOISES.get(str(values["noise"]))
     normal = noise is not None and noise.is_normal
-    families = ("gaussian", "categorical") if name == "linear" else ("gaussian",)
-    return values["family"] in families and normal and values["prior_only"] is not True
+    family = FAMILIES.get(str(values["family"]))
+    chosen = family is not None and (family.noise or (name == "linear" and values["family"] == "categorical"))
+    return chosen and normal and values["prior_only"] is not True
 
 
 SETTINGS: dict[str, Setting] = {

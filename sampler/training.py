@@ -240,6 +240,9 @@ class Training:
         and further columns of the treatment are the last of the codes.
     directions
         int64 [p], 1 where the mean rises with a column, -1 where it falls, else 0; None where all are 0.
+    at_point
+        Rows whose outcomes are the point of a hurdle, bool [n], of which y holds the offset; None for other
+        families.
     several
         All outcomes, where there are several; what else is here is the first one's. None where there is one.
 
@@ -258,6 +261,7 @@ class Training:
     effect: EffectPrior | None = None
     directions: NDArray[np.int64] | None = None
     several: SeveralTraining | None = None
+    at_point: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         if self.codes.dtype != np.uint8 or self.codes.ndim != 2 or self.codes.shape[1] != len(self.y):
@@ -390,20 +394,16 @@ class Training:
         check = 0
         for column in self.codes:
             check = zlib.crc32(np.ascontiguousarray(column).data, check)
-        check = zlib.crc32(self.y.tobytes(), check)
-        if self.weights is not None:
-            check = zlib.crc32(self.weights.tobytes(), check)
-        if self.linear is not None:
-            check = zlib.crc32(self.linear.z.tobytes(), check)
-        for numbers in self.by_role.values():
-            check = zlib.crc32(numbers.tobytes(), check)
+        line = None if self.linear is None else self.linear.z
+        for numbers in (self.y, self.weights, line, *self.by_role.values()):
+            check = check if numbers is None else zlib.crc32(numbers.tobytes(), check)
         if self.groups is not None:
             check = zlib.crc32(self.groups.index.tobytes(), check)
             check = zlib.crc32(repr((self.groups.sizes, self.groups.scales)).encode(), check)
             if self.groups.z is not None:
                 check = zlib.crc32(np.ascontiguousarray(self.groups.z).tobytes(), check)
-        if self.limits is not None:
-            check = zlib.crc32(self.limits.tobytes(), check)
+        for known in (self.at_point, self.limits):
+            check = check if known is None else zlib.crc32(known.tobytes(), check)
         if self.effect is not None:
             check = zlib.crc32(self.effect.identity.encode(), check)
         if self.several is not None:

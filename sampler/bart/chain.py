@@ -371,9 +371,10 @@ class Chain(MarkovChain):
         self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
         self._likelihood.clear(self.training)
         for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
+            data = self._likelihood.data_of(plan, self._data)
             with self._likelihood.seen_by(plan):
-                rebuild(self._data, forest, model)
-            recount(self._data, forest, model)
+                rebuild(data, forest, model)
+            recount(data, forest, model)
         self._likelihood.measure()
 
     def _enlarge_trees(self) -> None:

@@ -253,7 +253,8 @@ def check_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[str
                 field=f"prior.{name}",
                 code="not_applicable",
             )
-    checked = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER))
+    point = ("point",) if FAMILIES[family].point else ()
+    checked = check_entries(prior, (*DEFAULTS, *ABSOLUTE, *HYPER, *point))
     needless = [name for name in HYPER if name in checked and not _is_used(name, checked)]
     if needless:
         first = "k_df" if needless[0] == "k_scale" else "sparse: true"

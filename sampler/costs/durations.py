@@ -121,7 +121,8 @@ def chain_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float
     update += MONOTONE * math.sqrt(min(1.0, len(settings.get("monotone") or ()) / columns))
     forests, trees = num_forests(settings), int(settings["num_trees"])
     latent = 0.0 if family.target == "numbers" else LATENT_ROW[family.target] * rows * forests
-    each = (forests * trees + family.more_trees) * (update + of_row * rows) + latent
+    of_point = trees if family.point else 0
+    each = (forests * trees + family.more_trees + of_point) * (update + of_row * rows) + latent
     weighted = WEIGHTED if settings.get("num_arms") else 1.0
     each += BESIDE_EFFECT * effect_trees(settings) * (update + weighted * of_row * rows)
     each += MONOTONE_SHARES if settings.get("monotone") else 0.0

@@ -94,7 +94,8 @@ def estimate(settings: Mapping[str, Any], rows: int, columns: int, *, slots: int
     sampling += HELD_CELL * min(rows * (columns + 1), HELD_CELLS)
     if forests > 1:
         sampling += rows * CLASS_ROW * forests
-    more = FAMILIES[settings.get("family") or "gaussian"].more_trees
+    family = FAMILIES[settings.get("family") or "gaussian"]
+    more = trees if family.point else family.more_trees
     trees, sampling = trees + more, sampling + rows * SLOT * more
     name = settings.get("noise") or CONSTANT
     of_noise = NOISES[HEAVIEST if name == AUTO else name]

@@ -11,7 +11,7 @@ import numpy as np
 
 from sampler.data.columns import is_number, sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.scalars import as_text, counted, shortened
+from sampler.data.scalars import as_text, counted, number_to_text, shortened
 from sampler.data.schema import Column
 from sampler.data.table import RawColumn, read_column
 from sampler.definitions.data import COLUMN_ROLES
@@ -21,7 +21,7 @@ from sampler.families import FAMILIES, Target
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -30,6 +30,9 @@ FARTHEST_OFFSET = 8  # of a row of two classes: probabilities of 1e-15
 LARGEST_COUNT = 2**30  # sums over rows stay exact
 SYNONYMS = ({"1", "true", "yes", "y", "t"}, {"0", "false", "no", "n", "f"})
 NAMED_ROWS = 5  # of those without an outcome
+MASS, MASS_ROWS = 0.05, 20  # least share and number of rows at a point mass
+MASS_TIMES = 5  # times the rows of any other value
+FEWEST_OF_HURDLE = 10  # rows at its point, and of others
 FEWEST_OF_CLASSES = 10  # rows in which two numbers are no chance
 # A number, or one beside signs or the code of a currency: "$1,000.00", "12 %", "(3)", "5 EUR".
 _AMOUNT = re.compile(r"[^\w<>=≤≥~#]*(?:[A-Z]{3}\s?)?\d[\d.,'\s]*[^\w<>=≤≥~#]*(?:[A-Z]{3})?")
@@ -56,6 +59,42 @@ def guess_family(y: Any, method: str = "bart") -> str:
     pair = two_numbers(raw)
     whole = pair is not None and all(map(float.is_integer, pair))
     return of_two if raw.type == "boolean" or whole else "gaussian"
+
+
+def point_mass(y: NDArray[np.float64]) -> tuple[float, float] | None:
+    """Find a lowest or highest value that many outcomes have, none other nearly as many, and its share."""
+    values, counts = np.unique(y, return_counts=True)
+    end = 0 if counts[0] >= counts[-1] else -1
+    most, others = int(counts[end]), np.delete(counts, end)
+    few = most < max(MASS_ROWS, MASS * len(y))
+    if few or not len(others) or most < MASS_TIMES * others.max():
+        return None
+    return float(values[end]), most / len(y)
+
+
+def find_point(prior: Mapping[str, Any], y: NDArray[np.float64]) -> float:
+    """Find the value that many outcomes y [n] have exactly: the prior's, or the lowest or highest one.
+
+    Raises SettingsError where no such value stands out, and where fewer than ten rows are at it or off it.
+    """
+    found = point_mass(y)
+    if "point" not in prior and found is None:
+        raise SettingsError(
+            "family hurdle is for outcomes many of which are one value exactly, and neither the lowest nor "
+            "the highest is that frequent: name the value by prior point, or take family gaussian",
+            field="family",
+            code="not_applicable",
+        )
+    point = float(prior["point"]) if "point" in prior else found[0] if found else np.nan
+    at, text = int(np.sum(y == point)), number_to_text(point)
+    if min(at, len(y) - at) < FEWEST_OF_HURDLE:
+        raise SettingsError(
+            f"of the outcomes {counted(at, 'row')} of {len(y)} are {text}: a hurdle takes {FEWEST_OF_HURDLE} "
+            "at the value, and as many others",
+            field="prior.point" if "point" in prior else "family",
+            code="not_applicable",
+        )
+    return point
 
 
 def two_numbers(raw: RawColumn) -> tuple[float, float] | None:

@@ -185,6 +185,13 @@ PRIOR: dict[str, Setting] = {
         ends="()",
         form=FormField("Step of the grid", "Prior in absolute figures", "2 to the -20 of the range"),
     ),
+    "point": Setting(
+        "number",
+        "prior",
+        "For a hurdle: the value that many outcomes have exactly.",
+        limits=(-MOST, MOST),
+        form=FormField("Value of a hurdle", "Prior in absolute figures", "the lowest or highest, if many"),
+    ),
     "mean": Setting(
         "number",
         "prior",

@@ -170,12 +170,12 @@ def _check_header(header: Header) -> None:
 
 def _check_parts(header: Header, settings: Settings) -> None:
     """Check that the header has no parts that its settings have no place for."""
-    of_trees = METHODS[settings.method].engine.forests
+    of_trees, family = METHODS[settings.method].engine.forests, FAMILIES[settings.family]
     for name, there, may_be in (
         ("linear", header.linear is not None, settings.linear),
         ("transform", header.transform is not None, settings.transform != "none"),
         ("noise", settings.noise == AUTO, False),
-        ("choice of noise", header.noise_choice is not None, settings.family == "gaussian" and of_trees),
+        ("choice of noise", header.noise_choice is not None, family.noise and of_trees),
         *((role, True, takes(settings.family, role)) for role in header.beside),
         ("groups", header.groupings is not None, _may_have_groups(settings)),
         ("censoring", bool(header.censoring), of_trees and settings.family == "gaussian"),

@@ -36,6 +36,7 @@ from sampler.families import CLASS_SLOPE_SD, FAMILIES
 from sampler.methods import METHODS
 from sampler.noise import AUTO
 from sampler.preparation.design import TableDesign
+from sampler.preparation.hurdle import with_point, without_point
 from sampler.preparation.monotone import directions_of
 from sampler.preparation.noise_choice import choose_noise
 from sampler.preparation.outcomes import choose_by_outcomes, transformed
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.binning import Grid
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
     from sampler.data.transform import Transform
@@ -145,10 +147,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
     grid, default_grid = choose_grid(design, schema, planned.cuts, planned.settings)
     by_role = dict(planned.by_role)
     weight = by_role.pop("weights", None)
-    codes = room_for_codes(*design.shape)
-    for j, values in enumerate(design):
-        codes[j] = grid.encode(j, values)
-    places = reference_rows(len(outcome))
+    codes, places = _codes_of(design, grid), reference_rows(len(outcome))
     arms = None
     if ROLE in by_role:
         arms = treated_rows(
@@ -162,6 +161,8 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             places,
             arms_of(rows.roles[ROLE]),
         )
+    of_all, point = (outcome, design, codes), planned.point
+    planned, outcome, design, codes = without_point(planned, *of_all)
     all_codes = codes if arms is None else arms.codes
     encoded = outcome, design, weight, codes
     sigmas = _Sigmas(several=planned.settings.noise == AUTO)
@@ -219,7 +220,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
             grid,
             [],
             default_grid,
-            design[:, places] if linear or terms else None,
+            design[:, places] if (linear or terms) and point is None else None,
             transform,
             {role: column.name for role, column in rows.roles.items() if role != "weights"},
             groupings,
@@ -231,7 +232,7 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         apart = has_units or bool(grouped) or censored is not None or planned.settings.prior_only
         apart = apart or arms is not None
         chosen, noise_choice = choose_noise(planned.settings, chosen, encoded, None if apart else fit_of)
-    prepared = fit_of(*chosen)
+    prepared, (outcome, design, _) = with_point(fit_of(*chosen), point, *of_all), of_all
     warnings = [
         *planned.warnings,
         *rounded,
@@ -244,6 +245,14 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         *_method_warnings(prepared.training, schema),
     ]
     return replace(prepared, warnings=warnings, noise_choice=noise_choice)
+
+
+def _codes_of(design: Design, grid: Grid) -> NDArray[np.uint8]:
+    """Encode the columns by their cut points."""
+    codes = room_for_codes(*design.shape)
+    for j, values in enumerate(design):
+        codes[j] = grid.encode(j, values)
+    return codes
 
 
 class _Sigmas:

@@ -16,10 +16,12 @@ from sampler.errors import DataError, DataProblem
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 from sampler.posterior.parts.effects import EffectColumns
+from sampler.preparation.hurdle import learnt_beside_point
 from sampler.preparation.monotone import directions_of
 from sampler.preparation.outcomes import read_outcomes, transformed
 from sampler.preparation.propensity import effect_prior, num_codes_of
 from sampler.prepared_fit import IN_HEADER, PreparedFit
+from sampler.prior import HurdleConstants
 from sampler.settings import Settings
 from sampler.training import GroupTraining, LinearTraining, Training
 
@@ -64,6 +66,10 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         raise DataError("the model was fitted without weights: leave them out")
     numbers = read_roles(roles, coded.num_rows, header.arms)
     learnt, limits = transformed(header.transform, outcome, censored)
+    constants, at_point = _constants_again(header, settings), None
+    if isinstance(constants, HurdleConstants):
+        at_point = outcome == constants.point
+        learnt = learnt_beside_point(learnt, at_point, constants.offset)
     linear = None
     if header.linear is not None and coded.values is not None:
         linear = LinearTraining(header.linear, header.linear.of(coded.values))
@@ -75,7 +81,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
         num_codes=num_codes_of(header.grid, codes),
         y=learnt,
         weights=numbers.pop("weights", None),
-        constants=_constants_again(header, settings),
+        constants=constants,
         settings=settings,
         linear=linear,
         groups=_groups_again(header, coded, linear),
@@ -85,6 +91,7 @@ def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> Prepar
             header.effects, header.schema, counts=FAMILIES[settings.family].target == "counts"
         ),
         directions=directions_of(settings, header.schema),
+        at_point=at_point,
     )
     return PreparedFit(training, **{name: getattr(header, name) for name in IN_HEADER})
 

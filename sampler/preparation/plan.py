@@ -24,7 +24,7 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.schema import Choice, Column, choose
-from sampler.data.target import family_warnings, guess_family, in_order
+from sampler.data.target import family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import DOSE, ROLE
 from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
@@ -76,6 +76,8 @@ class FitPlan:
         Feature that is the probability of being treated; None where it is fitted, or not needed.
     arms
         Names of the arms of a treatment; none of a dose, and without one.
+    point
+        The value that many outcomes of a hurdle have exactly; None of other families.
     warnings
         Warnings given so far.
 
@@ -95,6 +97,7 @@ class FitPlan:
     slopes: tuple[str, ...]
     propensity: str | None
     arms: tuple[str, ...]
+    point: float | None
     warnings: list[str]
 
 
@@ -192,8 +195,9 @@ def plan(
         )
     name, y = rows.outcome.name, in_order(rows.outcome, levels, settings.family)
     target, outcome, censored = read_outcomes(y, name, rows.num_rows, settings.family, censoring)
+    point = find_point(entries, outcome) if FAMILIES[settings.family].point else None
     if censored is None:
-        check_outcomes(settings.transform, outcome)
+        check_outcomes(settings.transform, np.where(outcome == point, 1.0, outcome))
     else:
         choose_censored_transform(settings.transform, name, outcome, censoring)
     known = [summary.name for summary in summaries]
@@ -232,6 +236,7 @@ def plan(
         slopes=sloped,
         propensity=propensity,
         arms=arms or (),
+        point=point,
         warnings=[*choice.warnings, *family_notes],
     )
 

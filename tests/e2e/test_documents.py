@@ -243,6 +243,15 @@ def test_the_page_about_ordered_classes_runs():
 
 
 @pytest.mark.slow
+def test_the_page_about_hurdles_runs():
+    """The page's table has the means, probabilities and scores that it says."""
+    session = run_page(DOCS / "hurdle.md")
+    np.testing.assert_allclose(session["prediction"].mean, [930, 274], atol=5)
+    np.testing.assert_allclose(session["law"].prob(0), [0.33, 0.79], atol=0.01)
+    assert session["scores"]["crps"] == pytest.approx(342, abs=2)
+
+
+@pytest.mark.slow
 def test_the_page_about_monotone_features_runs():
     """The page's house has the prices that it says, intervals are narrower, and free draws fall."""
     session = run_page(DOCS / "monotone.md")

@@ -24,9 +24,9 @@ NEW_ROWS = 12
 
 # One or more of each kind of posterior, noise, transform and part beside the trees.
 CASES = (
-    "bart-default-prior", "bart-weights", "noise-forest", "noise-t-forest", "times", "groups", "group-slopes",
-    "probit", "classes", "classes-with-lines", "ordered", "counts", "counts-dispersed", "bcart",
-    "bcart-mean-variance", "bcart-classes", "smc", "smc-classes", "rjhmc-df", "dcc-tree",
+    "bart-default-prior", "bart-weights", "noise-forest", "noise-t-forest", "hurdle", "times", "groups",
+    "group-slopes", "probit", "classes", "classes-with-lines", "ordered", "counts", "counts-dispersed",
+    "bcart", "bcart-mean-variance", "bcart-classes", "smc", "smc-classes", "rjhmc-df", "dcc-tree",
 )  # fmt: skip
 
 

@@ -47,8 +47,8 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "grouped" ones, "count", "time", "two" or "three" classes), whether rows have weights,
-# arguments of `fit`
+# outcome ("number", "grouped" ones, "spike", "count", "time", "two" or "three" classes), whether rows have
+# weights, arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-default-prior": ("number", False, _DEFAULT),
@@ -82,6 +82,7 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "noise-forest": ("number", False, _SHORT | {"noise": "forest"}),
     "noise-t-forest": ("number", True, _SHORT | {"noise": "t-forest"}),
     "noise-mixture": ("number", False, _SHORT | {"noise": "mixture"}),
+    "hurdle": ("spike", False, _DEFAULT | {"family": "hurdle", "noise": "t-forest", "linear": True}),
     "groups": ("grouped", False, _SHORT | {"groups": "site"}),
     "group-slopes": ("grouped", False, _SHORT | {"groups": "site", "slopes": "last", "linear": True}),
     "classes": ("three", False, _SHORT | {"family": "categorical", "linear": False}),
@@ -125,6 +126,8 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
         y = np.floor(np.exp(np.clip(number, -2, 3))).tolist()
     if outcome == "grouped":
         columns["site"] = [row % 4 for row in range(ROWS)]
+    if outcome == "spike":
+        y = np.maximum(number, 1.0).tolist()
     if outcome == "time":
         y = np.exp(number).tolist()
     if outcome in classes:

@@ -111,6 +111,7 @@ class Density:
     outcome: NDArray[np.float64] | None
     centre: float
     intervals: dict[str, tuple[float, float]]
+    point: tuple[float, float] | None = None
 
 
 def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]) -> Density:

@@ -76,10 +76,10 @@ def check_censoring(settings: Settings, *, of_trees: bool, weighted: bool = Fals
 
     `of_trees`: the method is a sum of trees.
     """
-    numbers = "censored outcomes are numbers"
+    family, numbers = FAMILIES[settings.family], "censored outcomes are numbers"
     refusals = [
         ("method", not of_trees, "bart: single trees have no censored outcomes"),
-        ("family", FAMILIES[settings.family].target != "numbers", f"gaussian, or left out: {numbers}"),
+        ("family", family.target != "numbers" or family.point, f"gaussian, or left out: {numbers}"),
         (
             "noise",
             not NOISES[settings.noise].is_normal,

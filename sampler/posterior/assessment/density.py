@@ -10,6 +10,7 @@ import numpy as np
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.laws.hurdle import HurdleLaw
 from sampler.posterior.predicting import predict
 from sampler.posterior.weighting.noise_law import scaled_density
 
@@ -163,7 +164,8 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
         regression function (for two classes: of the second's probability), a kernel estimate over the draws,
         None when all are equal, and ``outcome``, of a new outcome of weight 1, the mixture of the draws'
         densities (for counts: bars of their probabilities), None for two classes; ``centre``, the posterior
-        mean; ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``.
+        mean; ``intervals``, (lower, upper) at 90%, for ``mean`` and ``outcome``; of a hurdle ``point``, its
+        value and the probability of that, which is beside the density.
 
     Raises
     ------
@@ -195,12 +197,8 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
     spread = float(np.ptp(f)) or max(abs(float(f[0])), 1.0) * 1e-3
     beyond = 0.15 * spread if sigma is None else max(FAR * float(sigma.mean()), 0.15 * spread)
     x = np.linspace(f.min() - beyond, f.max() + beyond, POINTS)
-    counted = FAMILIES[law.draws.family].target == "counts"
-    if counted:  # a bar of width 1 around each count
-        outcome_law = law.outcome_law(coded)
-        top = max(float(outcome_law.quantile(0.999)[0]), np.ceil(f.max()))
-        x = np.linspace(-0.5, top + 0.499, POINTS)
-        heights = np.array([np.exp(outcome_law.log_density(np.array([k])))[0] for k in np.rint(x)])
+    masses = _with_masses(law, coded, float(f.max()))
+    x = masses["x"] if masses else x
     if law.classes is not None:
         x = np.clip(x, 0.0, 1.0)
 
@@ -214,17 +212,37 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
         with np.errstate(invalid="ignore"):
             return _mixture(transform.forward(x), learnt, noise, shape) * np.exp(transform.log_slope(x))
 
-    kinds = {"mean": "credible"} | ({} if sigma is None and not counted else {"outcome": "predictive"})
+    kinds = {"mean": "credible"} | ({} if sigma is None and not masses else {"outcome": "predictive"})
     answers = {name: predict(law, coded, LEVEL, kind, num_draws=num_draws) for name, kind in kinds.items()}
     return {
         "x": x,
         "mean": gaussian_kde(f)(x) if np.ptp(f) > 0 else None,
-        "outcome": heights if counted else None if sigma is None else outcome(x),
+        "outcome": None if sigma is None or masses else outcome(x),
         "centre": float(answers["mean"].mean[0]),
         "intervals": {
             name: (float(answer.lower[0]), float(answer.upper[0])) for name, answer in answers.items()
         },
+        **masses,
     }
+
+
+def _with_masses(law: Law, coded: Coded, largest: float) -> dict[str, Any]:
+    """Compute ``x``, ``outcome`` and ``point`` where outcomes have point masses: of counts and hurdles.
+
+    `largest` is that of the means, which are shown. Empty for others.
+    """
+    if FAMILIES[law.draws.family].target == "counts":  # a bar of width 1 around each count
+        counts = law.outcome_law(coded)
+        top = max(float(counts.quantile(0.999)[0]), np.ceil(largest))
+        x = np.linspace(-0.5, top + 0.499, POINTS)
+        return {"x": x, "outcome": np.exp([counts.log_density(np.array([k]))[0] for k in np.rint(x)])}
+    if not isinstance(law, HurdleLaw):
+        return {}
+    hurdle = law.outcome_law(coded)
+    low, high = (float(hurdle.others.quantile(q)[0]) for q in (0.001, 0.995))
+    x = np.linspace(low, max(high, largest), POINTS)
+    outcome = np.exp([hurdle.log_density_of_others(np.array([each]))[0] for each in x])
+    return {"x": x, "outcome": outcome, "point": (hurdle.point, float(hurdle.mass[0]))}
 
 
 def _mixture(x: Floats, f: Floats, sigma: Floats, shape: Shape | None) -> Floats:

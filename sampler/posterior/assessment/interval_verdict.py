@@ -22,6 +22,7 @@ from scipy.special import bdtr, chdtrc, fdtrc, kolmogorov
 
 from sampler.data.binning import MISSING
 from sampler.data.scalars import days_to_text, number_to_text
+from sampler.data.target import point_mass
 from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
@@ -43,8 +44,6 @@ CHANCE_OF_UNITS = 0.001  # of the second test with groups, whose size is up to f
 LEAST_GAP = 0.03  # smallest reported difference between claimed and observed shares
 SHOWN = 10  # features whose quarters are given: those that differ most
 NAMED = 3  # features named in reasons
-MASS, MASS_ROWS = 0.05, 20  # least share and number of rows at a point mass
-MASS_TIMES = 5  # times the rows of any other value
 
 
 @dataclass(frozen=True)
@@ -154,7 +153,7 @@ def interval_verdict(law: Law, rows: LabelledRows, below: Floats, mean: Floats) 
     return report | {
         "verdict": "not_held" if reasons else "held",
         "text": _text(overall, general, uneven),
-        "advice": _advice(general, uneven, law.draws.header.settings, _point_mass(rows.y)),
+        "advice": _advice(general, uneven, law.draws.header.settings, point_mass(rows.y)),
         "reasons": reasons,
         "by": [each.to_json() for each in selected],
     }
@@ -318,17 +317,6 @@ def _text(overall: list[dict[str, Any]], general: str | None, uneven: list[Compa
     return " ".join(sentences)
 
 
-def _point_mass(y: Floats) -> tuple[float, float] | None:
-    """Find a lowest or highest value that many outcomes have, none other nearly as many, and its share."""
-    values, counts = np.unique(y, return_counts=True)
-    end = 0 if counts[0] >= counts[-1] else -1
-    most, others = int(counts[end]), np.delete(counts, end)
-    few = most < max(MASS_ROWS, MASS * len(y))
-    if few or not len(others) or most < MASS_TIMES * others.max():
-        return None
-    return float(values[end]), most / len(y)
-
-
 def _advice(
     general: str | None,
     uneven: list[Comparison],
@@ -342,11 +330,12 @@ def _advice(
             "The variance of a Poisson count is its mean: fit again with a negative-binomial family, which "
             f"learns how far it exceeds it. Until then: {shares[0].lower()}{shares[1:]}"
         )
-    if mass is not None and family.target == "numbers" and (uneven or general is not None):
+    has_none = family.target == "numbers" and not family.point
+    if mass is not None and has_none and (uneven or general is not None):
         return (
             f"{mass[1]:.0%} of the outcomes are {number_to_text(mass[0])}, and predictions have no such "
             f"point mass. If {number_to_text(mass[0])} stands for a limit of what is measured, declare it "
-            "(lower or upper); else fit two models: whether one is there, as two classes, and of the others. "
+            "(lower or upper); else fit again with family=hurdle, which learns whether an outcome is that. "
             f"Until then: {shares[0].lower()}{shares[1:]}"
         )
     plain = settings.get("family", "gaussian") == "gaussian" and settings.get("method") == "bart"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.scalars import number_to_text
 from sampler.posterior.charts.style import DOTTED, ChartStyle, chart, in_percent, label_axes, short
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def density(style: ChartStyle, figures: Mapping[str, Any], label: str) -> Any:
     for i, (kind, colour) in enumerate((("mean", colours.accent), ("outcome", colours.fair))):
         if ends := figures["intervals"].get(kind):
             ax.plot(ends, [-0.07 - 0.08 * i] * 2, color=colour, lw=3.5, solid_capstyle="butt")
+    if point := figures.get("point"):
+        named = f"{point[1]:.0%} are {number_to_text(point[0])}"
+        ax.plot([point[0]] * 2, [0, point[1]], color=colours.fair, lw=3.5, label=named)
     ax.axvline(figures["centre"], color=colours.ink, lw=0.9, ls=DOTTED)
     ax.grid(visible=False)
     ax.set_yticks([])

@@ -32,7 +32,7 @@ def fill_by_figure(
     width: int = 1,
     outcomes: Outcomes | None = None,
 ) -> int:
-    """Compute the figures of rows from draws of f, weighted or not, row by row and class by class.
+    """Compute the figures of rows from draws of means, weighted or not, row by row and class by class.
 
     Parameters
     ----------
@@ -43,8 +43,8 @@ def fill_by_figure(
     width
         Numbers held for each draw and row while these are evaluated.
     outcomes
-        Function (rows, f [row, draw], tails, used) -> the mean variance of a new outcome given a draw [row],
-        and its quantiles [tail, row]; None where there are credible intervals alone.
+        Function (rows, means [row, draw], tails, used) -> the mean variance of a new outcome given a draw
+        [row], and its quantiles [tail, row]; None where there are credible intervals alone.
 
     Returns
     -------
@@ -59,7 +59,7 @@ def fill_by_figure(
     for start in range(0, coded.num_rows, size):
         rows = slice(start, min(start + size, coded.num_rows))
         part = coded.part(rows)
-        f = law.f(part, used)
+        f = law.mean(part, used)
         by_row = f.reshape(len(chosen), part.num_rows, -1).transpose(1, 2, 0)
         by_row = np.ascontiguousarray(by_row.reshape(-1, len(chosen)))  # [row and class, draw]
         # A mean lies among its draws, also after rounding: a probability just above 1 is no probability.

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TAIL = 8.5  # standard deviations beyond which a normal has less than 1e-16
 FARTHEST_U, U_STEP = 14.0, 0.1  # beyond e^14 / 8 sds even the heaviest tails add less than 1e-8
 CRPS_NODES = 64  # on either side of the outcome, where there is a transform
+ALL = slice(None)
 REACH = 40.0  # standard deviations beyond which no requested quantile lies
 
 
@@ -37,7 +38,8 @@ class Predictive:
     f, sigma
         float64 [chain, draw, row]; sigma is that of the row's own weight.
     share
-        Weights of the draws, float64 [chain, draw], with sum 1; None where all are equal.
+        Weights of the draws, float64 [chain, draw] or [chain, draw, row], with sum 1; None where all are
+        equal.
     shape
         Shape of the noise, of arrays by draw [chain, draw, 1]; None for normal noise.
     transform
@@ -66,8 +68,9 @@ class Predictive:
         """Compute the log density of an outcome of each row; of a censored row, its log probability."""
         each = self._log_density_learnt(y)
         if self.share is not None:
+            share = self.share[:, :, None] if self.share.ndim == 2 else self.share
             with np.errstate(divide="ignore"):
-                each = each + np.log(self.share * self.share.size)[:, :, None]
+                each = each + np.log(share * share[:, :, 0].size)
         return np.asarray(
             np.logaddexp.reduce(each, axis=(0, 1)) - np.log(each[:, :, 0].size) + self._log_slope(y)
         )
@@ -173,9 +176,9 @@ class Predictive:
             return np.asarray(total * step)
         draws = self.f.shape[:2]
         shares = np.full(draws, 1 / np.prod(draws)) if self.share is None else self.share
-        for (chain, draw), share in np.ndenumerate(shares):
-            spread = np.hypot(self.sigma, self.sigma[chain, draw])
-            total += share * self._mean(noise_law.mean_size(self.f - self.f[chain, draw], spread, None))
+        for draw in np.ndindex(draws):
+            spread = np.hypot(self.sigma, self.sigma[draw])
+            total += shares[draw] * self._mean(noise_law.mean_size(self.f - self.f[draw], spread, None))
         return total / 2
 
     def _half_distance_of_shape(self) -> Floats:
@@ -189,9 +192,11 @@ class Predictive:
             total += below * (1 - below) * np.cosh(u)
         return np.asarray(total * width * U_STEP)
 
-    def _mean(self, each: Floats) -> Floats:
+    def _mean(self, each: Floats, rows: NDArray[np.int64] | slice = ALL) -> Floats:
         if self.share is None:
             return np.asarray(each.mean(axis=(0, 1)))
+        if self.share.ndim == 3:
+            return np.asarray(np.einsum("cdr,cdr->r", self.share[:, :, rows], each))
         return np.asarray(np.einsum("cd,cdr->r", self.share, each))
 
     def _ends(self, reach: float) -> tuple[Floats, Floats]:
@@ -199,18 +204,30 @@ class Predictive:
         low, high = (-reach, reach) if self.shape is None else self.shape.reach(reach)
         return np.min(self.f + low * self.sigma, axis=(0, 1)), np.max(self.f + high * self.sigma, axis=(0, 1))
 
+    @property
+    def least(self) -> Floats:
+        """Outcomes below which a row has next to none, float64 [row]."""
+        low = self._ends(TAIL)[0]
+        return low if self.transform is None else self.transform.inverse(low)
+
+    def below_by_draw(self, y: Floats) -> Floats:
+        """Compute the probability that each row's outcome is at most y in each draw, [chain, draw, row]."""
+        return noise_law.below((self._learnt(y) - self.f) / self.sigma, self.shape)
+
     def _below(self, y: Floats, rows: NDArray[np.int64]) -> Floats:
         z = (y - self.f[:, :, rows]) / self.sigma[:, :, rows]
-        return self._mean(noise_law.below(z, self.shape))
+        return self._mean(noise_law.below(z, self.shape), rows)
 
-    def quantile(self, q: float) -> Floats:
-        """Compute each row's q-quantile."""
+    def quantile(self, q: float | Floats) -> Floats:
+        """Compute each row's quantile, of one probability or of each row's own."""
         from scipy.optimize import elementwise  # noqa: PLC0415  a fifth of a second to import
 
         def above(y: Floats, row: NDArray[np.int64]) -> Floats:
-            return self._below(y, row.astype(np.int64)) - q
+            rows = row.astype(np.int64)
+            return np.asarray(self._below(y, rows) - level[rows])
 
         rows = np.arange(self.f.shape[2])
+        level = np.broadcast_to(q, rows.shape)
         roots: Floats = elementwise.find_root(above, self._ends(REACH), args=(rows,)).x
         return roots if self.transform is None else self.transform.inverse(roots)
 

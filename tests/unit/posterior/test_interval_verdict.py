@@ -5,7 +5,8 @@ import pytest
 from scipy.stats import binom, kruskal, norm
 
 from sampler import fit
-from sampler.posterior.assessment.interval_verdict import _point_mass, chance_range, interval_verdict
+from sampler.data.target import point_mass
+from sampler.posterior.assessment.interval_verdict import chance_range, interval_verdict
 from sampler.posterior.assessment.labelled_rows import LabelledRows
 from tests.support.models.random_posteriors import make_posterior
 
@@ -149,10 +150,10 @@ def test_a_point_mass_is_named():
 def test_point_masses_are_at_ends_and_alone():
     """Many outcomes at the lowest or highest value are found, where no other value is nearly as frequent."""
     y = np.random.default_rng(7).normal(size=200)
-    assert _point_mass(np.maximum(y, -0.2)) == (-0.2, np.mean(y <= -0.2))
-    assert _point_mass(np.minimum(y, 0.8)) == (0.8, np.mean(y >= 0.8))
+    assert point_mass(np.maximum(y, -0.2)) == (-0.2, np.mean(y <= -0.2))
+    assert point_mass(np.minimum(y, 0.8)) == (0.8, np.mean(y >= 0.8))
     for none in (y, np.round(y), np.zeros(200), np.where(y < 0, 0.0, 1.0), np.maximum(y, np.sort(y)[12])):
-        assert _point_mass(none) is None
+        assert point_mass(none) is None
 
 
 @pytest.mark.slow

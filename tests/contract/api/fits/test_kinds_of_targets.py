@@ -15,6 +15,7 @@ KINDS = {
     "classes": ({"target": "label", "family": "categorical"}, ()),
     "counts": ({"target": "count", "family": "poisson", "exposure": "days"}, ()),
     "dispersed counts": ({"target": "count", "family": "zero-inflated-negative-binomial"}, ()),
+    "hurdle": ({"target": "claim", "family": "hurdle"}, ()),
     "times": ({"target": "time", "event": "seen"}, ("tuning", "selection", "calibration")),
     "limits": ({"target": "time", "lower": "from", "upper": "to"}, ("tuning", "selection", "calibration")),
     "groups": ({"target": "number", "groups": ["school"], "slopes": ["x"]}, ()),
@@ -35,6 +36,7 @@ def columns() -> dict[str, list[object]]:
         "answer": ["yes" if value > 0.5 else "no" for value in x],
         "label": [("low", "middle", "high")[int(3 * value)] for value in x],
         "count": rng.poisson(days * np.exp(x)).tolist(),
+        "claim": np.where(x < 0.4, 0.0, time).round(4).tolist(),
         "time": np.minimum(time, end).round(4).tolist(),
         "seen": (time <= end).astype(int).tolist(),
         "from": ["" for _ in range(ROWS)],
@@ -86,7 +88,8 @@ def test_a_kind_of_target_has_everything(client, settings, kind):
     run_units(settings)
     reply = client.get(answer.headers["location"] + "/result", headers={"Accept": "text/csv"})
     assert len(reply.text.splitlines()) == 1 + ROWS
-    outcome = {"time": 2.5, "count": 3, "number": 1.0, "label": "low", "answer": "yes"}[of_fit["target"]]
+    outcomes = {"time": 2.5, "count": 3, "number": 1.0, "label": "low", "answer": "yes", "claim": 0.0}
+    outcome = outcomes[of_fit["target"]]
     seen = {"seen": 1} if "event" in of_fit else {"from": None, "to": None} if kind == "limits" else {}
     first = {name: values[0] for name, values in rows.items()} | {of_fit["target"]: outcome} | seen
     reported = client.post(f"{path}/outcomes", json={"rows": [first]})
