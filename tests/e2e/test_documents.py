@@ -142,13 +142,15 @@ def test_the_page_about_mlflow_runs(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_the_page_about_effects_runs():
-    """The page's block finds the effect of quitting that it says, of rows of either arm and of others."""
+    """The page's blocks find the effects that it says, of quitting and of a pupil more for each teacher."""
     session = run_page(DOCS / "effects.md")
     average = session["answer"].average
     assert average.rows == 1566
     ends = (average.mean, average.lower, average.upper)
     np.testing.assert_allclose(ends, [3.5, 2.7, 4.4], atol=0.06)
     assert session["people"]["qsmk"].sum() == 403
+    pupil = session["of_pupils"].average
+    np.testing.assert_allclose((pupil.mean, pupil.lower, pupil.upper), [-0.60, -1.13, -0.07], atol=0.006)
 
 
 def test_the_page_about_totals_runs(capsys):
