@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
 
+ROWS_OF_A_THREAD = 25_000  # fewer take about as long as the threads' waits for each other
+
+
 class AnyChain(Protocol):
     """Interface of the chains of all methods.
 
@@ -70,11 +73,14 @@ class MarkovChain:
         Data and settings of the fit.
     iteration
         Number of iterations done.
+    threads
+        Number of threads that share its passes over rows, where its engine can; the draws are the same.
 
     """
 
     training: Training
     iteration: int
+    threads: int = 1
 
     @property
     def iterations(self) -> int:
@@ -120,7 +126,23 @@ def _chain_of(training: Training) -> Any:
     return method.chain if training.several is None or several is None else load_code(several)
 
 
-def needed_kernels(training: Training) -> list[Settings | str]:
-    """List what `sampler.kernels.jit.warm` has to compile before the chains of a fit run."""
+def use_cores(chain: AnyChain, cores: int) -> None:
+    """Let a chain run on several cores where it has the rows for that; its draws are the same."""
+    if isinstance(chain, MarkovChain):
+        chain.threads = _threads_of(chain.training, cores)
+
+
+def _threads_of(training: Training, cores: int) -> int:
+    """Count the threads that share the rows of a chain which has so many cores."""
+    shares = METHODS[training.settings.method].engine.forests and training.several is None
+    return max(1, min(cores, training.codes.shape[1] // ROWS_OF_A_THREAD)) if shares else 1
+
+
+def needed_kernels(training: Training, cores: int = 1) -> list[Settings | str]:
+    """List what `sampler.kernels.jit.warm` has to compile before the chains of a fit run.
+
+    `cores`: that each of them has (`use_cores`).
+    """
     extra = METHODS[training.settings.method].engine.training_kernels
-    return [training.settings, *(load_code(extra)(training) if extra else ())]
+    shared = ["team"] if _threads_of(training, cores) > 1 else []
+    return [training.settings, *(load_code(extra)(training) if extra else ()), *shared]

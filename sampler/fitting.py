@@ -245,7 +245,8 @@ def fit(
         missing, all of which must be true; "missing", rows by what they lack; "by_class", each class by
         itself. Columns may be others than the features: rows to predict then need them too.
     num_threads
-        Number of threads in which the chains run; None takes one per core. The draws are the same.
+        Number of threads in which the chains run; None takes one per core. Where they are at least twice the
+        chains, several share the rows of a chain, at least 25,000 each. The draws are the same.
     executor
         A `concurrent.futures.Executor` whose tasks the chains are instead of threads (of processes, or Dask's
         ``client.get_executor()``); the draws are the same. An interruption then leaves no draws.

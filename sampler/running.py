@@ -11,7 +11,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from sampler.chains import needed_kernels, resume_chain, start_chain
+from sampler.chains import needed_kernels, resume_chain, start_chain, use_cores
 from sampler.data.scalars import counted
 from sampler.errors import DataError, DataWarning, PackedError, SettingsError
 from sampler.kernels.jit import is_warm, warm
@@ -146,7 +146,9 @@ def _run(
 ) -> Posterior:
     """Run chains to their end and pool their draws with earlier ones."""
     training = problem.training
-    needed = needed_kernels(training)
+    cores = num_threads or count_cores()
+    of_chain = cores // training.settings.num_chains
+    needed = needed_kernels(training, of_chain)
     with progress_bars(training, shown=progress, cold=not is_warm(needed)) as (
         compiling,
         compiled,
@@ -154,7 +156,9 @@ def _run(
     ):
         compiled(warm(needed, compiling))
         chains = begin(training)
-        interrupted = _run_chains(chains, report or show, num_threads)
+        for chain in chains:
+            use_cores(chain, of_chain)
+        interrupted = _run_chains(chains, report or show, cores)
     before = drawn or [None] * len(chains)
     parts = [[d for d in (b, chain.take()) if d] for b, chain in zip(before, chains, strict=True)]
     blocks = [[pack(concatenate(part))] if part else [] for part in parts]
@@ -174,10 +178,10 @@ def _run(
     return posterior
 
 
-def _run_chains(chains: Sequence[AnyChain], report: Report, num_threads: int | None) -> bool:
+def _run_chains(chains: Sequence[AnyChain], report: Report, cores: int) -> bool:
     """Run all chains to their end or to an interruption; return whether they were interrupted."""
     stop = threading.Event()
-    with ThreadPoolExecutor(max_workers=min(num_threads or count_cores(), len(chains))) as pool:
+    with ThreadPoolExecutor(max_workers=min(cores, len(chains))) as pool:
         futures = [pool.submit(_run_chain, i, chain, stop, report) for i, chain in enumerate(chains)]
         try:
             unfinished: set[Future[None]] = set(futures)

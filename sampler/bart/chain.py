@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from contextlib import nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,7 @@ from sampler.bart.kernels.probit import draw_latent_given
 from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.particle_gibbs import Particles, are_used
+from sampler.bart.shared.threads import Threads
 from sampler.bart.state import (
     can_split,
     make_data,
@@ -43,6 +45,8 @@ from sampler.moves import MOVE_NAMES
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, KeptDraws, Work
@@ -67,6 +71,9 @@ class Chain(MarkovChain):
         Its number.
     iteration
         Iterations done.
+    team
+        Threads that share its passes over rows (docs/maths.md#several-threads), from the first run on that
+        has several, and where it has normal leaves.
 
     """
 
@@ -99,6 +106,7 @@ class Chain(MarkovChain):
         alone = len(self._plans) == 1 and isinstance(self._likelihood, Gaussian) and self._likelihood.alone
         assert not self._particles or alone, "particles know one forest of normal leaves alone"
         self._several: ForestCall | None = None
+        self.team: Threads | None = None
         self._work: Work
 
     @classmethod
@@ -168,6 +176,21 @@ class Chain(MarkovChain):
         """
         before = self.iteration
         stop = min(before + max(int(iterations), 0), self.iterations)
+        with self._sharing():
+            self._run_to(stop)
+        return self.iteration - before
+
+    def _sharing(self) -> AbstractContextManager[None]:
+        """Share passes over rows with other threads in a block, if there are to be several."""
+        if self.threads == 1 or self._particles or self._plans[0].leaves != "normal":
+            return nullcontext()
+        if self.team is None:
+            self.team = Threads(self.threads, self._data.codes.shape[1])
+            self._work = self.team.join(self._work)
+        return self.team.working()
+
+    def _run_to(self, stop: int) -> None:
+        """Iterate to `stop`, and make room whenever it is needed."""
         while self.iteration < stop:
             kept_before = int(self._kept[0].fill[0])
             self.iteration, need = self._sweep(stop)
@@ -182,7 +205,6 @@ class Chain(MarkovChain):
                 self._enlarge_kept(stop)
             elif need == bart_state.NEEDS_NODES and self._particles:
                 self._particles.enlarge()
-        return self.iteration - before
 
     def _sweep(self, stop: int) -> tuple[int, int]:
         """Iterate up to `stop` or until room is needed; return iterations done so far and the need.
@@ -392,7 +414,7 @@ class Chain(MarkovChain):
         fresh = make_work(self._data, capacity, work.random, self.training.settings, rows=False)
         fresh.leaves.old[: len(work.leaves.old)] = work.leaves.old  # the tree that particles will replace
         fresh.pending.state[:] = work.pending.state
-        self._work = fresh._replace(marks=work.marks)
+        self._work = fresh._replace(marks=work.marks, team=work.team, shared=work.shared)
 
     def _add_planes(self) -> None:
         """Add a high byte per row to each tree that is about to have more leaves than a byte can number."""

@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sampler.bart.kernels import state
-from sampler.bart.kernels.state import Forest, KeptDraws
+from sampler.bart.kernels.state import Forest, KeptDraws, SharedSums
 from sampler.bart.kernels.steps import monotone as in_order
 from sampler.bart.kernels.tree_prior import TreePrior
 from sampler.bart.kernels.tree_update import UPDATE_TREES
 from sampler.kernels.arrays import Data
 from sampler.kernels.groups import MOVES as COMPILED
 from sampler.kernels.jit import address
+from sampler.kernels.shared.team import DONE, LINE, MEMBERS, NUM_STEPS, Team
 from sampler.moves import MOVE_NAMES, MOVES
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ def make_work(
     """Room to work in, and the random numbers' state."""
     restructured = capacity if "restructure" in settings.moves else 1
     width, columns, room = data.codes.shape[1] if rows else 0, len(data.codes), capacity + 16
+    team, shared = make_team(1)
     return state.Work(
         random=np.array(random, np.uint64),
         leaves=state.LeafSums(
@@ -166,7 +168,20 @@ def make_work(
             bad=np.zeros((2, 256), np.int64),
         ),
         stack=np.zeros(room, np.int32),
+        team=team,
+        shared=shared,
     )
+
+
+def make_team(members: int) -> tuple[Team, SharedSums]:
+    """Room for threads that share passes over rows, which none do yet; none for the first if it is alone."""
+    words = np.zeros(DONE + members * LINE, np.int64)
+    words[MEMBERS] = 1
+    room = members if members > 1 else 0
+    bins, values = np.zeros((room, 2, 1024), np.int64), np.zeros((room, 2048), np.int64)
+    sums, counts, rows = np.zeros((3, room, 2, 256), np.int64)
+    shared = SharedSums(values, bins, sums, counts, rows, np.zeros((0, 0)), np.zeros((0, 0), np.int64))
+    return Team(words, np.zeros(NUM_STEPS, np.int64), np.zeros((room, 32), np.int64)), shared
 
 
 def make_kept(draws: int, nodes: int, num_trees: int, num_scalars: int = 1) -> KeptDraws:

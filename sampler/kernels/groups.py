@@ -42,10 +42,13 @@ GROUPS = {
             "kernels.logarithm",
             "bart.kernels.tree_prior",
             "kernels.rows",
+            "kernels.shared.team",
+            "kernels.shared.rows",
             "bart.kernels.pairs",
             "kernels.rules",
             "bart.kernels.tree_tables",
             "bart.kernels.leaf_models.residual_bound",
+            "bart.kernels.leaf_models.shared_passes",
         )
     ),
     "leaf-blocks": Group(("kernels.leaf_blocks",), ("base",)),
@@ -72,6 +75,9 @@ GROUPS = {
         ("bart.kernels.histograms", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),
         ("base",),
         NORMAL,
+    ),
+    "team": Group(
+        ("kernels.shared.parts", "bart.kernels.leaf_models.shared_parts"), ("base", "passes", "rule"), NORMAL
     ),
     "linear": Group(("bart.kernels.steps.linear_part",), ("base",)),
     "tree-sums": Group(("posterior.kernels.tree_sums",)),

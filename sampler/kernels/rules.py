@@ -11,7 +11,8 @@ import numpy as np
 from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Floats2, Int, Ints, Longs, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import below, uniform
-from sampler.kernels.rows import code_range
+from sampler.kernels.shared.rows import code_range_by
+from sampler.kernels.shared.team import Team
 
 BLIND_DRAWS = 8  # columns drawn before V(node) is listed: most nodes can be split on most columns
 PRESENT_OR_MISSING = 254
@@ -30,12 +31,14 @@ def num_rules(low: Int, high: Int, missing: Int) -> Int:
 
 
 @kernel(inline=True, allocates=False)
-def look_at_column(data: Data, slots: Bytes, leaf: Byte, everywhere: Bool, column: Int, span: Longs) -> Int:
+def look_at_column(
+    team: Team, data: Data, slots: Bytes, leaf: Byte, everywhere: Bool, column: Int, span: Longs
+) -> Int:
     """Count the rules of a column at a node; its low, high and missing go to `span`."""
     if everywhere:
         span[0], span[1], span[2] = data.low[column], data.high[column], data.missing[column]
     else:
-        span[0], span[1], span[2] = code_range(slots, data.codes[column], leaf)
+        span[0], span[1], span[2] = code_range_by(team, slots, data.codes[column], leaf)
     return num_rules(span[0], span[1], span[2])
 
 
@@ -73,6 +76,7 @@ def redraw_column(random: Words, shares: Floats2, columns: Ints, count: Int) -> 
 
 @kernel(inline=True, allocates=False)
 def draw_column(
+    team: Team,
     data: Data,
     slots: Bytes,
     leaf: Byte,
@@ -90,15 +94,15 @@ def draw_column(
     num_columns = len(data.codes)
     for _ in range(BLIND_DRAWS):
         column = try_column(random, shares, num_columns)
-        if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
+        if look_at_column(team, data, slots, leaf, everywhere, column, span) > 0:
             return column
     count = 0
     for column in range(num_columns):
-        if look_at_column(data, slots, leaf, everywhere, column, span) > 0:
+        if look_at_column(team, data, slots, leaf, everywhere, column, span) > 0:
             columns[count] = column
             count += 1
     column = redraw_column(random, shares, columns, count)
-    look_at_column(data, slots, leaf, everywhere, column, span)
+    look_at_column(team, data, slots, leaf, everywhere, column, span)
     return column
 
 
@@ -122,6 +126,7 @@ def draw_cut(random: Words, low: Int, high: Int, missing: Int, rule: Longs) -> N
     allocates=False,
 )
 def draw_rule(
+    team: Team,
     data: Data,
     slots: Bytes,
     leaf: Byte,
@@ -133,5 +138,5 @@ def draw_rule(
     span: Longs,
 ) -> None:
     """Draw a rule from its prior at a node that can be split: rule = (feature, cut, side)."""
-    rule[0] = draw_column(data, slots, leaf, everywhere, random, shares, columns, span)
+    rule[0] = draw_column(team, data, slots, leaf, everywhere, random, shares, columns, span)
     draw_cut(random, span[0], span[1], span[2], rule)

@@ -13,7 +13,7 @@ from sampler.kernels.groups import GROUPS
 _PLACES = {
     module.rpartition(".")[2]: f"sampler.{module}"
     for group in reversed(GROUPS.values())
-    for module in group.modules
+    for module in reversed(group.modules)
 }
 
 

@@ -148,6 +148,7 @@ def change_any(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, tree: 
         return 0
     gather_rows(data, forest, work, tree, top == 0, np.uint8(labels))
     draw_rule(
+        work.team,
         data,
         work.marks.member,
         np.uint8(0),

@@ -75,7 +75,7 @@ def decide_change(data: Data, forest: Forest, model: Model, work: Work, tree: In
         work.proposal.rule[1],
         work.proposal.rule[2],
     )
-    reroute_pair(model, pair, column, cut, side)
+    reroute_pair(model, work, pair, column, cut, side)
     if wide:
         unmark_pair(
             forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.marks.mask
@@ -110,6 +110,7 @@ def change_at(data: Data, forest: Forest, model: Model, work: Work, tree: Int, a
     mark_split(data, forest, work, tree, at)
     whole = forest.num_leaves[tree] == 2
     draw_rule(
+        work.team,
         data,
         work.marks.member,
         MEMBER,

@@ -51,8 +51,9 @@ from sampler.kernels.arrays import (
 )
 from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
-from sampler.kernels.rows import relabel_pruned, relabel_pruned_wide, shifted
+from sampler.kernels.rows import relabel_pruned_wide, shifted
 from sampler.kernels.rules import PRESENT_OR_MISSING, try_column
+from sampler.kernels.shared.rows import PrunedLeaf, relabel_pruned_by
 
 
 @kernel(inline=True, allocates=False)
@@ -64,11 +65,11 @@ def settle_prune(data: Data, forest: Forest, model: Model, work: Work, tree: Int
     if last + 1 > BYTE_LEAVES:
         high = forest.high[plane_of(forest, tree)]
         mark_pair(slots, high, keep, drop, data.num_rows, work.marks.mask)
-        give_back(model, LeafPair(work.marks.mask, np.uint8(1), np.uint8(2), old[keep], old[drop]))
+        give_back(model, work, LeafPair(work.marks.mask, np.uint8(1), np.uint8(2), old[keep], old[drop]))
         relabel_pruned_wide(slots, high, keep, drop, last, data.num_rows)
     else:
-        give_back(model, LeafPair(slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop]))
-        relabel_pruned(slots, np.uint8(keep), np.uint8(drop), np.uint8(last))
+        give_back(model, work, LeafPair(slots, np.uint8(keep), np.uint8(drop), old[keep], old[drop]))
+        relabel_pruned_by(work.team, PrunedLeaf(slots, np.uint8(keep), np.uint8(drop), np.uint8(last)))
     widen(model, max(abs(np.int64(old[keep])), abs(np.int64(old[drop]))))
     old[drop] = old[last]
     old[keep] = 0
@@ -150,7 +151,7 @@ def draw_split_rule(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, t
             forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.marks.mask
         )
     pair = LeafPair(slots, left, right, work.leaves.old[a], work.leaves.old[b])
-    rows_apart = sum_by_code(model, data, pair, own, other, work.codes)
+    rows_apart = sum_by_code(model, data, work, pair, own, other)
     code_rows = work.codes.rows if rows_apart else work.codes.counts
     stay = math.exp(log_stay(forest.prior, np.int64(leaf[a, DEPTH])))
     largest = -np.inf
@@ -185,7 +186,7 @@ def draw_split_rule(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, t
         return 0
     node[at, FEATURE], node[at, CUT], node[at, SIDE] = column, cut, side
     key, shift = shifted(cut, side)
-    reroute_pair(model, pair, data.codes[column], key, shift)
+    reroute_pair(model, work, pair, data.codes[column], key, shift)
     if wide:
         unmark_pair(
             forest.slots[tree], forest.high[plane_of(forest, tree)], a, b, data.num_rows, work.marks.mask

@@ -23,11 +23,13 @@ from sampler.kernels.arrays import (
     Ints3,
     Longs,
     Longs2,
+    Longs3,
     Words,
     f8,
     i8,
     numba_type,
 )
+from sampler.kernels.shared.team import Team
 
 VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 
@@ -172,6 +174,18 @@ class CodeSums(NamedTuple):
     info: Longs2  # [2, INFO_SIZE], the columns at the node
 
 
+class SharedSums(NamedTuple):
+    """Room of `CodeSums` for each of the threads that share passes over rows."""
+
+    values: Longs2
+    bins: Longs3
+    sums: Longs3
+    counts: Longs3
+    rows: Longs3
+    terms: Floats2  # of the chain's own, as is `info`
+    info: Longs2
+
+
 class SplitsBelow(NamedTuple):
     """The splits and leaves at and below one split, for a move that sends its rows down again."""
 
@@ -207,6 +221,8 @@ class Work(NamedTuple):
     below: SplitsBelow
     rebuilt: RebuiltTree
     stack: Ints  # [capacity + 16], splits and leaves still to visit
+    team: Team
+    shared: SharedSums
 
 
 class KeptDraws(NamedTuple):

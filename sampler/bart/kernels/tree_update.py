@@ -71,14 +71,13 @@ from sampler.kernels.jit import kernel, pointer_kernel
 from sampler.kernels.random import below, uniform
 from sampler.kernels.rows import (
     mark_leaf,
-    relabel_grown,
     relabel_grown_wide,
-    relabel_pruned,
     relabel_pruned_wide,
     shifted,
     splittable,
 )
 from sampler.kernels.rules import draw_rule
+from sampler.kernels.shared.rows import GrownLeaf, PrunedLeaf, relabel_grown_by, relabel_pruned_by
 
 
 @kernel(inline=True, allocates=False)
@@ -101,6 +100,7 @@ def propose_grow(data: Data, forest: Forest, work: Work, tree: Int) -> Int:
     leaf = mark_wide(data, forest, work, tree, slot)
     slots = forest.slots[tree] if num_leaves <= BYTE_LEAVES else work.marks.mask
     draw_rule(
+        work.team,
         data,
         slots,
         leaf,
@@ -148,7 +148,7 @@ def finish_prune(data: Data, forest: Forest, work: Work) -> None:
         relabel_pruned_wide(forest.slots[tree], high, state[KEEP], state[DROP], state[LAST], data.num_rows)
     else:
         keep, drop, last = np.uint8(state[KEEP]), np.uint8(state[DROP]), np.uint8(state[LAST])
-        relabel_pruned(forest.slots[tree], keep, drop, last)
+        relabel_pruned_by(work.team, PrunedLeaf(forest.slots[tree], keep, drop, last))
     state[KEEP] = -1
 
 
@@ -238,7 +238,8 @@ def decide_grow(
         high = forest.high[plane_of(forest, tree)]
         relabel_grown_wide(forest.slots[tree], high, column, slot, cut, side, num_leaves, data.num_rows)
     else:
-        relabel_grown(forest.slots[tree], column, np.uint8(slot), cut, side, np.uint8(num_leaves))
+        grown = GrownLeaf(forest.slots[tree], column, np.uint8(slot), cut, side, np.uint8(num_leaves))
+        relabel_grown_by(work.team, grown)
     return True
 
 

@@ -18,7 +18,6 @@ from sampler.bart.kernels.state import (
     BROKEN,
     MOST_LEAVES,
     VALUE,
-    CodeSums,
     LeafPair,
     Slots,
     Trial,
@@ -153,12 +152,12 @@ def widen(_model: LogLinear, _change: Int) -> None:
     """Do nothing: sums of parts are watched in each pass."""
 
 
-def give_back(model: LogLinear, pair: LeafPair) -> None:
+def give_back(model: LogLinear, _work: Work, pair: LeafPair) -> None:
     """Divide the rows of two leaves by their old values."""
     passes.give_back(model.part, model.log_value, pair)
 
 
-def reroute_pair(model: LogLinear, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
+def reroute_pair(model: LogLinear, _work: Work, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Divide the rows of two leaves by their old values, and send the rows by a new rule."""
     passes.give_back(model.part, model.log_value, pair)
     passes.reroute(pair, column, cut, side)
@@ -171,10 +170,10 @@ def left_part(
     return passes.left_part(model.part, model.weights, model.scale[0], pair, column, cut, side, num_rows)
 
 
-def sum_by_code(model: LogLinear, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
+def sum_by_code(model: LogLinear, data: Data, work: Work, pair: LeafPair, own: Int, other: Int) -> Bool:
     """Sum parts without this tree and count by code; count rows apart only where they have weights."""
     parts_by_code.sum_by_code(
         model.part, model.weights, model.scale[0], pair, data.codes[own], data.codes[other], data.num_rows,
-        into,
+        work.codes,
     )  # fmt: skip
     return len(model.weights) > 0

@@ -8,14 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sampler.bart.kernels import histograms, pairs
-from sampler.bart.kernels.leaf_models import residual_pass
+from sampler.bart.kernels.leaf_models import residual_pass, shared_passes
 from sampler.bart.kernels.leaf_models.residual_bound import BLOCK, measure_bound, set_bound, widen_bound
 from sampler.bart.kernels.state import (
     BROKEN,
     GRID_LIMIT,
     MOST_LEAVES,
     VALUE,
-    CodeSums,
     LeafPair,
     Slots,
     Trial,
@@ -37,6 +36,7 @@ from sampler.kernels.arrays import (
     Words,
 )
 from sampler.kernels.random import normal
+from sampler.kernels.shared.team import is_shared
 
 SIGMA2, LIKELIHOOD, UNIT = 0, 1, 2  # places in Normal.noise
 TAU2, UNIT2, K_DF, K_SCALE2 = 0, 1, 2, 3  # places in Normal.variance
@@ -133,7 +133,13 @@ def pair_term(
 def move_and_sum(model: Normal, work: Work, num_rows: Int, before: Slots, now: Slots, trial: Trial) -> None:
     """Move the residual and sum it, by the quickest of the passes."""
     small = max(before.leaves, now.leaves) <= MOST_LEAVES
-    if small and len(model.weights) > 0:
+    if small and is_shared(work.team) and (len(model.weights) > 0 or model.bound[BLOCK] > 0):
+        rows = shared_passes.MovedRows(
+            model.passes, model.residual, before.low, before.leaves, work.pending.delta, now.low, now.leaves,
+            trial, num_rows, model.weights, model.bound[BLOCK], work.team,
+        )  # fmt: skip
+        shared_passes.move_together(rows, work.leaves.sums, now.counts)
+    elif small and len(model.weights) > 0:
         residual_pass.weighted_pass(
             model.passes,
             model.residual,
@@ -208,14 +214,23 @@ def widen(model: Normal, change: Int) -> None:
     widen_bound(model.residual, model.bound, change)
 
 
-def give_back(model: Normal, pair: LeafPair) -> None:
+def give_back(model: Normal, work: Work, pair: LeafPair) -> None:
     """Add the old values of two leaves to their rows' residual."""
-    pairs.give_back(model.residual, pair)
+    if is_shared(work.team):
+        none = np.uint8(0)
+        rows = shared_passes.PairRows(model.residual, pair, pair.slots, none, none, 0)
+        shared_passes.reroute_together(work.team, rows)
+    else:
+        pairs.give_back(model.residual, pair)
 
 
-def reroute_pair(model: Normal, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
+def reroute_pair(model: Normal, work: Work, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Add the old values of two leaves to their rows' residual, and send the rows by a new rule."""
-    pairs.reroute_pair(model.residual, pair, column, cut, side)
+    if is_shared(work.team):
+        rows = shared_passes.PairRows(model.residual, pair, column, cut, side, 1)
+        shared_passes.reroute_together(work.team, rows)
+    else:
+        pairs.reroute_pair(model.residual, pair, column, cut, side)
 
 
 def left_part(
@@ -225,9 +240,16 @@ def left_part(
     return pairs.left_part(model.residual, model.weights, pair, column, cut, side, num_rows)
 
 
-def sum_by_code(model: Normal, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
+def sum_by_code(model: Normal, data: Data, work: Work, pair: LeafPair, own: Int, other: Int) -> Bool:
     """Sum partial residuals and counts by code; count rows apart only where they have weights."""
-    first, second = data.codes[own], data.codes[other]
+    first, second, into = data.codes[own], data.codes[other], work.codes
+    if is_shared(work.team):
+        rows = shared_passes.CodedRows(
+            model.residual, model.weights, pair, first, second, data.high[own] + 1, data.high[other] + 1,
+            data.num_rows, work.shared,
+        )  # fmt: skip
+        shared_passes.sum_together(work.team, rows, into)
+        return len(model.weights) > 0
     if len(model.weights) > 0:
         histograms.weighted_histograms(
             pair, model.residual, model.weights, first, second, data.num_rows, into

@@ -16,7 +16,7 @@ from numba.extending import overload
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from sampler.bart.kernels.state import CodeSums, LeafPair, Slots, Trial, Work
+    from sampler.bart.kernels.state import LeafPair, Slots, Trial, Work
     from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Words
 
 F = TypeVar("F", bound="Callable[..., Any]")
@@ -134,13 +134,13 @@ def widen(model: Any, change: Int) -> None:
 
 
 @by_leaf_model
-def give_back(model: Any, pair: LeafPair) -> None:
+def give_back(model: Any, work: Work, pair: LeafPair) -> None:
     """Take this tree's old values out of the rows of two leaves: their new old value is 0."""
     raise NotImplementedError
 
 
 @by_leaf_model
-def reroute_pair(model: Any, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
+def reroute_pair(model: Any, work: Work, pair: LeafPair, column: Bytes, cut: Byte, side: Byte) -> None:
     """Take the old values out of a pair's rows (`give_back`), then give these the slots of a new rule."""
     raise NotImplementedError
 
@@ -154,9 +154,9 @@ def left_part(
 
 
 @by_leaf_model
-def sum_by_code(model: Any, data: Data, pair: LeafPair, own: Int, other: Int, into: CodeSums) -> Bool:
-    """Sum, with old value 0, and count the rows of two leaves by code of two columns.
+def sum_by_code(model: Any, data: Data, work: Work, pair: LeafPair, own: Int, other: Int) -> Bool:
+    """Sum, with old value 0, and count the rows of two leaves by code of two columns, into `Work.codes`.
 
-    Returns whether numbers of rows are in `into.rows`; else they are the counts.
+    Returns whether numbers of rows are in `CodeSums.rows`; else they are the counts.
     """
     raise NotImplementedError

@@ -1,0 +1,1 @@
+"""Chains whose rows several threads share."""

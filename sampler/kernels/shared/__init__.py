@@ -1,0 +1,1 @@
+"""Passes over rows that the threads of one chain share."""
