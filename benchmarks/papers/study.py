@@ -20,6 +20,7 @@ DOCUMENTS = {
     "slides-trees": "Wundervald (2019), An introduction to Bayesian regression trees (slides)",
 }
 WORDS = ("reproduced", "better", "not reproduced", "not yet")
+NOT_RUN = "not run here yet"
 Figures = dict[str, Any]
 
 
@@ -88,7 +89,7 @@ class Study:
         return [
             (
                 claim,
-                Answer("", "not yet", claim.why)
+                Answer("", "not yet", claim.why or NOT_RUN)
                 if claim.judge is None or figures is None
                 else claim.judge(figures),
             )
