@@ -115,7 +115,10 @@ class Tools:
         dataset: Annotated[str, Field(description="A dataset's id.")],
         target: Annotated[
             str | list[str],
-            Field(description="The column to predict, or several numbers whose errors may go together."),
+            Field(
+                description="The column to predict, or several numbers whose errors may go together, then "
+                "at most one of two classes."
+            ),
         ],
         name: Annotated[str | None, Field(description="A name for the model.")] = None,
         features: Annotated[

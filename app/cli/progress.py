@@ -203,7 +203,10 @@ def _about_scores(model: Model) -> list[str]:
 def _about_joint(model: Model, held: Mapping[str, Any]) -> list[str]:
     joint = held["joint"]
     errors = [
-        f"{name}: RMSE {number_to_text(each['rmse'])}" for name, each in held.get("outcomes", {}).items()
+        f"{name}: RMSE {number_to_text(each['rmse'])}"
+        if "rmse" in each
+        else f"{name}{_about_classes(each)[0]}"
+        for name, each in held.get("outcomes", {}).items()
     ]
     names = ", ".join(model.settings["outcomes"])
     score = f"log score of {names} {joint['log_score']:.3g}, correlation is worth {joint['gain']:.2g}"

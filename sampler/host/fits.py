@@ -10,7 +10,7 @@ from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, nex
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
-from sampler.preparation.several import check_several, prepare_several
+from sampler.preparation.several import arguments_of, check_several, families_of, prepare_several
 from sampler.running import run as run_fit
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Cost",
     "FitPlan",
     "StopCheck",
+    "arguments_of",
     "calibration_splits",
     "chain_seconds",
     "check_members",
@@ -29,6 +30,7 @@ __all__ = [
     "coded_columns",
     "effect_trees",
     "estimate_memory",
+    "families_of",
     "load_ready",
     "looks_seconds",
     "members_of",

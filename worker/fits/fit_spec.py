@@ -212,6 +212,7 @@ def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
     arguments |= {"ignored": [name for name in spec.names if name not in used], **spec.features}
     if spec.others:
         columns = {spec.target: training.outcome} | {n: training.table.column(n) for n in spec.others}
+        arguments["families"] = stored.get("families")
         prepared = prepare_several(training.table, columns, target_name=[*columns], **arguments)
     else:
         prepared = prepare_rows(training, **arguments)

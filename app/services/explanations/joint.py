@@ -18,17 +18,26 @@ ByOutcome = list[list[float]]  # [row][outcome]
 
 @dataclass(frozen=True, kw_only=True)
 class JointView:
-    """Predictions of several outcomes of rows; figures are [row][outcome]. A known outcome has no spread."""
+    """Predictions of several outcomes of rows; figures are [row][outcome]. A known outcome has no spread.
+
+    Those of two classes are about the probability of the second, 0 or 1 where the class is known.
+    """
 
     model_id: str
     outcomes: list[str]
+    classes: Annotated[
+        list[list[str]], Field(description="Of each outcome its two classes; none of numbers.")
+    ]
     level: float
     mean: ByOutcome
-    sd: Annotated[ByOutcome, Field(description="Of new outcomes.")]
-    lower: Annotated[ByOutcome, Field(description="Lower ends of each outcome's own predictive interval.")]
+    sd: Annotated[ByOutcome, Field(description="Of new outcomes; of probabilities over draws.")]
+    lower: Annotated[
+        ByOutcome,
+        Field(description="Lower ends of each outcome's own predictive interval, of a probability credible."),
+    ]
     upper: Annotated[ByOutcome, Field(description="Upper ends of these.")]
     simultaneous_lower: Annotated[
-        ByOutcome, Field(description="Lower ends of intervals that hold all outcomes of a row at once.")
+        ByOutcome, Field(description="Lower ends of intervals that hold all numbers of a row at once.")
     ]
     simultaneous_upper: Annotated[ByOutcome, Field(description="Upper ends of these.")]
     covariance: Annotated[
@@ -37,7 +46,7 @@ class JointView:
     radius: Annotated[
         list[float],
         Field(
-            description="By row: the outcomes y that aren't known are in the region "
+            description="By row: the numbers y that aren't known are in the region "
             "(y - mean)' covariance^-1 (y - mean) <= radius^2 with probability `level`."
         ),
     ]
@@ -84,6 +93,7 @@ class JointBody(StrictBody, Question):
         return JointView(
             model_id=model.head.id,
             outcomes=list(found.outcomes),
+            classes=[list(names) for names in found.classes],
             level=self.level,
             warnings=found.warnings,
             **{name: values.tolist() for name, values in figures.items()},

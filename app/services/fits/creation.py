@@ -303,6 +303,11 @@ def _plan(
     if request.leave_out_missing:
         used = np.flatnonzero(rows.has_outcome)
     missing = rows.num_rows - len(used)
+    families = {}
+    if request.others:
+        found = request_checks.families_of_all(request, rows)
+        families = dict(zip([request.target, *request.others], found, strict=True))
+        request = replace(request, settings={**request.settings, "family": "gaussian"})
     settings = request_checks.resolve(request, rows.take(used) if missing else rows)
     if order and FAMILIES[settings.family].has_order:  # workers read no types of files
         request = replace(request, data={"levels": list(order), **request.data})
@@ -311,12 +316,13 @@ def _plan(
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     request_checks.check_subgroups(request, settings, rows, used, planned)
-    request_checks.check_others(request, dataset, settings, rows)
+    request_checks.check_others(request, dataset, settings, rows, families)
     choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {
         **({"classes": len(target.levels)} if several else {}),
         **({"outcomes": [request.target, *request.others]} if request.others else {}),
+        **({"families": families} if {*families.values()} > {"gaussian"} else {}),
         "features": list(choice.kinds),
         "columns": dict(choice.kinds),
         **{

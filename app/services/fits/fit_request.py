@@ -119,8 +119,9 @@ class _DataRequest(StrictBody):
     dataset_id: str
     target: str | Annotated[list[str], Field(min_length=2, max_length=MAX_OUTCOMES)] = Field(
         description="The column to predict: numbers, or classes depending on `family`. Or names of several, "
-        "all numbers, whose errors may have correlations (`POST /models/{model_id}/joint`): the first must "
-        "be known in every row, and is what other answers and scores are about."
+        "whose errors may have correlations (`POST /models/{model_id}/joint`): numbers, and with family "
+        "auto one of two classes after them. The first must be known in every row, and is what other answers "
+        "are about unless they ask for an `outcome`."
     )
 
 

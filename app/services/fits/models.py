@@ -308,7 +308,14 @@ def view(session: Session, owner: str, model_id: str, outcome: str | None = None
     holdout = store.of_outcome(model, model.holdout, outcome)
     use: Any = use_of(model.diagnostics, holdout).to_json() if fitted.use and model.diagnostics else None
     joint = {"joint": (model.holdout or {}).get("joint")}
-    return replace(fitted, target=outcome, use=use, holdout=None if holdout is None else holdout | joint)
+    family = (model.settings.get("families") or {}).get(outcome)
+    return replace(
+        fitted,
+        target=outcome,
+        use=use,
+        holdout=None if holdout is None else holdout | joint,
+        settings={**model.settings, **({} if family is None else {"family": family})},
+    )
 
 
 def list_page(session: Session, owner: str, limit: int, cursor: str | None) -> ModelPage:

@@ -1,6 +1,6 @@
 """Checks of a request for a fit: the rules of the service, and the sampler's plan, which refuses all else."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
@@ -29,9 +29,11 @@ from sampler.host.data import (
 )
 from sampler.host.fits import (
     FitPlan,
+    arguments_of,
     calibration_splits,
     check_members,
     check_several,
+    families_of,
     members_of,
     plan,
     resolve_settings,
@@ -174,18 +176,43 @@ def of_several(request: FitRequest) -> FitRequest:
     with refusing(request):
         given = {**request.data, **request.settings, "prior": request.prior, "calibrate": request.calibrate}
         check_several({**given, "new_rows": request.new_rows, "subgroups": request.subgroups})
-    only = {"family": "gaussian", "noise": "constant", "transform": "none"}
+    only = {"noise": "constant", "transform": "none"}
     return replace(request, settings={**request.settings, **only})
 
 
-def check_others(request: FitRequest, dataset: Dataset, settings: Settings, rows: Rows) -> None:
+def families_of_all(request: FitRequest, rows: Rows) -> list[str]:
+    """List the families of the outcomes.
+
+    Raises
+    ------
+    InvalidRequestError
+        As `families_of`, or the first is no number: its settings are those of the fit, which classes have no
+        place in.
+    """
+    outcomes = {request.target: rows.outcome} | {name: rows.table.column(name) for name in request.others}
+    with refusing(request):
+        families = families_of(outcomes, request.settings.get("family"))
+    if families[request.target] != "gaussian":
+        number = next(name for name, family in families.items() if family == "gaussian")
+        message = f"{request.target} has two classes: name a number such as {number} first, and it after that"
+        raise InvalidRequestError(errors=[Fault("target", None, message, "not_applicable")])
+    return [*families.values()]
+
+
+def check_others(
+    request: FitRequest, dataset: Dataset, settings: Settings, rows: Rows, families: Mapping[str, str]
+) -> None:
     """Check the rows of each further outcome, as `plan_fit` does those of the target."""
     for name in request.others:
         own = replace(rows, outcome=rows.table.column(name))
         mine = np.flatnonzero(own.has_outcome)
         check_rows(dataset, request.holdout, rows.num_rows - len(mine))
         others = [request.target, *(each for each in request.others if each != name)]
-        plan_fit(replace(request, target=name, others=others), dataset, settings, own, mine)
+        given = arguments_of(families[name], {**request.settings, "prior": request.prior})
+        prior = given.pop("prior")
+        mine_alone = replace(request, target=name, others=others, settings=given, prior=prior)
+        own_settings = settings if families[name] == settings.family else resolve(mine_alone, own)
+        plan_fit(mine_alone, dataset, own_settings, own, mine)
 
 
 def rows_plan_of(request: FitRequest, settings: Settings, rows: Rows) -> SplitPlan:

@@ -101,6 +101,8 @@ def request_like(
     known = VALUES_OF_OLD_MODELS | {
         name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
     }
+    if "families" in settings:  # each outcome has its own
+        known["family"] = "auto"
     prior = settings.get("prior")
     if tuned is not None:
         holdout = settings.get("holdout") or 0.0

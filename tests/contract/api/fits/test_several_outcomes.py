@@ -169,6 +169,75 @@ def test_stop_rules_look_at_every_outcome(client, settings):
     assert answer.status_code == 200, answer.text
 
 
+def shoppers(num_rows: int = 100) -> str:
+    """Make a table of a number, and two classes with holes, whose errors go together."""
+    rng = np.random.default_rng(4)
+    u, v = rng.uniform(size=(2, num_rows))
+    errors = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], num_rows)
+    bought = np.where(np.arange(num_rows) % 5 == 0, "", np.where(errors[:, 1] > 0, "yes", "no"))
+    lines = [f"{u[i]:.4f},{v[i]:.4f},{3 * u[i] + errors[i, 0]:.4f},{bought[i]}" for i in range(num_rows)]
+    return "u,v,spent,bought\n" + "".join(f"{line}\n" for line in lines)
+
+
+@only("sqlite")
+def test_two_classes_beside_a_number(client, settings, tmp_path):
+    """Joint answers have the class's probability, alone or given the number; scores, pages and refits too."""
+    both = {"target": ["spent", "bought"], "features": ["u", "v"], "family": "auto"}
+    model = fitted(client, settings, text=shoppers(), holdout=0.3, **both)
+    assert model["settings"]["families"] == {"spent": "gaussian", "bought": "probit"}
+    path = f"/models/{model['id']}"
+    answer = client.post(f"{path}/joint", json={"rows": NEW}).json()
+    assert answer["classes"] == [[], ["no", "yes"]]
+    (tmp_path / "model.bart").write_bytes(client.get(f"{path}/file").content)
+    own = load(tmp_path / "model.bart")
+    np.testing.assert_allclose(answer["mean"], own.predict(NEW).mean)
+    given = client.post(
+        f"{path}/joint", json={"rows": [row | {"bought": "yes"} for row in NEW], "given": ["bought"]}
+    ).json()
+    np.testing.assert_allclose(given["mean"], own.predict(NEW, given={"bought": ["yes"] * 2}).mean)
+    assert all(row[0] > alone[0] for row, alone in zip(given["mean"], answer["mean"], strict=True))
+    wrong = [row | {"bought": "maybe"} for row in NEW]
+    asked = client.post(f"{path}/joint", json={"rows": wrong, "given": ["bought"]})
+    assert problem(asked, 422)["errors"][0]["row"] == 1
+    chance = client.post(f"{path}/predict", json={"rows": NEW, "outcome": "bought"}).json()
+    assert (chance["interval"], chance["classes"]) == ("credible", ["no", "yes"])
+    np.testing.assert_allclose(chance["mean"], [row[1] for row in answer["mean"]])
+    assert model["holdout"]["outcomes"]["bought"]["log_loss"] > 0
+    assert model["holdout"]["joint"]["rows"] == 30
+    for tab in ("", "/chains", "/features", "/predict?f0=0.2&f1=0.8", "/what-if", "/effects?part=all"):
+        sign = "&" if "?" in tab else "?"
+        for asked in ("", f"{sign}outcome=bought"):
+            page = client.get(f"/ui{path}{tab}{asked}")
+            assert page.status_code == 200, (tab, asked)
+            for chart in re.findall(r'src="(/ui/models/[^"]*svg[^"]*)"', page.text):
+                assert client.get(unescape(chart)).status_code == 200, chart
+    assert "probability of yes" in client.get(f"/ui{path}/predict?f0=0.2&f1=0.8").text
+    assert "bought: " in client.get(f"{path}/card?format=markdown").text
+    refit = client.post(f"{path}/refit", json={})
+    assert client.post(f"{path}/extend", json={"num_draws": 10}).status_code == 202
+    run_units(settings)
+    again = client.get(f"/models/{refit.json()['id']}").json()
+    assert (again["state"], again["settings"]["families"]) == ("succeeded", model["settings"]["families"])
+    assert client.get(path).json()["draws"] == model["draws"] + 10
+
+
+def test_classes_beside_numbers_that_are_refused(client):
+    """A class first, further classes, and classes without family auto are refused by name."""
+    text = "".join(
+        f"{line},{word}\n" for line, word in zip(shoppers().splitlines(), ["kind", *("xy" * 50)], strict=True)
+    )
+    dataset = post_csv(client, text).json()
+    body = {"dataset_id": dataset["id"], "features": ["u", "v"], "family": "auto"} | SMALL
+    for more, words in (
+        ({"target": ["bought", "spent"], "missing_target": "leave_out"}, "name a number such as spent first"),
+        ({"target": ["spent", "bought", "kind"]}, "one of several outcomes may have two classes"),
+        ({"target": ["spent", "bought"], "family": "gaussian"}, "numeric"),
+    ):
+        answer = client.post("/models", json=body | more)
+        assert answer.status_code == 422, (more, answer.text)
+        assert words in answer.text, (more, answer.text)
+
+
 @only("sqlite")
 def test_one_outcome_has_no_joint_predictions(client, settings):
     """Models of one outcome say what to ask instead."""
