@@ -77,6 +77,11 @@ def categorical(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray
     return fit(X, y, family="categorical", progress=False, seed=1).predict(new, level=None).mean
 
 
+def average(X: pd.DataFrame, y: np.ndarray, new: pd.DataFrame) -> np.ndarray:
+    """Average the probabilities of ordered classes and of classes without an order."""
+    return 0.5 * (ordinal(X, y, new) + categorical(X, y, new))
+
+
 def columns_of(X: pd.DataFrame, new: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     """Return standardised numbers, and indicators of categories and missing values, of both tables."""
     both = pd.concat([X, new])
@@ -147,6 +152,7 @@ METHODS: dict[str, Predict] = {
     "ordinal": ordinal,
     "k drawn": drawn_k,
     "categorical": categorical,
+    "average": average,
     "proportional odds": proportional_odds,
     "stochtree": stochtree,
 }
