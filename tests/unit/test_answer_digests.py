@@ -22,4 +22,4 @@ def test_every_case_has_digests():
 @pytest.mark.parametrize("case", answer_digests.CASES)
 def test_answers_have_their_recorded_digests(case):
     """A posterior of a case answers, and refuses, what was recorded for it."""
-    assert answer_digests.digests(case) == RECORD["cases"][case]
+    assert answer_digests.digests(case) in answer_digests.expected(case, RECORD)
