@@ -227,7 +227,7 @@ def test_constants_and_settings_survive_json():
         ({"num_trees": 0}, "num_trees must be a whole number from 1"),
         ({"num_draws": 2.5}, "num_draws"),
         ({"seed": True}, "seed"),
-        ({"family": "survival"}, "gaussian, probit"),
+        ({"family": "survival"}, "gaussian, hurdle, probit"),
         ({"moves": "fast"}, "growprune"),
         ({"moves": {"grow": 1.0}}, "both grow and prune"),
         ({"moves": {"grow": 0.5, "prune": 0.4}}, "sum to 1"),
