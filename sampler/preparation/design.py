@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from sampler.data.schema import Column, FeatureKind
     from sampler.data.table import RawColumn, Table
+    from sampler.definitions.design import Design
     from sampler.errors import DataProblem
 
     Floats = NDArray[np.float64]
@@ -79,6 +80,38 @@ class TableDesign:
         if in_turn:
             return np.stack([read(rows) for read in readers])
         return np.stack([read(ALL)[rows] for read in readers], axis=1).T
+
+
+class RowsOfDesign:
+    """Some rows of a design, in their order, read from it whenever they are needed."""
+
+    def __init__(self, design: Design, rows: NDArray[np.int64]) -> None:
+        self._design, self._rows = design, rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Numbers of columns and rows."""
+        return len(self._design), len(self._rows)
+
+    @property
+    def size(self) -> int:
+        """Number of cells."""
+        return len(self._design) * len(self._rows)
+
+    def __len__(self) -> int:
+        return len(self._design)
+
+    def __iter__(self) -> Iterator[Floats]:
+        return (column[self._rows] for column in self._design)
+
+    def __getitem__(self, key: Any) -> Floats:
+        """Read a column, or columns and rows; of successive rows only what lies between them is read."""
+        columns, rows = key if isinstance(key, tuple) else (key, ALL)
+        chosen = self._rows[rows]
+        if not isinstance(rows, slice) or len(chosen) == 0:
+            return np.asarray(self._design[columns, chosen])
+        first = int(chosen[0])
+        return np.asarray(self._design[columns, first : int(chosen[-1]) + 1][..., chosen - first])
 
 
 def _read(table: Table, name: str, kind: FeatureKind, rows: slice) -> Floats:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.preparation.design import RowsOfDesign
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import HurdleConstants
 from sampler.training import LinearTraining
@@ -33,7 +34,7 @@ def without_point(
     prior = {name: value for name, value in planned.prior.items() if name != "point"}
     settings = replace(planned.settings, family="gaussian")
     columns = np.ascontiguousarray(codes[:, others])
-    return replace(planned, settings=settings, prior=prior), y[others], design[:, others], columns
+    return replace(planned, settings=settings, prior=prior), y[others], RowsOfDesign(design, others), columns
 
 
 def learnt_beside_point(learnt: Floats, at_point: NDArray[np.bool_], offset: float) -> Floats:

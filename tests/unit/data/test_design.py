@@ -54,6 +54,7 @@ FITS = {
     "limits": {"lower": np.where(RNG.random(N) < 0.2, 1.0, np.nan)},
     "classes": {"family": "categorical"},
     "soft": {"method": "rjhmc-df", "num_trees": 1},
+    "point": {"family": "hurdle", "linear": True},
 }
 
 
@@ -108,6 +109,7 @@ def test_fits_have_the_same_bits_without_a_copy_of_the_table(name, monkeypatch):
     classes = fit["family"] == "categorical"
     y = np.where(fit["lower"] == 1, np.nan, Y + 2) if "lower" in fit else Y
     y = np.array(["low", "high", "top"])[np.digitize(Y, [3, 6])] if classes else y
+    y = np.where(MORE["whole"] < 3, 0.0, Y) if fit["family"] == "hurdle" else y
     given = {role: MORE[fit[role]] for role in ("treatment",) if role in fit}
     X = pd.DataFrame(
         {key: values for key, values in MORE.items() if not ("treatment" in fit and key == "treated")}
@@ -131,18 +133,19 @@ def test_every_kind_of_column_has_the_same_bits(library, monkeypatch):
     assert kept.header() == streamed.header()
 
 
-def test_preparation_takes_a_few_columns_of_memory():
-    """Beside the table, preparation takes at most 160 bytes a row and one a cell."""
+@pytest.mark.parametrize("family", ["gaussian", "hurdle"])
+def test_preparation_takes_a_few_columns_of_memory(family):
+    """Beside the table, preparation takes at most 160 bytes a row and one a cell (two for a hurdle)."""
     rows, columns = 200_000, 30
     X = {f"x{j}": RNG.normal(size=rows) for j in range(columns)}
-    y = X["x0"] + RNG.normal(size=rows)
+    y = np.where(X["x1"] > 1, -50.0, X["x0"] + RNG.normal(size=rows))
     prepare({"x": y[:100]}, X["x0"][:100], family="gaussian", method="bart", seed=1)  # loads modules
     tracemalloc.start()
-    prepare(X, y, family="gaussian", method="bart", seed=1, noise="constant")
+    prepare(X, y, family=family, method="bart", seed=1, noise="constant")
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert rows * columns > preparation.KEPT_CELLS
-    assert peak < rows * (columns + 160)
+    assert peak < rows * (columns * (1 + (family == "hurdle")) + 160)
 
 
 def test_prepared_fits_let_their_table_go():
