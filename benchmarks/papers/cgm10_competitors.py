@@ -316,7 +316,7 @@ STUDIES = (
         f"The {len(TABLES)} of the 42 tables that registries' packages have with up to 700 rows, in "
         "their units (the paper's may be transformed), splits of 5/6. Its numbers are lost in the text.",
         _run_tables,
-        3,
+        5,
         20,
         "split",
         _draw_tables,
@@ -336,7 +336,7 @@ STUDIES = (
         ),
         "100 rows, RMSE of f at 1,000 new ones, median (upper quartile). Its numbers are lost in the text.",
         _run_friedman,
-        3,
+        10,
         100,
         "data set",
         _draw_friedman,
