@@ -43,13 +43,18 @@ OTHER_VARIABLES = frozenset(
 )
 # Variables that Kubernetes sets for a service named bartserve, and those of the tests.
 STRANGE_VARIABLES = re.compile(r"SERVICE_(HOST|PORT)(_.*)?|PORT_\d+_(TCP|UDP)(_.*)?|TEST_.*")
+QUOTA_FILE = Path("/sys/fs/cgroup/cpu.max")  # processor time of a container in a period, and the period
 PROCESS_BYTES = 512 * MIB  # of a worker's process by default: 420 MiB with its kernels, and data
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # task name and queue of the doorbell
 
 
 def _cores() -> int:
     """Return the cores this process may use; in a container there may be fewer than the machine has."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
+    with contextlib.suppress(OSError, ValueError):  # "max 100000" where processor time is unlimited
+        time_, period = map(int, QUOTA_FILE.read_text().split())
+        cores = min(cores, max(1, time_ // period))
+    return cores
 
 
 def _memory() -> int:
@@ -236,6 +241,12 @@ class Settings(SignInSettings):
         ge=1,
         description="Chains and studies run at once; finishes and predictions have places of their own.",
     )
+    worker_chain_threads: int = Field(
+        default=0,
+        ge=0,
+        description="Threads that share the rows of one chain where each has 25,000 or more; the draws are "
+        "the same. 0: the cores divided by worker_slots.",
+    )
     worker_memory_kib: int | None = Field(
         default=None, gt=0, description="Memory beyond which a worker's child process is replaced."
     )
@@ -361,6 +372,7 @@ class Settings(SignInSettings):
             "fit_memory_bytes": self.fit_memory_bytes
             or 1024 * (self.worker_memory_kib or 0)
             or _memory() * 9 // 10 // (self.worker_slots + 1),
+            "worker_chain_threads": self.worker_chain_threads or max(1, _cores() // self.worker_slots),
             "database_url": _with_password(self.database_url, self.database_password)
             or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "redis_url": _with_password(self.redis_url, self.redis_password),

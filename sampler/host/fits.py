@@ -1,6 +1,6 @@
 """Plans, chains, costs and ends of fits."""
 
-from sampler.chains import needed_kernels
+from sampler.chains import needed_kernels, use_cores
 from sampler.costs.durations import chain_seconds, effect_trees, looks_seconds, num_forests, prepare_seconds
 from sampler.costs.memory import FORMULA as MEMORY_FORMULA
 from sampler.costs.memory import MIB, Cost, coded_columns
@@ -43,4 +43,5 @@ __all__ = [
     "prepare_several",
     "resolve_settings",
     "run_fit",
+    "use_cores",
 ]

@@ -16,7 +16,7 @@ from app.store.queue.counters import ITERATIONS, RESUMED, SLICES
 from app.store.queue.units import Directive, Progress, Slice
 from app.store.tables import Json
 from sampler import AnyChain, PreparedFit, resume_chain, start_chain
-from sampler.host.fits import needed_kernels
+from sampler.host.fits import needed_kernels, use_cores
 from sampler.host.settings import METHODS
 from worker.context import Context
 from worker.errors import Stopped
@@ -50,10 +50,12 @@ def run_chain(context: Context, claim: Claim, watch: Watch) -> None:
     prepared = _prepare(context, spec)
     watch.check()
     training = prepared.problem.training
-    load_kernels(watch, *needed_kernels(training))
+    threads = context.settings.worker_chain_threads
+    load_kernels(watch, *needed_kernels(training, threads))
     if checkpoint is not None:
         context.counts.add(RESUMED, "lost" if claim.recovered else "released")
     chain = resume_chain(training, checkpoint) if checkpoint else start_chain(training, claim.ordinal)
+    use_cores(chain, threads)
     writer = BlockWriter(training.settings.num_trees, last)
     assert writer.num_draws == _num_stored(chain), "the stored draws end where the checkpoint does"
     _obey(watch.beat(Progress(chain.phase, chain.iteration, chain.iterations, _num_stored(chain))))

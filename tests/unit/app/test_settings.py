@@ -119,6 +119,25 @@ def test_a_public_address_is_an_origin(tmp_path, url):
     assert chosen.public_url == "https://bart.example"
 
 
+@pytest.mark.parametrize(("cores", "slots", "threads"), [(8, 2, 4), (8, 3, 2), (2, 4, 1)])
+def test_chains_share_the_cores(cores, slots, threads, monkeypatch):
+    """Chains have the threads for which slots leave cores, unless another number is set."""
+    monkeypatch.setattr(settings, "_cores", lambda: cores)
+
+    assert Settings(worker_slots=slots).worker_chain_threads == threads
+    assert Settings(worker_slots=slots, worker_chain_threads=5).worker_chain_threads == 5
+
+
+@pytest.mark.parametrize(("quota", "cores"), [("max 100000", 8), ("250000 100000", 2), ("50000 100000", 1)])
+def test_a_limit_of_processor_time_is_one_of_cores(quota, cores, tmp_path, monkeypatch):
+    """A container that gets the time of two cores has two, on a machine of eight."""
+    monkeypatch.setattr(settings.os, "sched_getaffinity", lambda _: range(8))
+    monkeypatch.setattr(settings, "QUOTA_FILE", tmp_path / "cpu.max")
+    settings.QUOTA_FILE.write_text(f"{quota}\n")
+
+    assert settings._cores() == cores
+
+
 @pytest.mark.parametrize(
     ("cores", "gib", "slots"),
     [(2, 2, 2), (2, 4, 2), (8, 2, 2), (8, 4, 6), (64, 4, 6), (8, 16, 8), (4, 0.5, 1)],
