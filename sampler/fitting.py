@@ -289,8 +289,9 @@ def fit(
             code="out_of_range",
         )
     if are_several(y):
-        several: Posterior = _fit_several(**arguments)
-        return several
+        from sampler.preparation.several import check_several  # noqa: PLC0415
+
+        check_several(arguments)
     if holdout and calibrate in ("none", "folds"):
         raise SettingsError(
             'holdout is the share of the rows by which calibrate="holdout" calibrates: to score a fit by '
@@ -321,20 +322,6 @@ def fit(
     for warning in problem.warnings:
         warnings.warn(warning, DataWarning, stacklevel=3)
     return run(problem, progress=progress, num_threads=num_threads, executor=executor)
-
-
-def _fit_several(**arguments: Any) -> Any:
-    """Fit several outcomes."""
-    from sampler.preparation.several import check_several, prepare_several  # noqa: PLC0415
-    from sampler.running import run  # noqa: PLC0415
-
-    check_several(arguments)
-    mine = {name: value for name, value in arguments.items() if name not in (*_OF_STUDIES, "y")}
-    problem = prepare_several(Y=arguments["y"], **mine)
-    for warning in problem.warnings:
-        warnings.warn(warning, DataWarning, stacklevel=4)
-    run_by = {name: arguments[name] for name in ("progress", "num_threads", "executor")}
-    return run(problem, **run_by)
 
 
 def load(path: str | os.PathLike[str]) -> Posterior:

@@ -21,7 +21,7 @@ from sampler.posterior.core.progress import shown_bars
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.several.posterior import SeveralPosterior
 from sampler.posterior.treated_posterior import Origin
-from sampler.preparation import prepare_again, prepare_several_again
+from sampler.preparation import prepare_again
 from sampler.settings import LIMITS, SETTINGS
 from sampler.storage.draw_codec import pack
 from sampler.storage.draws import concatenate
@@ -110,9 +110,7 @@ def extend(
             code="out_of_range",
         )
     problem = origin.problem
-    if rows is not None and posterior.header.others:
-        problem = prepare_several_again(posterior.header, *rows[:2])
-    elif rows is not None:
+    if rows is not None:
         problem = prepare_again(posterior.header, *rows)
     if problem is None:
         raise SettingsError(

@@ -8,11 +8,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.repeated_columns import find_copies, repeats
-from sampler.data.table import RawColumn, Table, check_row_labels, one_column, read, read_column, row_labels
+from sampler.data.table import (
+    RawColumn,
+    Table,
+    check_row_labels,
+    is_array,
+    one_column,
+    read,
+    read_column,
+    row_labels,
+)
 from sampler.data.target import check_length
 from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET
+from sampler.definitions.several import MAX_OUTCOMES, are_several
 from sampler.engines import load_code
-from sampler.errors import DataError, DataProblem
+from sampler.errors import DataError, DataProblem, SettingsError
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
@@ -31,7 +41,7 @@ class Rows:
     table
         The table of features; it may have the other columns too.
     outcome
-        The outcomes, n values.
+        The outcomes, n values; of several the first.
     roles
         The other columns by role (`sampler.definitions.data.COLUMN_ROLES`), n values each, as far as there
         are any. A column's name is that under which new rows have theirs.
@@ -39,6 +49,8 @@ class Rows:
         Whether the outcome has a name of its own, under which new rows may have it.
     copies
         Why columns of the table that repeat one with a role are no features, by name.
+    others
+        Further outcomes than the first, n values each, by name; a row may lack some.
 
     """
 
@@ -47,10 +59,15 @@ class Rows:
     roles: Mapping[str, RawColumn] = field(default_factory=dict)
     named: bool = True
     copies: Mapping[str, str] = field(default_factory=dict)
+    others: Mapping[str, RawColumn] = field(default_factory=dict)
 
     @classmethod
     def read(
-        cls, X: Any, y: Any, roles: Mapping[str, Any] | None = None, target_name: str | None = None
+        cls,
+        X: Any,
+        y: Any,
+        roles: Mapping[str, Any] | None = None,
+        target_name: str | Sequence[str] | None = None,
     ) -> Rows:
         """Read and check rows as `fit` takes them.
 
@@ -59,12 +76,13 @@ class Rows:
         X
             A table of any supported library, n rows.
         y
-            n outcomes.
+            n outcomes, or a table of several, which have no columns with other roles beside them.
         roles
             n values by role, or None. Values without a name take that of the column of the table that has
             them, or else that of the role.
         target_name
             Name of the outcomes; None takes their own, or else "y" ("target" where a feature is called so).
+            Of several their names; None takes those of the table, and y1, y2, .. of an array.
 
         Returns
         -------
@@ -76,8 +94,16 @@ class Rows:
         DataError
             For columns of other lengths or row labels, and for one called as a column of the table that has
             other values.
+        SettingsError
+            For another number of names, or of several outcomes, than there may be.
 
         """
+        if are_several(y):
+            return cls._of_several(X, y, target_name)
+        if target_name is not None and not isinstance(target_name, str):
+            raise SettingsError(
+                "target_name must be one name: there is one outcome", field="target_name", code="not_accepted"
+            )
         table, y = read(X), one_column(y)
         given = {role: one_column(values) for role, values in (roles or {}).items() if values is not None}
         labels = {"the table": table.labels, "the target": row_labels(y)}
@@ -106,6 +132,44 @@ class Rows:
         _check_names(table, outcome, columns)
         return cls(table, outcome, columns, name is not None, copies)
 
+    @classmethod
+    def _of_several(cls, X: Any, Y: Any, target_name: str | Sequence[str] | None) -> Rows:
+        """Read rows of several outcomes; the table of features is without their columns."""
+        table, columns = read(X), read(Y)
+        check_row_labels({"the table": table.labels, "the outcomes": columns.labels})
+        names = list(columns.names) if target_name is None else list(target_name)
+        if target_name is None and is_array(Y):
+            names = [f"y{number + 1}" for number in range(len(columns.names))]
+        if isinstance(target_name, str) or len(names) != len(columns.names) or len({*names}) < len(names):
+            raise SettingsError(
+                f"target_name must have a name of its own for each of the {len(columns.names)} outcomes",
+                field="target_name",
+                code="not_accepted",
+            )
+        if not 2 <= len(names) <= MAX_OUTCOMES:
+            raise SettingsError(
+                f"several outcomes are from 2 to {MAX_OUTCOMES}, not {len(names)}",
+                field="target_name",
+                code="out_of_range",
+            )
+        if columns.num_rows != table.num_rows:
+            raise DataError(f"there are {table.num_rows} rows, and outcomes of {columns.num_rows}")
+        outcomes = {
+            name: replace(columns.column(own), name=name)
+            for name, own in zip(names, columns.names, strict=True)
+        }
+        for name, column in outcomes.items():
+            if name in table.names and not table.column(name).equals(column):
+                detail = (
+                    "an outcome is called so, and has other values than this column: rename one of the two"
+                )
+                raise DataError([DataProblem(name, None, detail)])
+        kept = [name for name in table.names if name not in outcomes]
+        readers = {name: table.readers[name] for name in kept}
+        first, *others = outcomes.values()
+        table = replace(table, names=kept, readers=readers)
+        return cls(table, first, others={column.name: column for column in others})
+
     @property
     def num_rows(self) -> int:
         """Number of rows, n."""
@@ -114,18 +178,29 @@ class Rows:
     @property
     def taken(self) -> list[str]:
         """Names of the columns with a role, which are no features."""
-        return [self.outcome.name, *(column.name for column in self.roles.values())]
+        return [*self.outcomes, *(column.name for column in self.roles.values())]
+
+    @property
+    def outcomes(self) -> dict[str, RawColumn]:
+        """All outcomes by name: one, or several."""
+        return {self.outcome.name: self.outcome, **self.others}
+
+    def of_outcome(self, name: str) -> Rows:
+        """Return the rows with one of several outcomes alone."""
+        return replace(self, outcome=self.outcomes[name], others={})
 
     @property
     def known(self) -> list[str]:
         """Names of columns with a role that new rows may have."""
         roles = [column.name for role, column in self.roles.items() if role != "weights"]
-        return [*([self.outcome.name] if self.named else []), *roles]
+        return [*([self.outcome.name] if self.named else []), *self.others, *roles]
 
     @property
     def has_outcome(self) -> NDArray[np.bool_]:
-        """Whether a row has an outcome, or a limit of it, bool [n]."""
+        """Whether a row has an outcome, of several any, or a limit of it, bool [n]."""
         known = ~self.outcome.is_missing
+        for column in self.others.values():
+            known |= ~column.is_missing
         for role in ("lower", "upper"):
             if role in self.roles and (limits := self.roles[role].numbers) is not None:
                 known |= np.isfinite(limits)
@@ -153,7 +228,8 @@ class Rows:
     def with_outcomes(self, rows: NDArray[np.int64], table: Table) -> Rows:
         """Give the rows of a table the outcomes, and what goes with these, of some rows."""
         roles = {role: column.part(rows) for role, column in self.roles.items()}
-        return replace(self, table=table, outcome=self.outcome.part(rows), roles=roles)
+        others = {name: column.part(rows) for name, column in self.others.items()}
+        return replace(self, table=table, outcome=self.outcome.part(rows), roles=roles, others=others)
 
     def table_of(self, names: Mapping[str, str]) -> Table:
         """Return the table with the columns of some roles, called as a model does."""

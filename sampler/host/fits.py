@@ -10,7 +10,7 @@ from sampler.posterior.stop_rules import StopCheck, check_part, check_rules, nex
 from sampler.preparation import FitPlan, plan, prepare_rows, resolve_settings
 from sampler.preparation.calibration_splits import calibration_splits, check_members, members_of
 from sampler.preparation.plan import checked_prior
-from sampler.preparation.several import arguments_of, check_several, families_of, prepare_several
+from sampler.preparation.several import arguments_of, check_several, families_of
 from sampler.running import run as run_fit
 
 __all__ = [
@@ -40,7 +40,6 @@ __all__ = [
     "plan",
     "prepare_rows",
     "prepare_seconds",
-    "prepare_several",
     "resolve_settings",
     "run_fit",
     "use_cores",

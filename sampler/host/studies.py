@@ -1,6 +1,7 @@
 """Tuning and selection, part by part."""
 
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
+from sampler.studies.fold_scores import FoldScores, of_fold, score_fold
 from sampler.studies.selection import LEVEL as SELECTION_LEVEL
 from sampler.studies.selection import NUM_BURNIN as SELECTION_NUM_BURNIN
 from sampler.studies.selection import NUM_CHAINS as SELECTION_NUM_CHAINS
@@ -11,7 +12,7 @@ from sampler.studies.selection import PERMUTATIONS as SELECTION_PERMUTATIONS
 from sampler.studies.selection import RULES as SELECTION_RULES
 from sampler.studies.selection import NullFits, Selection
 from sampler.studies.tuning import FOLDS as TUNING_FOLDS
-from sampler.studies.tuning import FoldScores, TriedSettings, of_fold, score_fold
+from sampler.studies.tuning import TriedSettings
 from sampler.studies.tuning import compare as compare_settings
 
 __all__ = [

@@ -1,9 +1,8 @@
 """Preparation of a fit: training data and the model's header, from a table or from a stored header."""
 
-from sampler.preparation.encode import prepare, prepare_rows, resemblance_warnings
-from sampler.preparation.from_header import prepare_again
+from sampler.preparation.encode import resemblance_warnings
 from sampler.preparation.plan import FitPlan, plan, resolve_settings
-from sampler.preparation.several import prepare_several, prepare_several_again
+from sampler.preparation.prepared_rows import prepare, prepare_again, prepare_rows
 from sampler.prepared_fit import PreparedFit
 
 __all__ = [
@@ -13,8 +12,6 @@ __all__ = [
     "prepare",
     "prepare_again",
     "prepare_rows",
-    "prepare_several",
-    "prepare_several_again",
     "resemblance_warnings",
     "resolve_settings",
 ]

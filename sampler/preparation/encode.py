@@ -21,7 +21,6 @@ from sampler.data.data_warnings import (
 )
 from sampler.data.groupings import Groupings
 from sampler.data.linear_terms import LinearTerms, ridge_fit
-from sampler.data.rows import Rows
 from sampler.data.schema import Column, Schema
 from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
@@ -52,6 +51,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.binning import Grid
+    from sampler.data.rows import Rows
     from sampler.data.schema import FeatureKind
     from sampler.data.table import Table
     from sampler.data.transform import Transform
@@ -62,21 +62,6 @@ if TYPE_CHECKING:
 MAX_COLUMNS = 32_767  # coded columns; prediction stores their indices in 16 bits
 MAX_CELLS = 1 << 30  # coded: a GB
 KEPT_CELLS = 1 << 22  # up to which coded columns are kept as floats: 32 MB
-
-
-def prepare(
-    X: Any,
-    y: Any,
-    *,
-    target_name: str | None = None,
-    missing_target: str = "refuse",
-    **arguments: Any,
-) -> PreparedFit:
-    """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
-    roles = {role: arguments.pop(role, None) for role in COLUMN_ROLES}
-    rows = Rows.read(X, y, roles, target_name).to_fit(missing_target)
-    prepared = prepare_rows(rows, **arguments)
-    return replace(prepared, warnings=[*prepared.warnings, *resemblance_warnings(rows, prepared)])
 
 
 def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = LIKE_TRAINING) -> list[str]:
@@ -97,13 +82,13 @@ def resemblance_warnings(rows: Rows, prepared: PreparedFit, new_rows: NewRows = 
     return [each.text for each in found]
 
 
-def prepare_rows(
+def prepare_one(
     rows: Rows,
     *,
     ignored: Sequence[str] = (),
     **arguments: Any,
 ) -> PreparedFit:
-    """Plan and encode a fit; raises as `plan` and `encode`.
+    """Plan and encode a fit of one outcome; raises as `plan` and `encode`.
 
     Parameters
     ----------

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from sampler.storage.model_header import Header
 
 
-def prepare_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
-    """Prepare a fitted model's training data again, from its header and its training rows.
+def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> PreparedFit:
+    """Prepare the training data of a fitted model of one outcome again, from its header and training rows.
 
     Parameters
     ----------

@@ -9,15 +9,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.rows import Rows
-from sampler.data.table import RawColumn, Table, check_row_labels, is_array, read
 from sampler.data.target import guess_family
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.prior import ABSOLUTE
-from sampler.definitions.several import MAX_OUTCOMES
+from sampler.definitions.several import are_several
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
-from sampler.preparation.encode import prepare_rows, resemblance_warnings
-from sampler.preparation.from_header import prepare_again
+from sampler.preparation.encode import prepare_one
+from sampler.preparation.from_header import prepare_one_again
 from sampler.storage.model_header import Header, with_counts
 from sampler.training import SeveralTraining
 
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
+    from sampler.data.table import RawColumn
     from sampler.prepared_fit import PreparedFit
 
 ABSENT = (*COLUMN_ROLES, "levels", "propensity", "groups", "slopes", "holdout", "new_rows", "subgroups")
@@ -99,28 +99,19 @@ def _refuse(field: str, message: str) -> None:
 
 
 def prepare_several(
-    X: Any,
-    Y: Any,
+    rows: Rows,
     *,
-    target_name: Sequence[str] | None = None,
-    missing_target: str = "refuse",
     ignored: Sequence[str] = (),
     families: Mapping[str, str] | None = None,
     **arguments: Any,
 ) -> PreparedFit:
-    """Read, check and encode the data of a fit of several outcomes.
+    """Plan and encode a fit of several outcomes.
 
     Parameters
     ----------
-    X
-        A table of n rows.
-    Y
-        A table of two to eight outcomes, n rows; missing ones are learnt from the others of their row. They
-        are numbers, and with family "auto" one may have two classes.
-    target_name
-        Names of the outcomes; None takes those of Y, and y1, y2, .. of an array.
-    missing_target
-        What to do with rows without any outcome: "refuse" them, or "leave_out" these rows.
+    rows
+        The rows, with two to eight outcomes; missing ones are learnt from the others of their row. They are
+        numbers, and with family "auto" one may have two classes.
     ignored
         Further names that new tables may contain.
     families
@@ -142,30 +133,24 @@ def prepare_several(
 
     """
     check_several(arguments)
-    table, outcomes = _read(X, Y, target_name)
-    names = list(outcomes)
-    known = np.stack([~column.is_missing for column in outcomes.values()])
-    empty = ~known.any(axis=0)
-    if missing_target != "leave_out" and empty.any():
-        row = int(np.argmax(empty)) + 1
+    outcomes, names = rows.outcomes, [*rows.outcomes]
+    if not rows.has_outcome.all():
+        row = int(np.argmin(rows.has_outcome)) + 1
         detail = "the row has no outcome: leave such rows out (missing_target='leave_out')"
         raise DataError([DataProblem(name, row, detail) for name in names])
-    places = np.cumsum(~empty) - 1  # of a row among those with an outcome
     families = families_of(outcomes, arguments.get("family")) if families is None else families
     arguments |= {"noise": "constant", "transform": "none"}
-    arguments = {name: value for name, value in arguments.items() if name not in COLUMN_ROLES}
-    prepared, rows, warnings = [], [], []
-    for number, (name, column) in enumerate(outcomes.items()):
-        mine = np.flatnonzero(known[number])
+    prepared, places, warnings = [], [], []
+    for name, column in outcomes.items():
+        mine = np.flatnonzero(~column.is_missing)
         if not len(mine):
             raise DataError([DataProblem(name, None, "no row has this outcome: leave it out")])
-        own = Rows(table.part(mine), column.part(mine))
+        own = rows.of_outcome(name).take(mine)
         given = arguments_of(families[name], arguments)
-        prepared.append(prepare_rows(own, ignored=[*names, *ignored], **given))
-        rows.append(places[mine])
+        prepared.append(prepare_one(own, ignored=[*names, *ignored], **given))
+        places.append(mine)
         warnings += prepared[-1].warnings
-    warnings += resemblance_warnings(Rows(table, next(iter(outcomes.values()))), prepared[0])
-    return _joined(prepared, rows, int((~empty).sum()), list(dict.fromkeys(warnings)))
+    return _joined(prepared, places, rows.num_rows, list(dict.fromkeys(warnings)))
 
 
 def prepare_several_again(header: Header, X: Any, Y: Any) -> PreparedFit:
@@ -178,19 +163,21 @@ def prepare_several_again(header: Header, X: Any, Y: Any) -> PreparedFit:
 
     """
     headers = [replace(header, others=()), *map(Header.from_bytes, header.others)]
-    table, outcomes = _read(X, Y, None)
+    if not are_several(Y):
+        raise DataError(f"the model was fitted to {len(headers)} outcomes: give a table of them")
+    rows = Rows.read(X, Y)
+    outcomes = rows.outcomes
     absent = [each.schema.target.name for each in headers if each.schema.target.name not in outcomes]
     if absent:
         raise DataError([DataProblem(name, None, "the model was fitted to this outcome") for name in absent])
-    known = [~outcomes[each.schema.target.name].is_missing for each in headers]
-    some = np.logical_or.reduce(known)
-    places = np.cumsum(some) - 1
-    prepared, rows = [], []
-    for each, there in zip(headers, known, strict=True):
-        mine = np.flatnonzero(there)
-        prepared.append(prepare_again(each, table.part(mine), outcomes[each.schema.target.name].part(mine)))
-        rows.append(places[mine])
-    return _joined(prepared, rows, int(some.sum()), header.warnings)
+    rows = rows.to_fit("leave_out")
+    prepared, places = [], []
+    for each in headers:
+        column = rows.outcomes[each.schema.target.name]
+        mine = np.flatnonzero(~column.is_missing)
+        prepared.append(prepare_one_again(each, rows.table.part(mine), column.part(mine)))
+        places.append(mine)
+    return _joined(prepared, places, rows.num_rows, header.warnings)
 
 
 def _joined(
@@ -215,36 +202,3 @@ def _joined(
         warnings=warnings,
         others=tuple(with_counts(each.header(), num_draws=1, num_chains=1) for each in prepared[1:]),
     )
-
-
-def _read(X: Any, Y: Any, target_name: Sequence[str] | None) -> tuple[Table, dict[str, RawColumn]]:
-    """Read the table without the outcomes' columns, and the outcomes by name."""
-    table, columns = read(X), read(Y)
-    check_row_labels({"the table": table.labels, "the outcomes": columns.labels})
-    names = list(target_name) if target_name is not None else list(columns.names)
-    if target_name is None and is_array(Y):
-        names = [f"y{number + 1}" for number in range(len(columns.names))]
-    if len(names) != len(columns.names) or len({*names}) < len(names):
-        raise SettingsError(
-            f"target_name must have a name of its own for each of the {len(columns.names)} outcomes",
-            field="target_name",
-            code="not_accepted",
-        )
-    if not 2 <= len(names) <= MAX_OUTCOMES:
-        raise SettingsError(
-            f"several outcomes are from 2 to {MAX_OUTCOMES}, not {len(names)}",
-            field="target_name",
-            code="out_of_range",
-        )
-    if columns.num_rows != table.num_rows:
-        raise DataError(f"there are {table.num_rows} rows, and outcomes of {columns.num_rows}")
-    outcomes = {
-        name: replace(columns.column(own), name=name) for name, own in zip(names, columns.names, strict=True)
-    }
-    for name, column in outcomes.items():
-        if name in table.names and not table.column(name).equals(column):
-            detail = "an outcome is called so, and has other values than this column: rename one of the two"
-            raise DataError([DataProblem(name, None, detail)])
-    kept = [name for name in table.names if name not in outcomes]
-    readers = {name: table.readers[name] for name in kept}
-    return replace(table, names=kept, readers=readers), outcomes

@@ -8,6 +8,7 @@ from typing import Any
 
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
+from sampler.preparation.several import check_several
 
 GRIDS = ("model", "prior")
 SPARSE: dict[str, Any] = {"prior": {"sparse": True}}
@@ -20,7 +21,8 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     ----------
     grid
         "model": every noise, transform and linear part that go together, and the sparse prior, under which
-        columns differ in weight (numbers only). "prior": the default prior, the sparse one where the family
+        columns differ in weight (numbers only; of several outcomes the linear part and the sparse prior are
+        what there is to choose). "prior": the default prior, the sparse one where the family
         has it, and the grid of CGM10's BART-cv: k, (nu, q) and the number of trees (section 5.1); of two
         classes k and the number of trees (section 5.3); of other families those of numbers.
     family
@@ -67,10 +69,12 @@ def candidates(grid: str = "model", family: str = "gaussian") -> list[dict[str, 
     ] + [SPARSE]
 
 
-def candidates_of(grid: str | Sequence[Mapping[str, Any]], family: str) -> list[dict[str, Any]]:
-    """Read candidates, or the name of a grid; raise SettingsError."""
+def candidates_of(
+    grid: str | Sequence[Mapping[str, Any]], family: str, *, several: bool = False
+) -> list[dict[str, Any]]:
+    """Read candidates, or the name of a grid, of which several outcomes have a part; raise SettingsError."""
     if isinstance(grid, str):
-        return candidates(grid, family)
+        return [each for each in candidates(grid, family) if not several or _has_place(each)]
     listed = [dict(each) for each in grid if isinstance(each, Mapping)]
     if len(listed) < len(grid) or not listed:
         raise SettingsError(
@@ -79,6 +83,15 @@ def candidates_of(grid: str | Sequence[Mapping[str, Any]], family: str) -> list[
             code="not_accepted",
         )
     return listed
+
+
+def _has_place(candidate: Mapping[str, Any]) -> bool:
+    """Tell whether several outcomes have a place for a candidate's settings."""
+    try:
+        check_several(candidate)
+    except SettingsError:
+        return False
+    return True
 
 
 def merged(common: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:

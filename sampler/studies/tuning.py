@@ -6,7 +6,6 @@ are independent (`score_fold`), and `compare` judges what they found.
 
 from __future__ import annotations
 
-import time
 from concurrent.futures import as_completed
 from dataclasses import asdict, dataclass, field
 from itertools import product
@@ -22,13 +21,13 @@ from sampler.data.splits.split_plan import SplitPlan, without_new_groups
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
+from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
-from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.scoring import one_hot
 from sampler.posterior.charts.cards import first_lines, table_card
-from sampler.preparation import prepare_rows
-from sampler.running import run, tasks_of
+from sampler.preparation.several import check_several, families_of
+from sampler.running import tasks_of
 from sampler.studies.candidates import candidates_of, merged, settings_in_words
+from sampler.studies.fold_scores import FoldScores, score_fold
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -36,43 +35,10 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sampler.data.splits.split_plan import Split
-    from sampler.posterior.posterior import Posterior
-    from sampler.running import Report
-
     Floats = NDArray[np.float64]
     Progress = Callable[[int, int], None]
 
 FOLDS = Setting("whole", "model", "Parts of the rows, each scored by fits to the others.", 5, limits=(2, 20))
-NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # lengths of a fit to all folds but one
-COVERAGE = 0.9  # level of the intervals whose coverage is reported
-TINY = 1e-300  # least probability of a class
-
-
-@dataclass(frozen=True)
-class FoldScores:
-    """Scores of the rows of one fold under one candidate.
-
-    Attributes
-    ----------
-    rows
-        Positions of the rows.
-    log_score
-        Log density of each outcome, or log probability of its class.
-    squares
-        Squared error of each posterior mean; empty for classes.
-    inside
-        Whether each outcome was inside its 90% predictive interval; empty for classes.
-    seconds
-        Wall-clock time of the fit.
-
-    """
-
-    rows: list[int]
-    log_score: list[float]
-    squares: list[float]
-    inside: list[bool]
-    seconds: float
 
 
 @dataclass(frozen=True)
@@ -88,7 +54,8 @@ class TriedSettings:
     behind, behind_error
         By how much the best one's mean is above it, and the standard error of that difference.
     rmse, coverage
-        Root mean square error and coverage of 90% intervals; None for classes.
+        Root mean square error and coverage of 90% intervals; None for classes. Of several outcomes that of
+        their numbers, in units of their standard deviations, and of joint regions.
     seconds
         Mean wall-clock time of a fit.
     refused
@@ -200,7 +167,7 @@ def tune(
     Parameters
     ----------
     X, y, weights
-        Rows and outcomes, as `fit` takes them.
+        Rows and outcomes, as `fit` takes them; of several outcomes the joint log score is what is compared.
     candidates
         Settings to compare, simpler ones first, or the name of a grid (`studies.tuning.candidates`): "model"
         (noise, transform, linear part) or "prior" (CGM10's grid).
@@ -237,11 +204,16 @@ def tune(
     """
     refuse_censoring(settings, "tuning")
     folds = FOLDS.check("folds", folds)
-    family = str(settings.get("family", "gaussian"))
-    tried = candidates_of(candidates, family)
+    several = are_several(y)
+    if several:
+        check_several(settings | {"weights": weights})
+    family = "gaussian" if several else str(settings.get("family", "gaussian"))
+    tried = candidates_of(candidates, family, several=several)
     roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     of_data = dict(settings)
     rows = Rows.read(X, y, roles, of_data.pop("target_name", None))
+    if several:
+        of_data["families"] = families_of(rows.outcomes, of_data.get("family"))
     declared = NewRows.read(new_rows, rows.table.names)
     rows = without_new_groups(rows, declared, of_data)
     copies = copied_rows(rows, of_data.get("features"))
@@ -266,62 +238,6 @@ def tune(
         tried, [[scores[place, fold] for fold in range(len(parts))] for place in range(len(tried))],
         parsimony=parsimony, common=dict(settings),
     )  # fmt: skip
-
-
-def of_fold(settings: Mapping[str, Any], seed: int) -> dict[str, Any]:
-    """Add the seed and the short chains of a fold's fit to settings that don't say otherwise."""
-    short = {"num_chains": NUM_CHAINS, "num_draws": NUM_DRAWS, "thin": THIN}
-    return short | {"seed": seed} | dict(settings)
-
-
-def score_fold(
-    rows: Rows,
-    split: Split,
-    seed: int,
-    settings: Mapping[str, Any],
-    report: Report | None = None,
-) -> FoldScores:
-    """Fit to the rows of a fold's fit, and score those that it is judged by.
-
-    Parameters
-    ----------
-    rows
-        All rows.
-    split
-        Positions of both.
-    seed
-        Seed of the fit.
-    settings
-        Settings as `fit` takes them; two chains of 100 draws, four iterations apart, unless given.
-    report
-        Called as `sampler.running.run` does.
-
-    Returns
-    -------
-    FoldScores
-        Scores of the rows of the fold.
-
-    """
-    start = time.perf_counter()
-    problem = prepare_rows(rows.take(split.train), **of_fold(settings, seed))
-    posterior = run(problem, num_threads=1, report=report)
-    seconds = time.perf_counter() - start
-    log_score, squares, inside = _scores_of(posterior, LabelledRows.of(posterior.law, rows.take(split.test)))
-    return FoldScores(split.test.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
-
-
-def _scores_of(posterior: Posterior, rows: LabelledRows) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Return each row's log score, and of numbers and counts its squared error and coverage."""
-    mean = posterior.predict(rows.coded, level=None).mean
-    if rows.classes is not None:
-        known = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
-        p = np.zeros((len(rows.y), len(rows.classes)))
-        p[:, : known.shape[1]] = known
-        return np.log(np.maximum(p[one_hot(rows)], TINY)), np.zeros(0), np.zeros(0, bool)
-    law = posterior.law.outcome_law(rows.coded, rows.weights)
-    below = law.below(rows.y)
-    inside = np.abs(below - 0.5) <= COVERAGE / 2
-    return law.log_density(rows.y), (mean - rows.y) ** 2, inside
 
 
 def compare(

@@ -11,7 +11,8 @@ from sampler.data.rows import Rows
 from sampler.data.scalars import number_to_text
 from sampler.data.splits.split_plan import folds_of
 from sampler.studies.candidates import candidates
-from sampler.studies.tuning import FoldScores, compare, score_fold
+from sampler.studies.fold_scores import FoldScores, score_fold
+from sampler.studies.tuning import compare
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 

@@ -21,7 +21,7 @@ from sampler.host.data import (
     read_column,
     undeclared,
 )
-from sampler.host.fits import prepare_rows, prepare_several
+from sampler.host.fits import prepare_rows
 from sampler.host.settings import (
     COLUMN_ROLES,
     FAMILIES,
@@ -57,14 +57,19 @@ class Spec:
         return list(self.settings.get("outcomes", ())[1:])
 
     @property
+    def outcomes(self) -> list[str]:
+        """All outcomes, the target first."""
+        return [self.target, *self.others]
+
+    @property
     def roles(self) -> dict[str, str]:
         """Columns besides features and groups, by role."""
         return {role: name for role in COLUMN_ROLES if (name := self.settings.get(role))}
 
     @property
     def features(self) -> dict[str, Any]:
-        """Features, their kinds, groups and slopes, as arguments of fits."""
-        chosen = ROLES.keys() - COLUMN_ROLES.keys()
+        """Features, their kinds, groups and slopes, families of several outcomes, as arguments of fits."""
+        chosen = [*(ROLES.keys() - COLUMN_ROLES.keys()), *(["families"] if self.others else [])]
         return {name: self.settings[name] for name in chosen if self.settings.get(name) is not None}
 
     @property
@@ -86,7 +91,7 @@ class Spec:
     @property
     def learnt(self) -> list[str]:
         """Columns that may become features, in the dataset's order."""
-        taken = {self.target, *self.others, *self.roles.values(), *self.groups}
+        taken = {*self.outcomes, *self.roles.values(), *self.groups}
         used = set(self.features.get("features", self.names))
         return [name for name in self.names if name in used and name not in taken]
 
@@ -115,16 +120,17 @@ def read_rows(session: Session, spec: Spec) -> Rows:
 
     Of large tables, features are read when they are asked for, each time.
     """
-    beside = [*spec.groups, *spec.new_rows.columns, *spec.subgroups.columns, *spec.others]
+    beside = [*spec.groups, *spec.new_rows.columns, *spec.subgroups.columns]
     names = list(dict.fromkeys([*spec.learnt, *beside]))
     at_once = names if len(names) * spec.num_rows <= MOST_CELLS else []
-    table = datasets.read(session, spec.dataset_id, [*at_once, spec.target, *spec.roles.values()])
+    table = datasets.read(session, spec.dataset_id, [*at_once, *spec.outcomes, *spec.roles.values()])
     roles = {role: read_column(table.column(name), name) for role, name in spec.roles.items()}
     features = read(table.select(at_once))
     if names and not at_once:
         engine = session.get_bind().engine
         features = stored_table(engine, spec.dataset_id, names, spec.num_rows)
-    return Rows(features, read_column(table.column(spec.target), spec.target), roles)
+    target, *others = (read_column(table.column(name), name) for name in spec.outcomes)
+    return Rows(features, target, roles, others={column.name: column for column in others})
 
 
 def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[str]:
@@ -143,7 +149,7 @@ def resemblances(session: Session, spec: Spec, prepared: PreparedFit) -> list[st
         read_column(table.column(spec.target), spec.target),
         has_classes=FAMILIES[prepared.training.settings.family].has_classes,
         features=[column.name for column in prepared.schema.columns],
-        taken=[spec.target, *spec.others, *spec.roles.values()],
+        taken=[*spec.outcomes, *spec.roles.values()],
         groups=spec.groups,
         new_rows=spec.new_rows,
     )
@@ -168,9 +174,7 @@ class SplitRows(NamedTuple):
 
     def of_outcome(self, name: str) -> Self:
         """Return those rows that have another outcome, with it."""
-        training, held = (
-            replace(rows, outcome=rows.table.column(name)) for rows in (self.training, self.held)
-        )
+        training, held = self.training.of_outcome(name), self.held.of_outcome(name)
         own = np.flatnonzero(held.has_outcome)
         return self._replace(
             training=training.take(np.flatnonzero(training.has_outcome)),
@@ -199,7 +203,7 @@ def _used(spec: Spec, rows: Rows) -> NDArray[np.bool_]:
     """Return which rows have a target; all, if a missing one is an error."""
     if spec.settings.get("missing_target") != "leave_out":
         return np.ones(spec.num_rows, bool)
-    return rows.has_outcome
+    return rows.of_outcome(spec.target).has_outcome
 
 
 def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
@@ -208,14 +212,9 @@ def prepare_problem(spec: Spec, training: Rows) -> PreparedFit:
     arguments: dict[str, Any] = VALUES_OF_OLD_MODELS | {
         name: stored[name] for name in _PASSED if stored.get(name) is not None
     }
-    used = {*spec.learnt, spec.target, *spec.others}
+    used = {*spec.learnt, *spec.outcomes}
     arguments |= {"ignored": [name for name in spec.names if name not in used], **spec.features}
-    if spec.others:
-        columns = {spec.target: training.outcome} | {n: training.table.column(n) for n in spec.others}
-        arguments["families"] = stored.get("families")
-        prepared = prepare_several(training.table, columns, target_name=[*columns], **arguments)
-    else:
-        prepared = prepare_rows(training, **arguments)
+    prepared = prepare_rows(training, **arguments)
     used |= {*spec.groups, *spec.roles.values()}
     dialect = None if spec.dialect is None else spec.dialect.of_columns(used)
     return replace(prepared, dialect=dialect).with_discarded(stored.get("discarded", 0))

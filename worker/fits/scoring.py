@@ -74,10 +74,8 @@ def joint_scores(several: Any, held: Rows, beat: Callable[[], None]) -> Json:
     """Score all outcomes of the held-out rows together, of at most 2,000 of them."""
     beat()
     kept = kept_rows(held.num_rows, calibration.MAX_ROWS)
-    columns = {name: held.table.column(name) for name in several.outcomes[1:]}
-    outcomes = {several.outcomes[0]: held.outcome} | columns
-    y = {name: column.part(kept) for name, column in outcomes.items()}
-    scores = vars(several.score(held.table.part(kept), y, separately=False))
+    part = held.take(kept)
+    scores = vars(several.score(part.table, part.outcomes, separately=False))
     return {name: value for name, value in scores.items() if name != "outcomes"}
 
 

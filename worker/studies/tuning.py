@@ -11,10 +11,12 @@ from sampler.host.studies import merged, of_fold, score_fold
 from worker.fits.fit_spec import Spec, plan_of
 
 
-def settings_of(request: Json, _spec: Spec, number: int) -> Json:
+def settings_of(request: Json, spec: Spec, number: int) -> Json:
     """Return the settings of the unit's fit; the defaults where they contradict each other (see `run`)."""
     chosen = of_fold(_settings(request, number), request["seed"])
     chosen.pop("prior", None)
+    if spec.others:  # of the first of them
+        chosen["family"] = spec.settings["family"]
     try:
         Settings.resolve(**chosen)
     except SettingsError:

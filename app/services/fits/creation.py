@@ -298,14 +298,15 @@ def _plan(
     alike = request_checks.may_repeat_roles(dataset, request)
     table = read_columns(list(dict.fromkeys([*names, *alike])))
     order = request_checks.order_of(dataset, request)
-    rows = request_checks.rows_of(table, request, alike, order)
+    whole = request_checks.rows_of(table, request, alike, order)
+    rows = whole.of_outcome(request.target)
     used = np.arange(rows.num_rows)
     if request.leave_out_missing:
         used = np.flatnonzero(rows.has_outcome)
     missing = rows.num_rows - len(used)
     families = {}
     if request.others:
-        found = request_checks.families_of_all(request, rows)
+        found = request_checks.families_of_all(request, whole)
         families = dict(zip([request.target, *request.others], found, strict=True))
         request = replace(request, settings={**request.settings, "family": "gaussian"})
     settings = request_checks.resolve(request, rows.take(used) if missing else rows)
@@ -316,7 +317,7 @@ def _plan(
     request_checks.check_calibration(request, settings, rows)
     planned = request_checks.plan_fit(request, dataset, settings, rows, used)
     request_checks.check_subgroups(request, settings, rows, used, planned)
-    request_checks.check_others(request, dataset, settings, rows, families)
+    request_checks.check_others(request, dataset, settings, whole, families)
     choice, target = replace(planned.choice, warnings=planned.warnings), planned.target
     several = METHODS[settings.method].forests_of(settings.family, len(target.levels)) > 1
     spec = settings.to_json() | {

@@ -102,7 +102,8 @@ def rows_of(table: pa.Table, request: FitRequest, alike: Sequence[str], order: t
     roles = {role: read_column(table.column(name), name) for role, name in request.roles.items()}
     copies = find_copies(read(table.select(alike)), roles)
     outcome = replace(read_column(table.column(request.target), request.target), levels=order)
-    return Rows(read(table), outcome, roles, copies=copies)
+    others = {name: read_column(table.column(name), name) for name in request.others}
+    return Rows(read(table), outcome, roles, copies=copies, others=others)
 
 
 @contextmanager
@@ -189,9 +190,8 @@ def families_of_all(request: FitRequest, rows: Rows) -> list[str]:
         As `families_of`, or the first is no number: its settings are those of the fit, which classes have no
         place in.
     """
-    outcomes = {request.target: rows.outcome} | {name: rows.table.column(name) for name in request.others}
     with refusing(request):
-        families = families_of(outcomes, request.settings.get("family"))
+        families = families_of(rows.outcomes, request.settings.get("family"))
     if families[request.target] != "gaussian":
         number = next(name for name, family in families.items() if family == "gaussian")
         message = f"{request.target} has two classes: name a number such as {number} first, and it after that"
@@ -204,7 +204,7 @@ def check_others(
 ) -> None:
     """Check the rows of each further outcome, as `plan_fit` does those of the target."""
     for name in request.others:
-        own = replace(rows, outcome=rows.table.column(name))
+        own = rows.of_outcome(name)
         mine = np.flatnonzero(own.has_outcome)
         check_rows(dataset, request.holdout, rows.num_rows - len(mine))
         others = [request.target, *(each for each in request.others if each != name)]

@@ -101,12 +101,12 @@ def request_like(
     known = VALUES_OF_OLD_MODELS | {
         name: settings[name] for name, s in SETTINGS.items() if s.requested and name in settings
     }
-    if "families" in settings:  # each outcome has its own
-        known["family"] = "auto"
+    own = {"family": "auto"} if "families" in settings else {}  # each outcome has its own
+    known |= own
     prior = settings.get("prior")
     if tuned is not None:
         holdout = settings.get("holdout") or 0.0
-        known = {name: known.get(name) for name in LENGTHS} | dict(tuned)
+        known = {name: known.get(name) for name in LENGTHS} | dict(tuned) | own
         prior = known.pop("prior", None)
     if changes is not None:
         holdout = settings.get("holdout") or 0.0

@@ -6,6 +6,8 @@ from typing import Any
 
 from app.store.tables import Json
 
+OF_COSTS = ("weights", "classes", "outcomes")  # that estimates of a fit's cost take beside its settings
+
 
 @dataclass(frozen=True)
 class TrainingData:

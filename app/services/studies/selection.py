@@ -11,7 +11,7 @@ from pydantic_core import PydanticCustomError
 from app.services.errors import Fault, InvalidRequestError
 from app.services.fits.costs import check_memory, check_seconds
 from app.services.request_bodies import StrictBody
-from app.services.studies.plan import StudyPlan, TrainingData
+from app.services.studies.plan import OF_COSTS, StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.host.fits import chain_seconds, prepare_seconds
@@ -104,7 +104,7 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
         "num_burnin": NUM_BURNIN,
         "num_draws": NUM_DRAWS,
     }
-    settings = _settings(data.settings, chosen)
+    settings = _settings(data, chosen)
     check_memory(settings, data.num_rows, data.coded_columns)
     prepare = prepare_seconds(settings, data.num_rows, data.coded_columns)
     chain = chain_seconds(settings, data.num_rows, data.coded_columns)
@@ -138,7 +138,7 @@ def result(request: Json, statistics: Sequence[Json]) -> SelectionView:
     return SelectionView(level=chosen.level, features=features)
 
 
-def _settings(model: Mapping[str, Any], chosen: Mapping[str, int]) -> dict[str, Any]:
+def _settings(data: TrainingData, chosen: Mapping[str, int]) -> dict[str, Any]:
     """Return the settings of the fits, as the estimates of costs take them."""
-    resolved = Settings.resolve(family=model.get("family"), method="bart", thin=1, **chosen)
-    return resolved.to_json() | {name: model.get(name) for name in ("weights", "classes")}
+    resolved = Settings.resolve(family=data.settings.get("family"), method="bart", thin=1, **chosen)
+    return resolved.to_json() | {name: data.settings.get(name) for name in OF_COSTS}

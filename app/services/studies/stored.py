@@ -118,8 +118,9 @@ def plan(
             raise ConflictError(
                 "The model's outcomes may be censored: studies do not support censored outcomes yet."
             )
-        if model.settings.get("outcomes"):
-            raise ConflictError("The model has several outcomes: studies are of models of one.")
+        if model.settings.get("outcomes") and not isinstance(request, TuningBody):
+            kind = "feature selection" if isinstance(request, SelectionBody) else "calibration"
+            raise ConflictError(f"The model has several outcomes: {kind} is of models of one.")
         dataset = datasets.get(session, owner, model.dataset_id)
     kinds = model.settings.get("columns") or {}
     data = TrainingData(

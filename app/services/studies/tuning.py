@@ -12,11 +12,11 @@ from app.services.fits.costs import check_memory, check_seconds
 from app.services.fits.fit_request import CandidateSettings
 from app.services.fits.requests import LENGTHS
 from app.services.request_bodies import StrictBody
-from app.services.studies.plan import StudyPlan, TrainingData
+from app.services.studies.plan import OF_COSTS, StudyPlan, TrainingData
 from app.store.tables import Json
 from sampler import Settings, SettingsError
 from sampler.host.data import check_cuts, folds_of
-from sampler.host.fits import chain_seconds, checked_prior, prepare_seconds
+from sampler.host.fits import chain_seconds, check_several, checked_prior, prepare_seconds
 from sampler.host.settings import SETTINGS, VALUES_OF_OLD_MODELS
 from sampler.host.studies import TUNING_FOLDS as FOLDS
 from sampler.host.studies import FoldScores, TriedSettings, candidates_of, merged, of_fold, settings_in_words
@@ -61,14 +61,26 @@ class TrialView:
     """A candidate, and its scores over all folds; null for one that can't be fitted."""
 
     settings: Annotated[dict[str, Any], Field(description="Those by which it differs from the others.")]
-    log_score: Annotated[float | None, Field(description="Mean log score of the rows.")]
+    log_score: Annotated[
+        float | None,
+        Field(description="Mean log score of the rows; of several outcomes that of all together."),
+    ]
     error: Annotated[float | None, Field(description="Standard error of the log score.")]
     behind: Annotated[float | None, Field(description="By how much the best one's log score is above it.")]
     behind_error: Annotated[float | None, Field(description="Standard error of that difference.")]
-    rmse: Annotated[float | None, Field(description="Root mean square error; null for classes.")]
+    rmse: Annotated[
+        float | None,
+        Field(
+            description="Root mean square error; null for classes. Of several outcomes that of their "
+            "numbers, in units of their standard deviations."
+        ),
+    ]
     coverage: Annotated[
         float | None,
-        Field(description="Share of the rows inside their 90% predictive intervals; null for classes."),
+        Field(
+            description="Share of the rows inside their 90% predictive intervals, of several outcomes inside "
+            "their joint regions of 90%; null for classes."
+        ),
     ]
     seconds: Annotated[float | None, Field(description="Mean duration of a fit.")]
     refused: Annotated[str, Field(description="Why it can't be fitted to these rows; empty otherwise.")]
@@ -116,6 +128,8 @@ def plan(request: TuningBody, data: TrainingData, slots: int) -> StudyPlan:
     seconds = max(*units, request.folds * sum(units) / max(slots, 1))
     check_seconds(seconds, "study", "Ask for fewer candidates or folds, or tune a model of fewer rows.")
     others = request.model_dump(exclude={"kind", "candidates"})
+    if data.settings.get("families"):  # each outcome has its own
+        common["family"] = "auto"
     stored = {"candidates": tried, **others, "common": common}
     return StudyPlan("tuning", stored, fits, seconds, scores * SCORE_BYTES)
 
@@ -146,7 +160,8 @@ def _checked(request: TuningBody, data: TrainingData) -> list[Json]:
     faults, tried, grid = [], [], request.candidates
     named = grid if isinstance(grid, str) else [each.given() for each in grid]
     try:
-        tried = candidates_of(named, data.settings.get("family") or "gaussian")
+        family, several = data.settings.get("family") or "gaussian", bool(data.settings.get("outcomes"))
+        tried = candidates_of(named, family, several=several)
     except SettingsError as error:
         faults.append(Fault.of_setting(error))
     if len(tried) > MAX_CANDIDATES:
@@ -189,13 +204,15 @@ def _resolved(request: TuningBody, tried: Sequence[Json], common: Json, data: Tr
 
 def _resolve(settings: Json, seed: int, data: TrainingData) -> Json:
     """Resolve the settings of a fold's fit and check its prior; raise SettingsError."""
+    if data.settings.get("outcomes"):
+        check_several(settings)
     chosen = of_fold(settings, seed)
     prior = dict(chosen.pop("prior", None) or {})
     cuts = prior.pop("cuts", {})
     resolved = Settings.resolve(**chosen)
     checked_prior(prior, resolved)
     check_cuts(cuts, data.settings.get("columns") or {})
-    return resolved.to_json() | {name: data.settings.get(name) for name in ("weights", "classes")}
+    return resolved.to_json() | {name: data.settings.get(name) for name in OF_COSTS}
 
 
 def _common(model: Mapping[str, Any]) -> Json:

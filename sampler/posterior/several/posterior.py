@@ -368,17 +368,14 @@ class SeveralPosterior:
             raise DataError(f"score: {table.num_rows} rows need outcomes, and {len(counted_rows)} have any")
         table, y, seen = table.part(counted_rows), y[counted_rows], seen[counted_rows]
         coded = [self[name].encode(table) for name in self.outcomes]
-        joint, separate, energy = np.zeros(len(y)), np.zeros(len(y)), np.full(len(y), np.nan)
+        (joint, separate), energy = np.zeros((2, len(y))), np.full(len(y), np.nan)
         sds = np.array([y[there, j].std() if there.any() else 0.0 for j, there in enumerate(seen.T)])
         sds[~(sds > 0)] = 1.0
         for at, f, covariances in self._blocks(coded, None):
-            for pattern in np.unique(seen[at], axis=0):
-                own = at[(seen[at] == pattern).all(axis=1)]
-                there = np.flatnonzero(pattern)
-                errors = f[:, own - at[0]], covariances, y[own], self._of_class
-                joint[own] = _log_mean(log_density(*errors, there))
-                for place in there:
-                    separate[own] += _log_mean(log_density(*errors, there[there == place]))
+            joint[at] = self._log_densities(f, covariances, y[at])
+            for j in range(len(self.outcomes)):
+                alone = np.where(np.arange(len(self.outcomes)) == j, y[at], np.nan)
+                separate[at] += self._log_densities(f, covariances, alone)
             drawn = self._observed(JointMixture.of(f, covariances).simulate()[:, 0])
             energy[at] = energy_scores(y[at] / sds, drawn / sds)
         whole = np.flatnonzero(seen.all(axis=1))
@@ -397,6 +394,27 @@ class SeveralPosterior:
                 if separately and len(mine := np.flatnonzero(seen[:, j]))
             },
         )
+
+    def log_scores(self, X: Any, Y: Any) -> tuple[Floats, Floats]:
+        """Return the outcomes of rows as they are scored, and the log density of those that each row has.
+
+        The first is float64 [row, outcome], NaN where missing, of classes their index; the other float64
+        [row], 0 in rows without any. Raises DataError for rows or outcomes that don't fit the model.
+        """
+        table, y = read(X), read_all(self._targets, Y)
+        logs = np.zeros(len(y))
+        for at, f, covariances in self._blocks([self[name].encode(table) for name in self.outcomes], None):
+            logs[at] = self._log_densities(f, covariances, y[at])
+        return y, logs
+
+    def _log_densities(self, f: Floats, covariances: Floats, y: Floats) -> Floats:
+        """Return the log density of what each row has of y [row, outcome], given f [draw, row, outcome]."""
+        seen, logs = ~np.isnan(y), np.zeros(len(y))
+        for pattern in np.unique(seen, axis=0):
+            own, there = (seen == pattern).all(axis=1), np.flatnonzero(pattern)
+            if len(there):
+                logs[own] = _log_mean(log_density(f[:, own], covariances, y[own], self._of_class, there))
+        return logs
 
     def _coverage(self, table: Any, y: Floats) -> list[dict[str, float]]:
         shares = []

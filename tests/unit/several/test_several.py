@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import Posterior, SeveralPosterior, fit, load
+from sampler import Posterior, SeveralPosterior, fit, load, tune
+from sampler.data.splits.split_plan import folds_of
 from sampler.errors import DataError, PackedError, SettingsError
 from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
 
@@ -214,3 +215,31 @@ def test_refused_outcomes(posterior):
         posterior["c"]
     with pytest.raises(DataError, match="a number"):
         posterior.predict(X, given={"b": ["x"] * ROWS})
+
+
+def test_settings_are_chosen_by_the_joint_score():
+    """A fold's figures are those of a fit to the others: log score, squared errors in sds, joint regions."""
+    X, Y = made(missing=True)
+    short = {name: value for name, value in SHORT.items() if name != "progress"}
+    tuning = tune(X, Y, candidates="model", folds=2, seed=3, **short)
+    tried = [trial.settings for trial in tuning.trials]
+    plain = {"noise": "constant", "transform": "none"}
+    assert tried == [plain | {"linear": False}, plain | {"linear": True}, {"prior": {"sparse": True}}]
+    logs, squares, inside = [], [], []
+    for train, test in folds_of(ROWS, 2, 3):
+        part, rest = ({name: each[rows] for name, each in [*X.items(), *Y.items()]} for rows in (train, test))
+        fitted = fit(
+            {name: part[name] for name in X}, {name: part[name] for name in Y}, seed=3, linear=False, **SHORT
+        )
+        new, y = {name: rest[name] for name in X}, np.stack([rest["a"], rest["b"]], axis=1)
+        predicted = fitted.predict(new, 0.9)
+        logs.append(len(y) * fitted.score(new, {"a": y[:, 0], "b": y[:, 1]}).log_score)
+        apart = (predicted.mean - y) / [np.nanstd(Y["a"]), np.nanstd(Y["b"])]
+        squares += np.nanmean(apart**2, axis=1).tolist()
+        inside += predicted.contains(y)[1][~np.isnan(y).any(axis=1)].tolist()
+    first = tuning.trials[0]
+    assert np.isclose(first.log_score, np.sum(logs) / ROWS)
+    assert np.isclose(first.rmse, np.sqrt(np.mean(squares)))
+    assert first.coverage == np.mean(inside)
+    with pytest.raises(SettingsError, match="weights doesn't go"):
+        tune(X, Y, np.ones(ROWS))

@@ -1,14 +1,17 @@
 """Several outcomes over HTTP: fits, joint predictions, pages, files, extension, refits and refusals."""
 
+import io
 import re
 from html import unescape
 
 import numpy as np
+import pandas as pd
 import pytest
 
-from sampler import load
+from sampler import load, tune
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
+from tests.support.html_page import page_of
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 NEW = [{"u": 0.2, "v": 0.8}, {"u": 0.7, "v": 0.3}]
@@ -139,11 +142,11 @@ def test_held_out_rows_score_every_outcome_and_all_together(client, model):
 
 @only("sqlite")
 def test_default_lengths_refits_and_background_predictions(client, settings, model):
-    """A refit has the outcomes too; studies are refused; stored predictions are of the first outcome."""
+    """A refit has the outcomes too; stored predictions are of the first outcome."""
     path = f"/models/{model['id']}"
     dataset = post_csv(client, "u,v\n0.2,0.8\n0.7,0.3\n").json()
     prediction = client.post(f"{path}/predictions", json={"dataset_id": dataset["id"]}).json()
-    study = client.post(f"{path}/studies", json={"kind": "selection", "permutations": 20})
+    study = client.post(f"{path}/studies", json={"kind": "calibration"})
     assert "several outcomes" in problem(study, 409)["detail"]
     refit = client.post(f"{path}/refit", json={})
     assert refit.status_code == 202, refit.text
@@ -276,3 +279,35 @@ def test_what_several_outcomes_do_not_go_with_is_refused_before_the_202(client):
         for target in ("a", TARGETS)
     )
     assert two > 1.2 * one
+
+
+@only("sqlite")
+def test_settings_are_tuned_by_the_joint_score(client, settings):
+    """A tuning equals the library's; a fit with what it chose has all outcomes, with their families."""
+    both = {"target": ["spent", "bought"], "features": ["u", "v"], "family": "auto"}
+    model = fitted(client, settings, text=shoppers(), **both, prior={"nu": 4.0})
+    tried = [{"prior": {"k": 3.0}, "num_chains": 1}, {"num_trees": 3, "num_draws": 20}]
+    path = f"/models/{model['id']}/studies"
+    asked = {"kind": "tuning", "candidates": tried, "folds": 2, "seed": 5}
+    wrong = client.post(path, json=asked | {"candidates": [{"noise": "forest"}]})
+    assert "noise constant" in problem(wrong, 422)["errors"][0]["detail"]
+    study = client.post(path, json=asked)
+    assert study.status_code == 202, study.text
+    run_units(settings)
+    found = client.get(f"/studies/{study.json()['id']}").json()["tuning"]
+    table = pd.read_csv(io.StringIO(shoppers()))
+    own = tune(
+        table[["u", "v"]], table[["spent", "bought"]], candidates=tried, folds=2, seed=5, family="auto",
+        prior={"nu": 4.0}, num_trees=SMALL["num_trees"], linear=False,
+    )  # fmt: skip
+    for name in ("log_score", "rmse", "coverage", "behind"):
+        expected = [getattr(trial, name) for trial in own.trials]
+        np.testing.assert_allclose([trial[name] for trial in found["trials"]], expected, err_msg=name)
+    page = page_of(client.get(f"/ui/models/{model['id']}"))
+    assert "of all outcomes together" in page.text
+    client.post(f"/ui/studies/{study.json()['id']}/fit", data=page.hidden)
+    run_units(settings)
+    again = client.get(f"/models/{client.get('/models').json()['items'][0]['id']}").json()
+    assert (again["id"] != model["id"], again["state"]) == (True, "succeeded")
+    assert again["settings"]["families"] == model["settings"]["families"]
+    assert found["best"]["family"] == "auto"
