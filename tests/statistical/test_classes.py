@@ -111,7 +111,7 @@ def joint(rounds, draws, *, drawn=False, lined=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, True)])
 def test_joint(drawn, lined):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(2400, 1500, drawn=drawn, lined=lined), ALARM)
@@ -148,7 +148,7 @@ def calibrated(count, bins, *, lined):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("lined", [False, True])
+@pytest.mark.parametrize("lined", [True])
 def test_calibrated(lined):
     """The rank of the truth among its posterior draws is uniform."""
     all_above(calibrated(48, 8, lined=lined), ALARM)

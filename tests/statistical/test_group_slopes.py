@@ -135,7 +135,7 @@ def joint(rounds, draws, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"weighted": True}, {"family": "probit"}], ids=str)
+@pytest.mark.parametrize("options", [{"family": "probit"}], ids=str)
 def test_joint(options):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(9_000, 4_000, options), ALARM)

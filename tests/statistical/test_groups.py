@@ -95,7 +95,7 @@ def joint(rounds, draws, options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("options", [{"weighted": True}, {"family": "probit"}], ids=str)
+@pytest.mark.parametrize("options", [{"weighted": True}], ids=str)
 def test_joint(options):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(16_000, 6_000, options), ALARM)

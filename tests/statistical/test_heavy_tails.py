@@ -70,7 +70,7 @@ def _few_precisions(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("noise", ["t", "t-forest"])
+@pytest.mark.parametrize("noise", ["t-forest"])
 def test_joint(noise):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
     all_above(joint(12_000, 5_000, noise), ALARM)
