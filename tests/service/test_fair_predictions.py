@@ -152,6 +152,7 @@ def timed(work: Callable[[], object]) -> float:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("service", ["team"], indirect=True)  # which alone has owners
 def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_path):
     """Large predictions beyond all places don't delay another owner's.
 
@@ -184,6 +185,7 @@ def test_large_predictions_leave_room_and_end_with_their_client(service, tmp_pat
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("service", ["team"], indirect=True)  # which alone has owners
 def test_small_work_is_done_beside_large_predictions(service):
     """A small fit and background prediction finish beside another owner's large predictions.
 

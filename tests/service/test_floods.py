@@ -49,6 +49,7 @@ def flooding(api: Api, method: str, path: str, body: str | None) -> Iterator[Cou
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("service", ["team"], indirect=True)  # which alone has owners
 def test_no_flood_of_one_owner_stops_another(service, tmp_path):
     """Estimates, previews, pages and unknown keys leave threads, connections and cores to others."""
     with serving(service) as api:
