@@ -12,6 +12,13 @@ from benchmarks.papers import cgm10_drugs, page
 from benchmarks.papers.catalogue import STUDIES
 from benchmarks.papers.study import RESULTS, WORDS, Kept, rounded
 
+DEAR = {"cgm10-fig1", "cgm10-fig3", "cgm10-fig5", "cgm10-coverage"}  # 10 s and more, also with few replicates
+SMALL = [
+    pytest.param(name, marks=pytest.mark.long) if name in DEAR else name
+    for name, study in STUDIES.items()
+    if study.small
+]
+
 
 def test_the_page_is_that_of_the_recorded_results():
     """Nobody edits the page, and no result is recorded without it."""
@@ -34,7 +41,7 @@ def test_every_study_that_the_page_names_exists():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, study in STUDIES.items() if study.small])
+@pytest.mark.parametrize("name", SMALL)
 def test_what_was_reproduced_is_again(name):
     """With fewer replicates, what is recorded as reproduced is reproduced."""
     study = STUDIES[name]
