@@ -1,5 +1,6 @@
 """The dispatcher: a thread of every worker's main process that sends doorbells for work in the database.
 
+It looks every few seconds, and at once when a unit of its worker has ended, since that may have been short.
 It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
 starts the refits of schedules, the making of sets of models and the sender of webhooks, and also sends
 heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends.
@@ -36,6 +37,7 @@ from worker.places import MORE_PROCESSES
 log = logging.getLogger(__name__)
 
 BEAT_SECONDS = 2.0
+REST_SECONDS = 0.05  # shortest time between looks, however short units are
 MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
 REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
 DEAF_SECONDS = 15.0  # that doorbells may go unanswered while there is work and no process has any in hand
@@ -98,7 +100,6 @@ class Dispatcher:
         self._context = context
         self._reserved = reserved
         self._end = end
-        self._wake = threading.Event()
         self._processes = context.settings.worker_slots + MORE_PROCESSES
         self._drain_at: float | None = None
         self._drained = self._stopped = False
@@ -124,12 +125,12 @@ class Dispatcher:
         """Let the running units end with their slice. Safe in a signal handler."""
         if self._drain_at is None:
             self._drain_at = time.monotonic()
-        self._wake.set()
+        self._context.places.wake()
 
     def stop(self) -> None:
         """End the thread and delete the worker's row."""
         self._stopped = True
-        self._wake.set()
+        self._context.places.wake()
         if self._thread.is_alive():
             self._thread.join(BROKER_SECONDS + 5.0)
         self._attempt("database", self._forget)
@@ -137,16 +138,15 @@ class Dispatcher:
     def _run(self) -> None:
         self._attempt("database", self._register)
         while not self._stopped:
-            self._wake.wait(self._context.settings.dispatch_seconds)
-            self._wake.clear()
             if self._drain_at is not None:
                 self._watch_drain(self._drain_at)
-                self._wake.wait(0.05)
             elif self._attempt("database", self._look):
                 self._attempt("broker", self._ring)
                 self._watch_bells()
                 self._attempt("database", self._remove)
                 self._attempt("database", self._keep_habits)
+            time.sleep(REST_SECONDS)
+            self._context.places.sleep(max(self._context.settings.dispatch_seconds - REST_SECONDS, 0))
 
     def _look(self) -> None:
         """Send a heartbeat when due, end lost units, and count claimable ones."""

@@ -10,11 +10,12 @@ such an owner, which yields.
 import fcntl
 import mmap
 import os
+import select
 import struct
 import tempfile
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from app.store.tables import CHAIN, LONG_KINDS, STUDY
@@ -41,7 +42,11 @@ class WorkPlaces:
         self._memory = mmap.mmap(-1, self._count * _RECORD.size + _NUMBER.size)
         self._lock, path = tempfile.mkstemp()
         Path(path).unlink()  # only the descriptor is needed
-        weakref.finalize(self, os.close, self._lock)
+        self._ends, self._end = os.pipe()  # a byte in it wakes the dispatcher
+        for descriptor in (self._ends, self._end):
+            os.set_blocking(descriptor, False)
+        for descriptor in (self._lock, self._ends, self._end):
+            weakref.finalize(self, os.close, descriptor)
 
     @contextmanager
     def claiming(self) -> Iterator[None]:
@@ -64,6 +69,16 @@ class WorkPlaces:
     def leave(self) -> None:
         """Record that this process is idle."""
         self._write(0, "", "")
+
+    def wake(self) -> None:
+        """Wake the worker's dispatcher, from any of its processes or a signal handler."""
+        with suppress(BlockingIOError):  # it has been woken many times
+            os.write(self._end, b"\0")
+
+    def sleep(self, seconds: float) -> None:
+        """Sleep for so long, or until woken."""
+        if select.select([self._ends], [], [], seconds)[0]:
+            os.read(self._ends, select.PIPE_BUF)
 
     def busy(self) -> list[str]:
         """Return the ids of the units that other living processes of this worker are working on."""

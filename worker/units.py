@@ -48,14 +48,15 @@ def run_one(context: Context) -> bool:
 
     After a chain that yielded, the next unit is claimed at once, because its owner waits.
     """
-    gave_way, claimed = True, False
+    outcome = ""
     try:
-        while gave_way and (claim := _claim(context)) is not None:
-            claimed = True
-            gave_way = _run(context, claim) == "gave_way"
+        while outcome in {"", "gave_way"} and (claim := _claim(context)) is not None:
+            outcome = _run(context, claim)
     finally:
         context.places.leave()
-    return claimed
+    if outcome not in {"", "released"}:  # the slot is free for the next one, which may be as short
+        context.places.wake()
+    return outcome != ""
 
 
 def _claim(context: Context) -> Claim | None:

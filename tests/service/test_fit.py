@@ -46,6 +46,14 @@ def test_the_held_out_score(service):
     assert coverage[0.5] <= coverage[0.8] <= coverage[0.9] <= coverage[0.95]
 
 
+@pytest.mark.slow
+def test_units_that_follow_wait_for_no_poll(service):
+    """A slot takes the next unit when one ends: a fit of several ends long before the second poll."""
+    model_id = service.create_model(**SHORT | {"num_chains": 3})
+    service.start_worker(slots=1, BARTSERVE_DISPATCH_SECONDS="100000")
+    assert service.ended(model_id).state == "succeeded"
+
+
 def test_what_cannot_be_fitted_fails_with_a_sentence(service):
     """A model with unusable data fails with the reason, and the worker continues."""
     failing = service.create_model(target="town", **SHORT)
