@@ -7,11 +7,15 @@ point of the group `bartserve.families` that names its `Family`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import entry_points
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from sampler.definitions.data import COLUMN_ROLES
+from sampler.moves import PARTICLE_GIBBS, RULE_DRAW
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 Target = Literal["numbers", "two", "classes", "ordered", "counts"]
 HYPERPRIORS = ("sparse", "k_df", "k_scale", "sparse_a", "sparse_b", "sparse_rho", "sparse_theta")
@@ -20,8 +24,12 @@ CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that
 # Slopes of classes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a
 # tree takes as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.
 UPDATE_CELLS, UPDATE_ROW_CELLS, LINE_SHARE, LONGEST_PERIOD = 200.0, 0.1, 0.25, 8
-LOG_LINEAR_MOVES = ("grow", "prune", "rule")
-ONE_BY_ONE = ("grow", "prune", "change_nog", "change", "swap", "restructure", "rule")  # all but particles'
+LOG_LINEAR_MOVES = ("grow", "prune", RULE_DRAW)
+LOG_LINEAR_KERNELS = {  # by move or start
+    RULE_DRAW: "log-linear-rule",
+    PARTICLE_GIBBS: "log-linear-particles",
+    "smc": "log-linear-particles",
+}
 
 
 @dataclass(frozen=True)
@@ -45,8 +53,8 @@ class Family:
         Law of sums of trees, see `sampler.posterior.laws.law.Law`; "" for the engine's.
     kernels
         Groups of kernels that its sums of trees need besides the engine's.
-    rule_kernels
-        Further ones where the exact rule draw is among the moves.
+    kernels_of
+        Further ones by the name of the move or start that needs them.
     prior
         Entries of the prior that it takes; empty for all of the engine's.
     drawn_k
@@ -80,7 +88,7 @@ class Family:
     constants: str = ""
     law: str = ""
     kernels: tuple[str, ...] = ()
-    rule_kernels: tuple[str, ...] = ()
+    kernels_of: Mapping[str, str] = field(default_factory=dict)
     prior: tuple[str, ...] = ()
     drawn_k: tuple[()] | tuple[float, float] = ()
     moves: tuple[str, ...] = ()
@@ -147,7 +155,7 @@ def _counts(label: str, *, dispersed: bool = False, zeros: bool = False) -> Fami
             "count-quantiles",
             *(("latent-outcomes",) if zeros else ()),
         ),
-        rule_kernels=("log-linear-rule",),
+        kernels_of=LOG_LINEAR_KERNELS,
         prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
         moves=LOG_LINEAR_MOVES,
         more_trees=ZERO_TREES if zeros else 0,
@@ -179,7 +187,6 @@ FAMILIES: dict[str, Family] = {
             *("offset", "leaf_sd", "lambda", "sigma", "sigma_start", "step"),
         ),
         drawn_k=(3.0, 5.0),
-        moves=ONE_BY_ONE,
         line=True,
         noise=True,
         point=True,
@@ -207,7 +214,7 @@ FAMILIES: dict[str, Family] = {
         constants="sampler.bart.families.categorical:CategoricalConstants",
         law="sampler.posterior.laws.classes:ClassesLaw",
         kernels=("log-linear-trees", "log-linear-scale", "classes"),
-        rule_kernels=("log-linear-rule",),
+        kernels_of=LOG_LINEAR_KERNELS,
         prior=("k", "alpha", "beta", "leaf_sd", "k_df", "k_scale"),
         drawn_k=(1.0, 1.0),
         moves=LOG_LINEAR_MOVES,
@@ -224,7 +231,6 @@ FAMILIES: dict[str, Family] = {
         law="sampler.posterior.laws.ordinal:OrdinalLaw",
         kernels=("latent-outcomes", "forest-call", "ordered"),
         prior=("k", "alpha", "beta", "leaf_sd", "step", *HYPERPRIORS),
-        moves=ONE_BY_ONE,
         cuts="mixed",
     ),
     "poisson": _counts("a count (poisson)"),

@@ -64,17 +64,10 @@ def check_beside_trees(values: Mapping[str, Any], defaults: Mapping[str, Any]) -
             )
         if name == "transform":
             _check_mean(values)
-        elif draws_trees_alone(values):
-            field, value = ("start", "smc") if values["start"] == "smc" else ("moves", PARTICLE_GIBBS)
-            raise SettingsError(
-                f"{field} with {value} draws trees alone: leave out {value}, or {name}",
-                field=field,
-                code="contradiction",
-            )
 
 
-def draws_trees_alone(values: Mapping[str, Any]) -> bool:
-    """Tell whether particles draw trees, beside which nothing can stand; the moves are resolved."""
+def has_particles(values: Mapping[str, Any]) -> bool:
+    """Tell whether particles draw trees: then data choose no line or noise; the moves are resolved."""
     return PARTICLE_GIBBS in values["moves"] or values["start"] == "smc"
 
 
@@ -99,7 +92,7 @@ def check_moves_of_family(values: Mapping[str, Any], method: Method) -> None:
     if not family.moves or not method.engine.forests:
         return
     unknown = [name for name in values["moves"] if name not in family.moves]
-    if unknown or values["start"] == "smc":
+    if unknown or (values["start"] == "smc" and PARTICLE_GIBBS not in family.moves):
         field, value = ("moves", unknown[0]) if unknown else ("start", "smc")
         raise SettingsError(
             f"{field} with {value} has no meaning for family {values['family']}, whose trees have "

@@ -17,14 +17,14 @@ from sampler.definitions.stop import STOP
 from sampler.errors import SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS, check_family, find_method
-from sampler.moves import MOVE_TEXTS, RULE_DRAW, resolve_moves
+from sampler.moves import MOVE_TEXTS, resolve_moves
 from sampler.noise import CONSTANT, NOISES
 from sampler.setting_checks import (
     check_absent,
     check_beside_monotone,
     check_beside_trees,
     check_moves_of_family,
-    draws_trees_alone,
+    has_particles,
     resolve_monotone,
     resolve_search,
 )
@@ -412,7 +412,7 @@ class Settings:
             values["num_burnin"] = min(kind.most_burnin, max(100, values["num_draws"] * values["thin"]))
         values["search"] = resolve_search(values["search"], kind.search, values["num_draws"])
         values["moves"] = resolve_moves(values["moves"], kind.move_sets, kind.moves)
-        if draws_trees_alone(values):
+        if has_particles(values):
             beside = {name: VALUES_OF_OLD_MODELS[name] for name in ("noise", "linear")}
             values |= {name: value for name, value in beside.items() if arguments.get(name) is None}
         check_beside_trees(values, defaults | VALUES_OF_OLD_MODELS)
@@ -431,10 +431,10 @@ class Settings:
     def kernel_groups(self) -> tuple[str, ...]:
         """Groups of `sampler.kernels.groups.GROUPS` that this fit and its predictions need."""
         engine, family = find_method(self.method).engine, FAMILIES[self.family]
-        extra = [engine.kernels_of[name] for name in (*self.moves, self.start) if name in engine.kernels_of]
-        if engine.forests:
-            extra += [*family.kernels, *(family.rule_kernels if self.moves.get(RULE_DRAW) else ())]
-        return (*engine.kernels, *extra, "prediction")
+        sources = (engine.kernels_of, family.kernels_of) if engine.forests else (engine.kernels_of,)
+        own = family.kernels if engine.forests else ()
+        extra = [source[name] for source in sources for name in (*self.moves, self.start) if name in source]
+        return (*engine.kernels, *own, *extra, "prediction")
 
     @property
     def chain_identity(self) -> list[tuple[str, Any]]:

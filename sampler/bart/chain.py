@@ -25,7 +25,7 @@ from sampler.bart.kernels.forest_sweep import (
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.probit import draw_latent_given
-from sampler.bart.kernels.state import BROKEN, KEEP, PREVIOUS, Schedule
+from sampler.bart.kernels.state import BROKEN, KEEP, NEED, PREVIOUS, Schedule
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.shared.threads import Threads
@@ -40,6 +40,7 @@ from sampler.bart.state import (
 )
 from sampler.chains import MarkovChain, count_moves
 from sampler.errors import SamplerError
+from sampler.kernels.arrays import BYTE_LEAVES
 from sampler.kernels.jit import warm
 from sampler.moves import MOVE_NAMES
 from sampler.storage.draws import Draws
@@ -50,7 +51,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, KeptDraws, Work
-    from sampler.bart.kernels.sweep import OneForest
     from sampler.training import Training
 
 FIRST_LEAVES = 16  # room per tree; doubled when a tree needs more
@@ -98,13 +98,14 @@ class Chain(MarkovChain):
             for plan, model in zip(self._plans, self._models, strict=True)
         ]
         self._kept = self._make_kept()
-        self._particles = Particles(self._data, training.settings) if are_used(training.settings) else None
+        self._particles: Particles | None = None
+        if are_used(training.settings):
+            self._particles = Particles(self._data, training.settings)
+            self._forests = list(map(self._particles.updating, self._forests, self._models))
         self._hyper: Hyper | None = None
         if drawn(training.constants) and self._plans[0].leaves == "normal":
             self._hyper = Hyper(self._data, training)
             self._forests[0] = self._hyper.with_shares(self._forests[0])
-        alone = len(self._plans) == 1 and isinstance(self._likelihood, Gaussian) and self._likelihood.alone
-        assert not self._particles or alone, "particles know one forest of normal leaves alone"
         self._several: ForestCall | None = None
         self.team: Threads | None = None
         self._work: Work
@@ -190,19 +191,27 @@ class Chain(MarkovChain):
         return self.team.working()
 
     def _run_to(self, stop: int) -> None:
-        """Iterate to `stop`, and make room whenever it is needed."""
+        """Iterate to `stop`, and make room whenever it is needed.
+
+        Particles find out in the middle of an iteration: it is then done again from its start.
+        """
         while self.iteration < stop:
             kept_before = int(self._kept[0].fill[0])
+            before = [values.copy() for values in self._between_iterations()] if self._particles else []
             self.iteration, need = self._sweep(stop)
             self.num_kept += int(self._kept[0].fill[0]) - kept_before
             if need == bart_state.OUT_OF_GRID:
                 raise SamplerError(OUT_OF_GRID)
+            if need == bart_state.NEEDS_ROOM:
+                self._enlarge_kept(stop)
+            if need != bart_state.DONE and before:
+                for values, old in zip(self._between_iterations(), before, strict=True):
+                    values[...] = old
+                self._recompute()
             if need == bart_state.NEEDS_LEAVES:
                 self._enlarge_trees()
             elif need == bart_state.NEEDS_PLANE:
                 self._add_planes()
-            elif need == bart_state.NEEDS_ROOM:
-                self._enlarge_kept(stop)
             elif need == bart_state.NEEDS_NODES and self._particles:
                 self._particles.enlarge()
 
@@ -214,19 +223,15 @@ class Chain(MarkovChain):
         particles, hyper = self._particles, self._hyper
         stop = self._temper(stop)
         shares_drawn = self.training.constants.sparse
-        if shares_drawn or (particles and not particles.alone):
+        if shares_drawn or particles:
             stop = min(stop, self.iteration + 1)
-        if particles and particles.take_turn(self.iteration, self._work.random):
-            reached, need = particles.sweep(self._of_one_forest(), self._schedule(stop))
-        else:
-            reached, need = self._likelihood.run(
-                self._data, self._forests, self._work, self._kept, self._schedule(stop)
-            )
-        if reached > self.iteration:
-            if particles:
-                particles.end_turn()
-            if hyper and shares_drawn:
-                hyper.step(self._data, self._forests[0], self._models[0], self._work)
+        if particles:
+            particles.take_turn(self.iteration, self._work.random)
+        reached, need = self._likelihood.run(
+            self._data, self._forests, self._work, self._kept, self._schedule(stop)
+        )
+        if reached > self.iteration and hyper and shares_drawn:
+            hyper.step(self._data, self._forests[0], self._work)
         return reached, need
 
     def _temper(self, stop: int) -> int:
@@ -248,12 +253,6 @@ class Chain(MarkovChain):
         """Make the schedule of the iterations from the present one to `stop`."""
         settings = self.training.settings
         return Schedule(self.iteration, stop, settings.num_burnin, settings.thin)
-
-    def _of_one_forest(self) -> OneForest:
-        """Collect the first arguments of the compiled sweeps of one forest."""
-        assert isinstance(self._likelihood, Gaussian)
-        outcome = self._likelihood.outcome
-        return self._data, self._forests[0], self._models[0], outcome, self._work, self._kept[0]
 
     def take(self) -> Draws | None:
         """Hand over the draws kept since the last take; None if there are none."""
@@ -319,6 +318,12 @@ class Chain(MarkovChain):
         """Random state besides the forests, as views: of the likelihood, then the hyperparameters."""
         hyper = self._hyper.state(self._models[0]) if self._hyper else []
         return [*self._likelihood.state(), *hyper]
+
+    def _between_iterations(self) -> list[NDArray[Any]]:
+        """All that determines what follows, as views; the rows' part of it is computed anew."""
+        tables = [table for forest in self._forests for table in (forest.node, forest.leaf)]
+        sizes = [values for forest in self._forests for values in _moves_and_sizes(forest)]
+        return [self._work.random, *self._state(), *sizes, *tables]
 
     def statistics(self) -> dict[str, Any]:
         """Count the moves so far: `{"moves": {"grow": {"proposed": .., "accepted": ..}, ..}}`."""
@@ -390,7 +395,7 @@ class Chain(MarkovChain):
         if self._hyper:
             self._hyper.set_shares(self._forests[0])
         self._add_planes()
-        self._work.pending.state[[BROKEN, PREVIOUS, KEEP]] = 0, -1, -1
+        self._work.pending.state[[BROKEN, PREVIOUS, KEEP, NEED]] = 0, -1, -1, 0
         self._likelihood.clear(self.training)
         for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
             data = self._likelihood.data_of(plan, self._data)
@@ -403,7 +408,7 @@ class Chain(MarkovChain):
         """Double the room for leaves in every tree, or more if particles grew a larger one."""
         room = self._forests[0].leaf.shape[1]
         capacity = 2 * room
-        while self._particles and capacity < self._particles.leaves:
+        while self._particles and capacity < self._particles.outgrown[1]:
             capacity *= 2
         for number, old in enumerate(self._forests):
             new = make_forest(self._data, old.prior, len(old.num_leaves), capacity, rows=False)
@@ -412,16 +417,16 @@ class Chain(MarkovChain):
             self._forests[number] = old._replace(node=new.node, leaf=new.leaf, count=new.count)
         work = self._work
         fresh = make_work(self._data, capacity, work.random, self.training.settings, rows=False)
-        fresh.leaves.old[: len(work.leaves.old)] = work.leaves.old  # the tree that particles will replace
         fresh.pending.state[:] = work.pending.state
         self._work = fresh._replace(marks=work.marks, team=work.team, shared=work.shared)
 
     def _add_planes(self) -> None:
         """Add a high byte per row to each tree that is about to have more leaves than a byte can number."""
         for number, forest in enumerate(self._forests):
-            outgrows = forest.num_leaves >= 255
-            if self._particles and self._particles.leaves > 255:  # 0 after the last tree
-                outgrows[self._particles.tree : self._particles.tree + 1] = True
+            outgrows = forest.num_leaves >= BYTE_LEAVES
+            tree, leaves = self._particles.outgrown if self._particles else (0, 0)
+            if leaves > BYTE_LEAVES:
+                outgrows[tree : tree + 1] = True
             outgrown = np.flatnonzero(outgrows & (forest.plane < 0))
             if len(outgrown):
                 planes = int(forest.plane.max()) + 1

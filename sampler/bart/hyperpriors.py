@@ -111,11 +111,11 @@ class Hyper:
         if self._constants.sparse:
             hyper.set_shares(forest.prior.shares, self._log_share)
 
-    def step(self, data: Data, forest: Forest, model: Normal, work: Work) -> None:
+    def step(self, data: Data, forest: Forest, work: Work) -> None:
         """Draw the shares and theta given the forest."""
         shares = hyper.ShareTables(self._log_share, *np.zeros((3, len(self._log_share))))
         theta, swarm = int(self._theta[0]), self._room(int(forest.num_leaves.max()), data)
-        self._theta[0] = hyper.draw_shares(data, forest, model, work, swarm, shares, self._grid, theta)
+        self._theta[0] = hyper.draw_shares(data, forest, work, swarm, shares, self._grid, theta)
 
     def state(self, model: Normal) -> list[NDArray[Any]]:
         """Values that a checkpoint holds, as views."""

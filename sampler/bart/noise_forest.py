@@ -14,6 +14,7 @@ import numpy as np
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2
 from sampler.bart.kernels.steps import leaf_scale
 from sampler.bart.log_linear import LeafScale, gamma_prior, make_log_linear
+from sampler.families import LOG_LINEAR_KERNELS
 from sampler.noise import NOISE_TREES
 
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def groups_of(settings: Settings) -> tuple[str, ...]:
     return (
         "log-linear-trees",
         "log-linear-scale",
-        *(("log-linear-rule",) if settings.moves.get("rule") else ()),
+        *(each for name, each in LOG_LINEAR_KERNELS.items() if name in (*settings.moves, settings.start)),
     )
 
 

@@ -96,6 +96,7 @@ def make_tree_prior(plan: ForestPlan, model: Any, monotone: NDArray[np.int64] | 
         moves=moves,
         steps=steps,
         update=address(update, type(model)),
+        swarm=0,
         directions=np.zeros((0, 0), np.int64) if monotone is None else monotone,
         orders=orders,
     )

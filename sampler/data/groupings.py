@@ -14,7 +14,6 @@ from sampler.data.schema import Column
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.moves import PARTICLE_GIBBS
 from sampler.noise import NOISES
 
 if TYPE_CHECKING:
@@ -205,9 +204,6 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
         reason = (
             f"they don't go with noise={settings.noise}, which is not normal: set noise=constant or forest"
         )
-    elif PARTICLE_GIBBS in settings.moves or settings.start == "smc":
-        value = "start=smc" if settings.start == "smc" else f"moves with {PARTICLE_GIBBS}"
-        reason = f"{value} draws trees alone: leave out {value}"
     if reason:
         raise SettingsError(
             "groups have intercepts beside a sum of trees, of numbers, two classes or ordered ones; "

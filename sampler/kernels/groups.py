@@ -106,9 +106,10 @@ GROUPS = {
     "reshape": Group(
         ("bart.kernels.below_split", "bart.kernels.change_and_swap"), ("base", "passes", "change"), NORMAL
     ),
+    "layout": Group(("bart.kernels.particles.layout",), ("base",)),
     "particles": Group(
-        ("bart.kernels.particles.layout", "bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
-        ("base", "passes", "bart"),
+        ("bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
+        ("base", "passes", "bart", "forest-call", "layout"),
         NORMAL,
     ),
     "soft": Group(
@@ -117,7 +118,7 @@ GROUPS = {
     ),
     "restructure": Group(("bart.kernels.restructure",), ("base", "leaf-blocks", "change", "reshape"), NORMAL),
     "filter": Group(("cart.kernels.particle_filter",), ("base", "leaf-blocks", "tree")),
-    "hyper": Group(("bart.kernels.hyperpriors",), ("base", "passes", "bart", "particles"), NORMAL),
+    "hyper": Group(("bart.kernels.hyperpriors",), ("base", "layout")),
     "weights": Group(("bart.kernels.leaf_models.weighted_pass",)),
     "intercepts": Group(("bart.kernels.steps.intercepts",), ("base",)),
     "group-slopes": Group(("bart.kernels.steps.group_slopes",), ("base",)),
@@ -151,6 +152,11 @@ GROUPS = {
     "log-linear-rule": Group(
         ("bart.kernels.leaf_models.parts_by_code", "bart.kernels.rule_draw", "bart.kernels.rule_draw_step"),
         ("base", "log-linear", "rule"),
+        LOG_LINEAR,
+    ),
+    "log-linear-particles": Group(
+        ("bart.kernels.particles.growth", "bart.kernels.particles.sweep"),
+        ("base", "layout", "log-linear-trees", "particles"),
         LOG_LINEAR,
     ),
 }

@@ -81,7 +81,7 @@ def effects_of(draws, data):
     return 2 * fits(draws.forests["effect"], codes, constants)
 
 
-@pytest.mark.parametrize("moves", ["default", "growprune"])
+@pytest.mark.parametrize("moves", ["default", "growprune", pytest.param("pg", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", EXACT)
 def test_exact(name, moves):
     """Draws have the mean effects, sizes of trees and scale that enumeration gives."""

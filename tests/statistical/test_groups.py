@@ -102,7 +102,9 @@ def test_joint(options):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("options", [{}, {"weighted": True}, {"family": "probit"}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, {"weighted": True}, {"family": "probit"}, {"weighted": True, "moves": "pg"}], ids=str
+)
 def test_joint_long(options):
     """Geweke's test of groups with many more draws."""
     all_above(joint(96_000, 60_000, options), ALARM)

@@ -42,7 +42,7 @@ def check_trees(num_draws, moves="default"):
     prior = {"leaf_sd": toys[0].leaf_variance ** 0.5, "sigma": SIGMA, "alpha": 0.95, "beta": 1.0}
     data = of_hurdle(
         GOLDEN_X.T, GOLDEN_Y, AT, prior, POINT_SD, num_trees=1, num_draws=num_draws, num_burnin=1000,
-        thin=40 if moves == "default" else 150, moves=moves, seed=3,
+        thin=40 if moves in ("default", "pg") else 150, moves=moves, seed=3,
     )  # fmt: skip
     draws = draws_of(data)
     parts = draws, draws.forests["at_point"]
@@ -73,7 +73,7 @@ def test_trees_have_their_posterior_law():
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", ["default", "growprune", "cgm"])
+@pytest.mark.parametrize("moves", ["default", "growprune", "cgm", "pg"])
 def test_trees_have_their_posterior_law_long(moves):
     """Every set of moves draws trees of both parts as often as enumerated, with many more draws."""
     check_trees(60_000, moves)

@@ -46,9 +46,9 @@ def prior_draw(model, rng):
     return functions_of(model, forest.f, sigma2, log_w, leaves, spread, mean_leaves)
 
 
-def joint(rounds, draws, *, weighted):
+def joint(rounds, draws, *, weighted, moves="default"):
     """Return the p-values of Geweke's test by function."""
-    model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1)
+    model = Model("noise", num_rows=24, num_trees=3, weighted=weighted, missing=0.1, moves=moves)
     rng = np.random.default_rng(7)
     prior = [prior_draw(model, rng) for _ in range(draws)]
     y = model.outcome(np.zeros(model.num_rows), 1.0, rng)
@@ -71,18 +71,19 @@ def _few_precisions(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("_few_precisions")
-@pytest.mark.parametrize("weighted", [False, True])
-def test_joint(weighted):
+@pytest.mark.parametrize(("weighted", "moves"), [(False, "default"), (True, "default"), (True, "pg")])
+def test_joint(weighted, moves):
     """Alternating outcomes given the state and a sweep keeps the prior law of functions of the state."""
-    all_above(joint(12_000, 4_000, weighted=weighted), ALARM)
+    all_above(joint(12_000, 4_000, weighted=weighted, moves=moves), ALARM)
 
 
 @pytest.mark.long
 @pytest.mark.usefixtures("_few_precisions")
+@pytest.mark.parametrize("moves", ["default", "pg"])
 @pytest.mark.parametrize("weighted", [False, True])
-def test_joint_long(weighted):
+def test_joint_long(weighted, moves):
     """Geweke's test of noise by row with many more draws."""
-    all_above(joint(96_000, 40_000, weighted=weighted), ALARM)
+    all_above(joint(96_000, 40_000, weighted=weighted, moves=moves), ALARM)
 
 
 def test_intervals_hold_where_the_noise_grows():

@@ -94,7 +94,7 @@ def test_trees_have_their_posterior_law(toy):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("moves", ["default", "growprune", "cgm", "growprunechange"])
+@pytest.mark.parametrize("moves", ["default", "growprune", "cgm", "growprunechange", "pg"])
 @pytest.mark.parametrize("toy", [THREE, FIVE], ids=["three rows", "five rows"])
 def test_trees_have_their_posterior_law_long(toy, moves):
     """Every set of moves draws trees as often as enumerated, with many more draws."""

@@ -162,7 +162,7 @@ class Gaussian(Likelihood):
         self, data: Data, forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws], schedule: Schedule
     ) -> tuple[int, int]:
         """Iterate by a schedule, in one compiled call where that does all."""
-        if len(forests) > 1 or not self.alone:
+        if len(forests) > 1 or not self.alone or forests[0].prior.swarm:
             return super().run(data, forests, work, kept, schedule)
         reached, need = sweep(data, forests[0], self.models[0], self.outcome, work, kept[0], schedule)
         return int(reached), int(need)

@@ -103,6 +103,9 @@ class Likelihood(ABC):
                 if need != state.DONE:
                     return iteration, int(need)
             self.sweep(data, forests, work, iteration)
+            need = _need_of_particles(forests, work, kept if keeps else ())
+            if need != state.DONE:
+                return iteration, need
             if work.pending.state[state.BROKEN]:
                 return iteration + 1, state.OUT_OF_GRID
             if keeps:
@@ -110,6 +113,14 @@ class Likelihood(ABC):
                     forest_sweep.keep_draw(forest, work.stack, into, self.scalars)
                 self.keep()
         return schedule.stop, state.DONE
+
+
+def _need_of_particles(forests: Sequence[Forest], work: Work, kept: Sequence[KeptDraws]) -> int:
+    """Return DONE, or what an iteration needed that particles did, for trees of any size."""
+    need = int(work.pending.state[state.NEED])
+    if forests[0].prior.swarm and need == state.DONE:
+        return max(map(int, map(forest_sweep.room_for_draw, forests, kept)), default=state.DONE)
+    return need
 
 
 def likelihood_of(family: str) -> type[Likelihood]:

@@ -76,7 +76,7 @@ def keep_draw(forest: Forest, stack: Ints, kept: KeptDraws, scalars: Floats) -> 
 @kernel(inline=True, allocates=False)
 def update_forest(forest: Forest, places: Places) -> None:
     """Update every tree once. `places`: of data, forest, model and work."""
-    call_step(forest.prior.update, (places[0], places[1], places[2], places[3], np.int64(0)))
+    call_step(forest.prior.update, (places[0], places[1], places[2], places[3], forest.prior.swarm))
 
 
 @kernel(inline=True, allocates=False)

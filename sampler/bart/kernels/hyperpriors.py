@@ -15,7 +15,7 @@ import numpy as np
 
 from sampler.bart.kernels.particles.layout import CHILD, NONE, ROWS, START, Swarm, lay_out
 from sampler.bart.kernels.state import Forest, Work
-from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Model, Words
+from sampler.kernels.arrays import FEATURE, Bool, Bytes, Data, Float, Floats, Floats2, Int, Ints, Words
 from sampler.kernels.jit import kernel
 from sampler.kernels.random import gamma, uniform
 
@@ -51,7 +51,7 @@ def varies(codes: Bytes, rows: Ints) -> Bool:
 
 @kernel(allocates=False)
 def look_at_splits(
-    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, shares: ShareTables, total: Float
+    data: Data, forest: Forest, work: Work, swarm: Swarm, shares: ShareTables, total: Float
 ) -> Float:
     """Add each split to its column's `count`, and its u to the `rate` of each column that can split its node.
 
@@ -62,7 +62,7 @@ def look_at_splits(
     for tree in range(len(forest.num_leaves)):
         if forest.num_leaves[tree] == 1:
             continue
-        if not lay_out(data, forest, model, work, swarm, tree):
+        if not lay_out(data, forest, swarm, tree):
             return float(forest.num_leaves[tree])
         node = swarm.node[0]
         for at in range(2 * forest.num_leaves[tree] - 1):
@@ -118,7 +118,6 @@ def draw_theta(grid: Floats2, sum_log: Float, random: Words) -> Int:
 def draw_shares(
     data: Data,
     forest: Forest,
-    model: Model,
     work: Work,
     swarm: Swarm,
     shares: ShareTables,
@@ -134,7 +133,7 @@ def draw_shares(
     # the sum of the gammas is independent of the shares: any draw of it will do
     total = gamma(work.random, shape * columns)
     total = max(total, 1e-300)
-    if look_at_splits(data, forest, model, work, swarm, shares, total) > 0.0:
+    if look_at_splits(data, forest, work, swarm, shares, total) > 0.0:
         return -1
     largest = -np.inf
     for j in range(columns):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from numba import types
 
@@ -31,6 +31,9 @@ from sampler.kernels.arrays import (
 )
 from sampler.kernels.shared.team import Team
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 VALUE, ABOVE, DEPTH, GROWABLE = 0, 1, 2, 3
 
 
@@ -41,9 +44,9 @@ NUM_MOVES = 8
 
 
 # PendingChange.state
-PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BROKEN = 0, 1, 2, 3, 4, 5
+PREVIOUS, PENDING_LEAVES, KEEP, DROP, LAST, BROKEN, NEED = 0, 1, 2, 3, 4, 5, 6
 
-PENDING_SIZE = 6
+PENDING_SIZE = 7
 
 
 # LeafSums.sums: the trial's sum and count come first, the leaves' sums from TRIAL on
@@ -54,7 +57,7 @@ MOST_LEAVES = 8  # that the fused passes tell apart
 GRID_LIMIT = 1 << 25  # of a residual or a leaf value, in grid steps; the data fill about 2^20
 
 
-# why a run of the sweep came back
+# why a run of the sweep came back; the same in PendingChange.state[NEED], where an iteration lacked room
 DONE, NEEDS_LEAVES, NEEDS_PLANE, NEEDS_ROOM, OUT_OF_GRID, NEEDS_NODES = 0, 1, 2, 3, 4, 5
 
 
@@ -142,7 +145,8 @@ class LeafSums(NamedTuple):
 class PendingChange(NamedTuple):
     """Change that the last tree's update left to the next pass over rows."""
 
-    state: Longs  # [PENDING_SIZE]: which tree, its leaves, how a prune relabels; whether a row left the grid
+    # [PENDING_SIZE]: which tree, its leaves, how a prune relabels; whether a row left the grid; a need
+    state: Longs
     delta: Ints  # [capacity + 16], old less new leaf value by the last tree's slots, grid steps
 
 
@@ -248,6 +252,12 @@ def step_signature(model: type) -> Any:
     and in the move.
     """
     return i8(*_pointers(model), i8)
+
+
+def step_beside(kind: type) -> Callable[[type], Any]:
+    """Signature of an update of trees that has an address of such a tuple in place of the tree's number."""
+    pointer: Any = types.CPointer
+    return lambda model: i8(*_pointers(model), pointer(numba_type(kind)))
 
 
 def sweep_signature(model: type) -> Any:

@@ -19,6 +19,7 @@ class TreePrior(NamedTuple):
     moves: Floats  # [NUM_MOVES], probabilities
     steps: Longs  # [NUM_MOVES], addresses of the moves' kernels; 0: never made, or made in place
     update: Int  # address of the kernel that updates every tree once (`tree_update.UPDATE_TREES`)
+    swarm: Int  # address of particles, which `update` then is of, and steps[PG] of local moves; 0: none
     directions: Longs2  # [2, p], 1 where f rises with a column, -1 where it falls; whether rows lack it
     orders: Longs  # room of `monotone`; both are empty where no column is monotone
 

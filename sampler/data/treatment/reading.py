@@ -14,7 +14,6 @@ from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.setting_checks import draws_trees_alone
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -230,13 +229,6 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
     if not METHODS[settings.method].engine.forests:
         raise SettingsError(
             f"treatment needs method bart, not {settings.method}", field="method", code="contradiction"
-        )
-    if draws_trees_alone({"moves": settings.moves, "start": settings.start}):
-        field = "start" if settings.start == "smc" else "moves"
-        raise SettingsError(
-            f"{field}: particles draw trees alone, and a treatment's effect has a forest beside them",
-            field=field,
-            code="contradiction",
         )
     if FAMILIES[settings.family].zeros:
         raise SettingsError(

@@ -52,7 +52,8 @@ def log_evidences(toy, group, tau):
     return -0.5 * (len(group) * np.log(2 * np.pi) + np.linalg.slogdet(cov)[1] + scaled @ toy.y)
 
 
-def test_trees_and_standard_deviation_have_their_exact_law():
+@pytest.mark.parametrize("moves", ["default", "pg"])
+def test_trees_and_standard_deviation_have_their_exact_law(moves):
     """An enumerated problem: the golden evidence, and a chain's numbers of leaves and log tau."""
     toy, group = golden(), np.array([0, 0, 1, 1, 1])
     known = log_sum(toy.log_prior + log_evidences(toy, group, 0.3))
@@ -62,7 +63,7 @@ def test_trees_and_standard_deviation_have_their_exact_law():
     law = toy.log_prior + np.array([log_evidences(toy, group, tau) for tau in np.exp(log_tau)])
     law += (np.log(share) - np.log1p(share**2))[:, None]
     law = np.exp(law - log_sum(law.ravel()))
-    data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7)
+    data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7, moves=moves)
     groups = GroupTraining(np.array([group], np.int32), (2,), (0.3,))
     draws = draws_of(replace(data, groups=groups))
     leaves = np.bincount(draws.leaf_counts[:, 0], minlength=6)[1:6] / draws.num_draws
@@ -263,7 +264,6 @@ def test_effects_leave_rows_in_their_groups(fitted):
         ({"method": "bcart"}, "set method=bart"),
         ({"family": "poisson"}, "set family=gaussian, probit or ordinal"),
         ({"noise": "t"}, "not normal"),
-        ({"moves": "pg"}, "draws trees alone"),
         ({"groups": "whom"}, "did you mean who?"),
         ({"groups": ["who", "who"]}, "twice"),
         ({"groups": "who", "features": ["x", "who"]}, "among the features too"),

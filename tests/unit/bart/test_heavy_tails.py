@@ -162,7 +162,7 @@ def test_a_file_of_odd_degrees_is_refused():
 
 @pytest.mark.parametrize(
     ("settings", "field"),
-    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise"), ({"moves": "pg"}, "moves")],
+    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise")],
 )
 def test_what_heavy_tails_do_not_go_with(settings, field):
     """Each is refused by name."""

@@ -141,7 +141,7 @@ def test_the_point_is_found_or_named():
 
 
 def test_refusals_say_what_to_do():
-    """Weights, limits, groups, treatments, monotone features, particles, shares, other methods."""
+    """Weights, limits, groups, treatments, monotone features, shares, other methods."""
     X, y = claims(60)
     ones = np.ones(60)
     for given, match in (
@@ -150,8 +150,6 @@ def test_refusals_say_what_to_do():
         ({"treatment": np.arange(60) % 2}, "gaussian"),
         ({"groups": "x1"}, "family hurdle has none"),
         ({"monotone": {"x1": "increasing"}}, "family=gaussian"),
-        ({"moves": "pg"}, "no meaning for family hurdle"),
-        ({"start": "smc"}, "no meaning for family hurdle"),
         ({"prior": {"sparse": True}}, "no meaning for hurdle"),
         ({"method": "bcart"}, "family hurdle goes with method bart"),
         ({"transform": "log", "prior": {"point": float(y.max())}}, "of the outcomes 1 row of 60"),

@@ -18,8 +18,10 @@ from sampler.preparation.quick_choice import choose_transform_and_line
 from sampler.settings import Settings
 from sampler.storage.model_header import Header
 from sampler.training import LinearTraining
-from tests.support.chain_driver import check_resuming
+from tests.reference.enumerator import leaf_law, membership
+from tests.support.chain_driver import check_resuming, draws_of, of_toy
 from tests.support.open_kernels import linear_part
+from tests.support.toy_problems import golden
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
@@ -74,6 +76,29 @@ def test_slopes_have_the_conjugate_law():
     draws = slopes_without_trees(z, y, sigma=0.5, tau=0.5, count=20_000)[:, 0]
     assert draws.mean() == pytest.approx(0.53666, abs=5 * (0.05 / 20_000) ** 0.5)
     assert draws.var() == pytest.approx(0.05, rel=0.05)
+
+
+@pytest.mark.parametrize("moves", ["default", "pg"])
+def test_trees_and_a_slope_have_their_exact_law(moves):
+    """An enumerated problem with one term: the numbers of leaves, and the mean of log tau."""
+    toy, z, scale = golden(), np.array([-1.0, 0.5, 1.2, -0.4, 0.3]), 0.3
+    shared = np.array([membership(toy, tree) for tree in toy.trees])
+    log_tau = np.linspace(np.log(scale) - 9, np.log(scale) + 9, 90)
+    logs = np.empty((len(log_tau), len(toy.trees)))
+    for at, tau in enumerate(np.exp(log_tau)):
+        cov = toy.sigma2 * np.eye(5) + toy.leaf_variance * shared + tau**2 * np.outer(z, z)
+        scaled = np.linalg.solve(cov, np.broadcast_to(toy.y[:, None], (len(cov), 5, 1)))[..., 0]
+        logs[at] = -0.5 * (np.linalg.slogdet(cov)[1] + scaled @ toy.y)
+    share = np.exp(log_tau) / scale
+    logs += toy.log_prior + (np.log(share) - np.log1p(share**2))[:, None]
+    law = np.exp(logs - logs.max())
+    law /= law.sum()
+    terms = LinearTerms((0,), (False,), (0.0,), (1.0,), (0.0,), (0.0,), scale)
+    data = of_toy(toy, num_trees=1, num_draws=4_000, num_burnin=300, thin=4, seed=7, moves=moves, linear=True)
+    draws = draws_of(replace(data, linear=LinearTraining(terms, z[None])))
+    leaves = np.bincount(draws.leaf_counts[:, 0], minlength=6)[1:6] / draws.num_draws
+    np.testing.assert_allclose(leaves, leaf_law(toy, law.sum(axis=0)), atol=0.025)
+    assert np.log(draws.scalars["slope_sd"]).mean() == pytest.approx(law.sum(axis=1) @ log_tau, abs=0.1)
 
 
 def test_slopes_of_like_columns_have_their_joint_law():
@@ -266,7 +291,7 @@ def test_the_unit_of_weights_does_not_choose():
     [{"moves": "pg"}, {"start": "smc"}, {"noise": "t"}, {"prior_only": True}, {"prior": {"leaf_sd": 1.0}}],
 )
 def test_no_line_is_looked_for_where_there_is_no_place(settings):
-    """`linear="auto"` adds no line where particles draw trees, quick scores fail or the prior has units."""
+    """`linear="auto"` adds no line beside particles, where quick scores fail or the prior has units."""
     assert prepare(*rows(200), **settings).training.settings.linear is False
 
 
@@ -305,8 +330,6 @@ def test_scale_changes_units_alone():
     [
         ({"family": "probit"}, "linear"),
         ({"method": "bcart"}, "linear"),
-        ({"moves": "pg"}, "moves"),
-        ({"start": "smc"}, "start"),
         ({"linear": "yes"}, "linear"),
     ],
 )

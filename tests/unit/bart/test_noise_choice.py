@@ -114,10 +114,10 @@ def test_the_choice_does_not_depend_on_lengths_and_seeds():
 
 @pytest.mark.parametrize(
     ("settings", "field"),
-    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise"), ({"moves": "pg"}, "moves")],
+    [({"family": "probit"}, "noise"), ({"method": "bcart"}, "noise")],
 )
 def test_what_a_choice_does_not_go_with(settings, field):
-    """Classes have no noise, single trees no second forest; particles draw trees alone."""
+    """Classes have no noise, single trees no second forest."""
     with pytest.raises(SettingsError) as caught:
         Settings.resolve(noise="auto", **settings)
     assert caught.value.field == field

@@ -56,7 +56,7 @@ def one_tree_each(monkeypatch, shape, rate):
     monkeypatch.setattr(log_linear, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
 
 
-@pytest.mark.parametrize("moves", ["default", "growprune"])
+@pytest.mark.parametrize("moves", ["default", "growprune", "pg"])
 def test_trees_of_precisions_have_their_posterior_law(monkeypatch, moves):
     """With the mean fixed at 0, the number of leaves has the enumerated posterior distribution."""
     one_tree_each(monkeypatch, 3.0, 0.2)
@@ -207,8 +207,6 @@ def test_scale_and_weights_change_units_alone():
     [
         ({"family": "probit"}, "noise"),
         ({"method": "bcart"}, "noise"),
-        ({"moves": "pg"}, "moves"),
-        ({"start": "smc"}, "start"),
         ({"noise": "loud"}, "noise"),
     ],
 )

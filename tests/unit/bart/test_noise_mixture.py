@@ -267,7 +267,6 @@ def test_a_file_of_odd_components_is_refused():
     [
         ({"family": "probit"}, "noise"),
         ({"method": "bcart"}, "noise"),
-        ({"moves": "pg"}, "moves"),
         ({"transform": "log"}, "transform"),
     ],
 )

@@ -147,7 +147,7 @@ def test_groups_stand_beside_the_trees():
 
 
 def test_refusals_say_what_to_do():
-    """Text without an order, classes that levels lack, levels of others, particles."""
+    """Text without an order, classes that levels lack, levels of others, weights."""
     X, y, _ = grades(40)
     text = np.array(GRADES)[y]
     row = int(np.flatnonzero(text == "top")[0]) + 1
@@ -159,7 +159,5 @@ def test_refusals_say_what_to_do():
         fit(X, text, levels=GRADES, **SHORT | {"family": "categorical"})
     with pytest.raises(SettingsError, match="two different classes"):
         fit(X, text, levels=["top", "top"], **SHORT)
-    with pytest.raises(SettingsError, match="pg"):
-        fit(X, y, moves="pg", **SHORT)
     with pytest.raises(SettingsError, match="weights"):
         fit(X, y, weights=np.ones(40), **SHORT)

@@ -383,7 +383,6 @@ def test_refused_outcome():
         ({"family": "categorical"}, "treatment"),
         ({"family": "zero-inflated-poisson"}, "family"),
         ({"method": "bcart"}, "method"),
-        ({"moves": "pg"}, "moves"),
         ({"propensity": "site"}, "propensity"),
         ({"propensity": "a", "assignment": "random"}, "propensity"),
         ({"effects": "twice"}, "effects"),

@@ -141,6 +141,12 @@ def take_out(model: LogLinear, slots: Slots, leaf: Ints2, num_rows: Int) -> None
         model.log_value[i] += leaf[slot, VALUE]
 
 
+def row_values(model: LogLinear, num_rows: Int, values: Longs) -> None:
+    """Round each row's part to whole units."""
+    for i in range(num_rows):
+        values[i] = passes.whole(model.part[i], model.scale[0])
+
+
 def settle(model: LogLinear, work: Work, num_rows: Int, before: Slots) -> Float:
     """Apply the last change to the rows' log f; their parts are computed anew before the next sweep."""
     if passes.settle(model.log_value, num_rows, before, work.pending.delta) > passes.LOG_LIMIT:

@@ -191,6 +191,13 @@ def take_out(model: Normal, slots: Slots, leaf: Ints2, num_rows: Int) -> None:
         model.residual[i] -= leaf[slot, VALUE]
 
 
+def row_values(model: Normal, num_rows: Int, values: Longs) -> None:
+    """Find each row's residual times its weight."""
+    weighted = len(model.weights) > 0
+    for i in range(num_rows):
+        values[i] = np.int64(model.residual[i]) * (np.int64(model.weights[i]) if weighted else 1)
+
+
 def settle(model: Normal, work: Work, num_rows: Int, before: Slots) -> Float:
     """Apply the last change to the residual, and bound it; return its weighted sum of squares."""
     squares, largest = rows.settle(

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sampler.bart.kernels.state import LeafPair, Slots, Trial, Work
-    from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Words
+    from sampler.kernels.arrays import Bool, Byte, Bytes, Data, Float, Floats, Int, Int32, Ints2, Longs, Words
 
 F = TypeVar("F", bound="Callable[..., Any]")
 _overload: Any = overload
@@ -114,6 +114,12 @@ def measure(model: Any) -> None:
 @by_leaf_model
 def take_out(model: Any, slots: Slots, leaf: Ints2, num_rows: Int) -> None:
     """Take a tree out of the rows, by its table of leaves."""
+    raise NotImplementedError
+
+
+@by_leaf_model
+def row_values(model: Any, num_rows: Int, values: Longs) -> None:
+    """Find what each row adds to the sum of its leaf."""
     raise NotImplementedError
 
 

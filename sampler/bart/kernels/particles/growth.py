@@ -6,7 +6,8 @@ A particle is a partial tree, grown breadth first: its nodes in the order in whi
 `HEAD` of them decided, the others waiting. Its rows are a permutation in which every node's rows are
 contiguous, so a split partitions a segment and a copy is a copy of memory. Particle 0 replays the tree that
 the chain has; its nodes and rows are laid out at once, and `MADE` says how far it has got. Rules come from
-the prior, so a weight is the evidence gained; all are resampled before every stage but the first.
+the prior, so a weight is the evidence gained; all are resampled before every stage but the first. Meanwhile
+the tree is taken out of the rows, whatever the leaf model: a node is known by its sum and count.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import math
 
 import numpy as np
 
-from sampler.bart.kernels.leaf_models.operations import split_gain, units, widen
+from sampler.bart.kernels.leaf_models.operations import row_values, split_gain, units
 from sampler.bart.kernels.particles.layout import (
     CHILD,
     HEAD,
@@ -30,7 +31,7 @@ from sampler.bart.kernels.particles.layout import (
     Swarm,
     lay_out,
 )
-from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, VALUE, Forest, Work
+from sampler.bart.kernels.state import ABOVE, DEPTH, GROWABLE, TRIAL, VALUE, Forest, Work
 from sampler.bart.kernels.tree_prior import TreePrior, log_split
 from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
@@ -130,11 +131,8 @@ def split_rows(data: Data, model: Model, swarm: Swarm, particle: Int, at: Int) -
         left += goes
         right += 1 - goes
         if weighted:
-            weight = np.int64(model.weights[row]) * goes
-            sum_left += weight * swarm.partial[row]
-            size_left += weight
-        else:
-            sum_left += goes * swarm.partial[row]
+            size_left += goes * np.int64(model.weights[row])
+        sum_left += goes * swarm.value[row]
     if not weighted:
         size_left = left
     for k in range(right):
@@ -210,7 +208,7 @@ def copy_particle(swarm: Swarm, source: Int, target: Int) -> None:
     for at in range(head, num_nodes):
         swarm.node[target, at, CHILD] = NONE
     old, new = swarm.rows[source], swarm.rows[target]
-    for k in range(len(old)):
+    for k in range(swarm.node[source, 0, ROWS]):
         new[k] = old[k]
     swarm.fill[target, HEAD], swarm.fill[target, MADE] = head, num_nodes
 
@@ -266,38 +264,48 @@ def any_waits(swarm: Swarm, particles: Int) -> Bool:
 
 
 @kernel(allocates=False)
+def sum_nodes(forest: Forest, work: Work, swarm: Swarm, tree: Int) -> None:
+    """Sum in the nodes of particle 0, laid out, from the sums in the tree's leaves."""
+    node, total = swarm.node[0], swarm.sum[0]
+    for at in range(2 * np.int64(forest.num_leaves[tree]) - 2, -1, -1):
+        child, slot = np.int64(node[at, CHILD]), ~np.int64(node[at, ORIGIN])
+        if child == NONE:
+            total[at, TOTAL], total[at, SIZE] = work.leaves.sums[TRIAL + slot], forest.count[tree, slot]
+        else:
+            for k in range(2):
+                total[at, k] = total[child, k] + total[child + 1, k]
+
+
+@kernel(allocates=False)
 def run_particles(
     data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int,
     particles: Int, conditional: Bool,
 ) -> Int:  # fmt: skip
     """Grow the particles and draw the one that the tree becomes; 0 is the tree itself when `conditional`.
 
-    NO_ROOM: the generator is put back; ask again with more room for nodes.
+    NO_ROOM: there is too little of it for nodes.
     """
-    for k in range(4):
-        swarm.random[k] = work.random[k]
-    room = lay_out(data, forest, model, work, swarm, tree)
+    if not lay_out(data, forest, swarm, tree):
+        return NO_ROOM
+    row_values(model, data.num_rows, swarm.value)
+    sum_nodes(forest, work, swarm, tree)
     for c in range(particles):
         swarm.weight[c] = 0.0
-    if room:
-        for c in range(1, particles):
-            copy_particle(swarm, 0, c)
-        if not conditional:
-            swarm.node[0, 0, CHILD] = NONE
+    for c in range(1, particles):
+        copy_particle(swarm, 0, c)
+    if not conditional:
+        swarm.node[0, 0, CHILD] = NONE
     first = 1 if conditional else 0
     stage = 0
-    while room and any_waits(swarm, particles):
+    while any_waits(swarm, particles):
         if stage > 0:
             resample(swarm, work, particles, conditional)
         if conditional:
             retained_step(model, swarm)
         for c in range(first, particles):
-            room = room and free_step(data, forest.prior, model, work.random, swarm, c)
+            if not free_step(data, forest.prior, model, work.random, swarm, c):
+                return NO_ROOM
         stage += 1
-    if not room:
-        for k in range(4):
-            work.random[k] = swarm.random[k]
-        return NO_ROOM
     return draw_particle(swarm.weight, particles, work.random)
 
 
@@ -305,7 +313,7 @@ def run_particles(
 def become(
     data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int, particle: Int
 ) -> None:
-    """Make a particle the chain's tree: tables, slots and sums; its rows hold no old value any more.
+    """Make a particle the chain's tree: tables, slots and sums.
 
     Splits and leaves are numbered breadth first, so the root is split 0. There must be room for them.
     """
@@ -323,9 +331,6 @@ def become(
         else:
             place[at] = splits
             splits += 1
-    largest = np.int64(0)
-    for k in range(forest.num_leaves[tree]):
-        largest = max(largest, abs(np.int64(work.leaves.old[k])))
     table[0, PARENT] = leaf[0, ABOVE] = ABSENT
     for at in range(num_nodes):
         child, own = np.int64(node[at, CHILD]), place[at]
@@ -354,6 +359,3 @@ def become(
         work.leaves.total[slot] = total_unit * float(total[at, TOTAL])
         work.leaves.size[slot] = size_unit * float(total[at, SIZE])
     forest.num_leaves[tree] = num_leaves
-    for i in range(data.num_rows):
-        model.residual[i] = swarm.partial[i]
-    widen(model, largest)

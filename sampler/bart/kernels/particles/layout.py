@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sampler.bart.kernels.state import Forest, Work
+from sampler.bart.kernels.state import Forest
 from sampler.bart.kernels.tree_tables import plane_of
 from sampler.kernels.arrays import (
     BYTE_LEAVES,
@@ -22,8 +22,6 @@ from sampler.kernels.arrays import (
     Longs,
     Longs2,
     Longs3,
-    Model,
-    Words,
 )
 from sampler.kernels.jit import kernel
 
@@ -32,37 +30,37 @@ from sampler.kernels.jit import kernel
 CHILD, START, ROWS, LEVEL, ORIGIN = 3, 4, 5, 6, 7
 NODE_SIZE = 8
 NONE = -1
-TOTAL, SIZE = 0, 1  # columns of Swarm.sum, in whole grid steps and weight units
+TOTAL, SIZE = 0, 1  # columns of Swarm.sum, a node's sum and count (`leaf_models.operations`)
 HEAD, MADE = 0, 1  # columns of Swarm.fill
+# Swarm.state: how many particles grow each tree, 0 where local moves update it; whether one of them is the
+# tree itself; of a tree that found no room, its number and the leaves that it is to have
+PARTICLES, CONDITIONAL, TREE, LEAVES = 0, 1, 2, 3
+SWARM_STATE = 4
 
 
 class Swarm(NamedTuple):
     """Particles of particle Gibbs, trees laid out; the first axis is the particle where there is one."""
 
     node: Ints3  # [particle, nodes, NODE_SIZE]
-    sum: Longs3  # [particle, nodes, 2], partial residuals and weights
+    sum: Longs3  # [particle, nodes, 2]
     rows: Ints2  # [particle, n]
     fill: Longs2  # [particle, 2], nodes decided and nodes made
     weight: Floats  # [particle], log
     offspring: Longs  # [particle]
-    partial: Ints  # [n], y minus the other trees
+    value: Longs  # [n], what a row adds to the sum of its node, without the tree
     buffer: Ints  # [n]
     cursor: Longs  # [nodes]
     rule: Longs  # [3]
     span: Longs  # [3]
     columns: Ints  # [p]
-    state: Longs  # where `sweep_particles` came back
-    random: Words  # [4], the generator before a tree's particles were begun
+    state: Longs  # [SWARM_STATE]
 
 
 @kernel(allocates=False)
-def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int) -> Bool:
-    """Lay a tree out as particle 0: nodes breadth first, rows by leaf; False if there is no room.
-
-    Its sums are those of the leaves in `Work`, which must be this tree's.
-    """
+def lay_out(data: Data, forest: Forest, swarm: Swarm, tree: Int) -> Bool:
+    """Lay a tree out as particle 0: nodes breadth first, rows by leaf; False if there is no room."""
     table = forest.node[tree]
-    node, total, cursor = swarm.node[0], swarm.sum[0], swarm.cursor
+    node, cursor = swarm.node[0], swarm.cursor
     num_leaves = np.int64(forest.num_leaves[tree])
     num_nodes = 2 * num_leaves - 1
     if num_nodes > node.shape[0]:
@@ -75,7 +73,6 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         if wide:
             slot += 256 * np.int64(high[i])
         cursor[slot] += 1
-        swarm.partial[i] = model.residual[i] + work.leaves.old[slot]
     node[0, ORIGIN], node[0, LEVEL] = (0 if num_leaves > 1 else ~0), 0
     last = 1
     for at in range(num_nodes):
@@ -83,10 +80,6 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         if origin < 0:
             node[at, CHILD] = NONE
             node[at, ROWS] = cursor[~origin]
-            total[at, SIZE] = forest.count[tree, ~origin]
-            total[at, TOTAL] = (
-                work.leaves.sums[2 + ~origin] + forest.count[tree, ~origin] * work.leaves.old[~origin]
-            )
             continue
         for k in range(3):  # feature, cut, side
             node[at, k] = table[origin, k]
@@ -98,8 +91,6 @@ def lay_out(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, 
         child = node[at, CHILD]
         if child != NONE:
             node[at, ROWS] = node[child, ROWS] + node[child + 1, ROWS]
-            total[at, TOTAL] = total[child, TOTAL] + total[child + 1, TOTAL]
-            total[at, SIZE] = total[child, SIZE] + total[child + 1, SIZE]
     node[0, START] = 0
     for at in range(num_nodes):
         child = node[at, CHILD]

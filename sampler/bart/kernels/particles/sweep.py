@@ -1,39 +1,44 @@
-"""Whole iterations of particle Gibbs: every tree, the noise, and the kept draws.
+"""Updates of all trees of a forest by particles: what takes the place of local moves in an iteration.
 
-How large a tree or a draw gets is known only once it is there, so a sweep may come back in the middle of an
-iteration for more room: `Swarm.state` says where, and the same call goes on from there.
+How large a tree gets is known only once it is there. Where there is too little room for it, the update notes
+that in `PendingChange.state` and ends: the iteration is done again with more (`sampler.bart.chain`).
 """
 
 from __future__ import annotations
 
-from sampler.bart.kernels.forest_sweep import is_kept, keep_draw
-from sampler.bart.kernels.leaf_models.normal import Normal
+from typing import Any
+
+import numpy as np
+
+from sampler.bart.kernels.leaf_models.operations import units, widen
 from sampler.bart.kernels.particles.growth import NO_ROOM, become, run_particles
-from sampler.bart.kernels.particles.layout import MADE, Swarm
+from sampler.bart.kernels.particles.layout import CONDITIONAL, LEAVES, MADE, PARTICLES, TREE, Swarm
 from sampler.bart.kernels.state import (
-    BROKEN,
     DONE,
+    MOST_LEAVES,
+    NEED,
     NEEDS_LEAVES,
     NEEDS_NODES,
     NEEDS_PLANE,
-    NEEDS_ROOM,
-    OUT_OF_GRID,
+    PENDING_LEAVES,
     PG,
+    PREVIOUS,
+    TRIAL,
+    VALUE,
     Forest,
-    KeptDraws,
-    Outcome,
-    Schedule,
     Work,
+    step_beside,
 )
-from sampler.bart.kernels.sweep import begin_iteration, end_iteration
-from sampler.bart.kernels.tree_update import draw_leaves, load_leaves, pass_rows
-from sampler.kernels.arrays import BYTE_LEAVES, Bool, Data, Int, Model
-from sampler.kernels.jit import kernel
+from sampler.bart.kernels.tree_update import draw_leaves, pass_rows
+from sampler.kernels.arrays import BYTE_LEAVES, Data, Int, Longs, Model
+from sampler.kernels.function_pointers import call_step, places_of, store_members
+from sampler.kernels.jit import kernel, pointer_kernel
 
-# Swarm.state: what is next, of which tree, the particle that it is to become, and how many particles run
-PHASE, TREE, CHOSEN, PARTICLES = 0, 1, 2, 3
-BEGIN, NEXT_TREE, SWARMING, BECOMING, KEEPING = 0, 1, 2, 3, 4
-SWARM_STATE = 4
+
+@kernel(allocates=False, entry=True)
+def store_swarm(swarm: Swarm, room: Longs) -> Int:
+    """Store the particles, their address first; return how long `room` has to be."""
+    return store_members((swarm,), room)
 
 
 @kernel(inline=True, allocates=False)
@@ -44,80 +49,66 @@ def room_for_tree(forest: Forest, tree: Int, num_leaves: Int) -> Int:
     return NEEDS_PLANE if num_leaves > BYTE_LEAVES and forest.plane[tree] < 0 else DONE
 
 
-@kernel(inline=True, allocates=False)
-def room_for_draw(forest: Forest, kept: KeptDraws) -> Bool:
-    """Whether the forest as it is fits the room for kept draws."""
-    nodes = 0
-    for tree in range(len(forest.num_leaves)):
-        nodes += 2 * forest.num_leaves[tree] - 1
-    return kept.fill[0] < len(kept.scalars) and kept.fill[1] + nodes <= len(kept.feature)
-
-
 @kernel(allocates=False)
-def load_tree(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
-    """Apply the previous tree's change to the residual, and sum it in this tree's leaves."""
+def take_tree_out(data: Data, forest: Forest, model: Model, work: Work, tree: Int) -> None:
+    """Apply the previous tree's change, take this tree out of the rows, and sum these in its leaves."""
     pass_rows(data, forest, model, work, tree, -1)
-    load_leaves(forest, model, work, tree)
+    leaf, leaves, delta = forest.leaf[tree], np.int64(forest.num_leaves[tree]), work.pending.delta
+    largest = np.int64(0)
+    for k in range(leaves):
+        delta[k] = leaf[k, VALUE]
+        largest = max(largest, abs(np.int64(delta[k])))
+    delta[leaves:MOST_LEAVES] = 0
+    work.pending.state[PREVIOUS], work.pending.state[PENDING_LEAVES] = tree, leaves
+    widen(model, largest)
+    pass_rows(data, forest, model, work, tree, -1)
+    size_unit, total_unit = units(model)
+    for k in range(leaves):
+        work.leaves.old[k] = 0
+        work.leaves.total[k] = total_unit * float(work.leaves.sums[TRIAL + k])
+        work.leaves.size[k] = size_unit * float(forest.count[tree, k])
+    delta[:leaves] = 0
 
 
 @kernel(allocates=False)
-def update_by_particles(
-    data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, conditional: Bool
-) -> Int:
-    """Update one tree by particles, then its leaf values; return DONE or what is needed to go on."""
-    state, counters = swarm.state, forest.counters
-    tree, particles = state[TREE], state[PARTICLES]
-    if state[PHASE] == NEXT_TREE:
-        load_tree(data, forest, model, work, tree)
-        state[PHASE] = SWARMING
-    if state[PHASE] == SWARMING:
-        state[CHOSEN] = run_particles(data, forest, model, work, swarm, tree, particles, conditional)
-        if state[CHOSEN] == NO_ROOM:
-            return NEEDS_NODES
-        state[PHASE] = BECOMING
-    chosen = state[CHOSEN]
+def update_by_particles(data: Data, forest: Forest, model: Model, work: Work, swarm: Swarm, tree: Int) -> Int:
+    """Update one tree by particles, then its leaf values; return DONE or what is needed."""
+    take_tree_out(data, forest, model, work, tree)
+    conditional = swarm.state[CONDITIONAL] != 0
+    chosen = run_particles(data, forest, model, work, swarm, tree, swarm.state[PARTICLES], conditional)
+    if chosen == NO_ROOM:
+        return NEEDS_NODES
     changed = not conditional or chosen > 0
     if changed:
-        need = room_for_tree(forest, tree, (swarm.fill[chosen, MADE] + 1) // 2)
+        leaves = (swarm.fill[chosen, MADE] + 1) // 2
+        need = room_for_tree(forest, tree, leaves)
         if need != DONE:
+            swarm.state[TREE], swarm.state[LEAVES] = tree, leaves
             return need
         become(data, forest, model, work, swarm, tree, chosen)
-    counters[PG, 0] += 1
-    counters[PG, 1] += changed
+    forest.counters[PG, 0] += 1
+    forest.counters[PG, 1] += changed
     draw_leaves(forest, model, work, tree, changed)
-    state[PHASE] = NEXT_TREE
     return DONE
 
 
-@kernel(allocates=False, entry=True)
-def sweep_particles(
-    data: Data, forest: Forest, model: Normal, outcome: Outcome, work: Work, swarm: Swarm, kept: KeptDraws,
-    schedule: Schedule, conditional: Bool,
-) -> tuple[Int, Int]:  # fmt: skip
-    """Run iterations of a chain of one forest; return the iterations done and why it came back.
+def update_trees(at_data: Any, at_forest: Any, at_model: Any, at_work: Any, at_swarm: Any) -> Int:
+    """Update every tree of a forest once, by particles where it is their turn."""
+    data: Data = at_data[0]
+    forest: Forest = at_forest[0]
+    model: Model = at_model[0]
+    work: Work = at_work[0]
+    swarm: Swarm = at_swarm[0]
+    if swarm.state[PARTICLES] == 0:
+        places = places_of((data, forest, model, work))
+        local = forest.prior.steps[PG]
+        return call_step(local, (places[0], places[1], places[2], places[3], np.int64(0)))
+    for tree in range(len(forest.num_leaves)):
+        need = update_by_particles(data, forest, model, work, swarm, tree)
+        if need != DONE:
+            work.pending.state[NEED] = need
+            break
+    return 0
 
-    Not `conditional`: every tree is drawn afresh, whatever it was.
-    """
-    state = swarm.state
-    iteration = schedule.iteration
-    while iteration < schedule.stop:
-        if state[PHASE] == BEGIN:
-            begin_iteration(outcome, model, work)
-            state[PHASE], state[TREE] = NEXT_TREE, 0
-        while state[PHASE] != KEEPING and state[TREE] < len(forest.num_leaves):
-            need = update_by_particles(data, forest, model, work, swarm, conditional)
-            if need != DONE:
-                return iteration, need
-            state[TREE] += 1
-        if state[PHASE] != KEEPING:
-            end_iteration(data, forest, model, outcome, work)
-            state[PHASE] = KEEPING
-        if is_kept(schedule, iteration) and work.pending.state[BROKEN] == 0:
-            if not room_for_draw(forest, kept):
-                return iteration, NEEDS_ROOM
-            keep_draw(forest, work.stack, kept, outcome.scalars)
-        state[PHASE] = BEGIN
-        iteration += 1
-        if work.pending.state[BROKEN] != 0:
-            return iteration, OUT_OF_GRID
-    return iteration, DONE
+
+UPDATE_TREES = pointer_kernel(__name__, step_beside(Swarm), update_trees)

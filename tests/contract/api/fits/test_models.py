@@ -70,6 +70,26 @@ def test_particle_gibbs_and_hyperpriors_are_settings(client):
     assert (settings["prior"]["sparse"], settings["prior"]["k_df"]) == (True, 3)
 
 
+@pytest.mark.parametrize(
+    "beside",
+    [
+        {"groups": ["colour"], "linear": True},
+        {"noise": "t-forest"},
+        {"target": "size", "family": "ordinal", "features": ["y"], "levels": ["1", "2", "3"]},
+    ],
+    ids=str,
+)
+def test_particle_gibbs_goes_with_what_stands_beside_trees(client, beside):
+    """Its moves and its start are accepted with lines, groups, other noise, and other families."""
+    rows = "\n".join(f"{1 + k % 3},{'abc'[k % 3]},{k * 7 % 13}" for k in range(60))
+    dataset_id = post_csv(client, "size,colour,y\n" + rows).json()["id"]
+
+    for given in ({"moves": "pg"}, {"start": "smc"}):
+        response = fit(client, dataset_id, **SMALL, **beside, **given)
+        assert response.status_code == 202, response.text
+        assert given.get("start", "stumps") == response.json()["settings"]["start"]
+
+
 def test_text_of_many_levels_is_left_out_with_a_word(client):
     """A text column of many levels is left out with a warning unless it is requested."""
     dataset_id = post_csv(client, table(60)).json()["id"]

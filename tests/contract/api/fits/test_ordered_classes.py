@@ -121,14 +121,13 @@ def test_numbers_have_their_order_and_stop_rules_hold(client, settings):
 
 
 def test_what_ordered_classes_cannot_use_is_refused_before_the_202(client):
-    """Text without an order, levels of other families and particles are refused by name."""
+    """Text without an order, levels and noise of other families are refused by name."""
     dataset = post_csv(client, grades()).json()
     body = {"dataset_id": dataset["id"], "target": "y", "family": "ordinal"} | SMALL
     for more, words in (
         ({}, "no order of their own"),
         ({"levels": GRADES[1:]}, "not among levels"),
         ({"levels": GRADES, "family": "categorical"}, "set family=ordinal"),
-        ({"levels": GRADES, "moves": "pg"}, "pg has no meaning"),
         ({"levels": GRADES, "noise": "forest"}, "noise must be"),
     ):
         answer = client.post("/models", json=body | more)
