@@ -90,7 +90,7 @@ class Chain(MarkovChain):
         self._noise = self._models[0].noise  # the models share one array
         self._forests: list[Forest] = [
             make_forest(
-                self._data,
+                self._likelihood.data_of(plan, self._data),
                 make_tree_prior(plan, model, monotone_columns(self._data, training, plan)),
                 plan.num_trees,
                 leaves,

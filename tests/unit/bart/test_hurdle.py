@@ -8,6 +8,7 @@ from scipy.integrate import quad
 from scipy.special import ndtr
 
 from sampler import SettingsError, fit, load
+from sampler.bart.chain import Chain
 from sampler.posterior.assessment.row_diagnostics import errors
 from sampler.preparation import prepare
 from tests.support.chain_driver import check_resuming
@@ -24,6 +25,16 @@ def claims(rows, seed=0):
     y = np.exp(1 + 1.5 * X[:, 1] + 0.5 * rng.normal(size=rows))
     y[rng.uniform(size=rows) < ndtr(2 * X[:, 0] - 1.3)] = 0.0
     return X, y
+
+
+def test_trees_of_the_numbers_have_the_rows_of_the_numbers():
+    """Each forest has a slot for every row that its data have, and no more: passes go by the slots."""
+    X, y = claims(400)
+    chain = Chain.start(prepare(X, y, family="hurdle", num_trees=8, num_chains=2).training, 0)
+    data = (chain._likelihood.data_of(plan, chain._data) for plan in chain._plans)
+    widths = [each.codes.shape[1] for each in data]
+    assert [forest.slots.shape[1] for forest in chain._forests] == widths
+    assert len({*widths}) == 2
 
 
 @pytest.mark.parametrize("noise", ["constant", "t-forest", "mixture"])
