@@ -24,7 +24,7 @@ CLASS_SLOPE_SD = 3.61  # prior scale of the log f of a class's linear part, that
 # Slopes of classes are drawn so rarely that they take a quarter of the trees' time, at most. An update of a
 # tree takes as long as so many cells (rows times terms) of a draw of slopes, and as these for each row.
 UPDATE_CELLS, UPDATE_ROW_CELLS, LINE_SHARE, LONGEST_PERIOD = 200.0, 0.1, 0.25, 8
-LOG_LINEAR_MOVES = ("grow", "prune", RULE_DRAW)
+LOG_LINEAR_MOVES = ("grow", "prune", RULE_DRAW, PARTICLE_GIBBS)
 LOG_LINEAR_KERNELS = {  # by move or start
     RULE_DRAW: "log-linear-rule",
     PARTICLE_GIBBS: "log-linear-particles",

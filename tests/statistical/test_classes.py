@@ -81,7 +81,7 @@ def prior_draw(model, rng, drawn, lines):
 
 def start(model, y, drawn, lines, seed):
     """Start a chain."""
-    settings = {"num_trees": TREES, "seed": seed, **ENDLESS}
+    settings = {"num_trees": TREES, "seed": seed, "moves": model.moves, **ENDLESS}
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family="categorical", **settings)
@@ -93,9 +93,9 @@ def log_f_of(chain, model):
     return STEP * np.array([each.log_value[: model.num_rows] for each in chain._models])
 
 
-def joint(rounds, draws, *, drawn=False, lined=False):
+def joint(rounds, draws, *, drawn=False, lined=False, moves="default"):
     """Return the p-values of Geweke's test by function."""
-    model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1)
+    model = Model("classes", num_rows=24, num_trees=TREES, missing=0.1, moves=moves)
     rng = np.random.default_rng(7)
     lines = lines_of(model) if lined else None
     prior = [prior_draw(model, rng, drawn, lines) for _ in range(draws)]
@@ -111,17 +111,21 @@ def joint(rounds, draws, *, drawn=False, lined=False):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, True)])
-def test_joint(drawn, lined):
+@pytest.mark.parametrize(
+    ("drawn", "lined", "moves"),
+    [(False, False, "default"), (True, True, "default"), (True, False, "pg")],
+)
+def test_joint(drawn, lined, moves):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(2400, 1500, drawn=drawn, lined=lined), ALARM)
+    all_above(joint(2400, 1500, drawn=drawn, lined=lined, moves=moves), ALARM)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("moves", ["default", "pg"])
 @pytest.mark.parametrize(("drawn", "lined"), [(False, False), (True, False), (True, True)])
-def test_joint_long(drawn, lined):
+def test_joint_long(drawn, lined, moves):
     """Geweke's test of classes with many more draws."""
-    all_above(joint(40_000, 20_000, drawn=drawn, lined=lined), ALARM)
+    all_above(joint(40_000, 20_000, drawn=drawn, lined=lined, moves=moves), ALARM)
 
 
 def figures(log_f):

@@ -65,7 +65,7 @@ def prior_draw(model, family, rng, drawn):
 
 def start(model, family, y, drawn, seed):
     """Start a chain; `drawn`: with the scale of the leaves drawn."""
-    settings = {"num_trees": TREES, "seed": seed, **ENDLESS}
+    settings = {"num_trees": TREES, "seed": seed, "moves": model.moves, **ENDLESS}
     entries = {"leaf_sd": LEAF_SD, "k": 2.0, "alpha": model.alpha, "beta": model.beta}
     entries |= {"k_df": 4.0, "k_scale": 3.0} if drawn else {}
     data = training(model.codes[:, : model.num_rows], y, prior=entries, family=family, **settings)
@@ -82,9 +82,9 @@ def state_of(chain, model, family):
     return log_f, g, likelihood.scalars[1] if "negative" in family else np.inf
 
 
-def joint(family, rounds, draws, *, drawn=False):
+def joint(family, rounds, draws, *, drawn=False, moves="default"):
     """Return the p-values of Geweke's test by function."""
-    model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1)
+    model = Model("counts", num_rows=24, num_trees=TREES, missing=0.1, moves=moves)
     rng = np.random.default_rng(7)
     prior = [prior_draw(model, family, rng, drawn) for _ in range(draws)]
     chain = start(model, family, np.arange(model.num_rows) % 3, drawn, 3)
@@ -103,18 +103,26 @@ def _few_zero_trees(monkeypatch):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("family", "drawn"), [("poisson", False), ("zero-inflated-negative-binomial", True)])
-def test_joint(family, drawn):
+@pytest.mark.parametrize(
+    ("family", "drawn", "moves"),
+    [
+        ("poisson", False, "default"),
+        ("zero-inflated-negative-binomial", True, "default"),
+        ("zero-inflated-negative-binomial", True, "pg"),
+    ],
+)
+def test_joint(family, drawn, moves):
     """Outcomes given the state, a sweep, and so on: functions of the state keep their prior law."""
-    all_above(joint(family, 2400, 1500, drawn=drawn), ALARM)
+    all_above(joint(family, 2400, 1500, drawn=drawn, moves=moves), ALARM)
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("moves", ["default", "pg"])
 @pytest.mark.parametrize("drawn", [False, True])
 @pytest.mark.parametrize("family", ["poisson", "negative-binomial", "zero-inflated-negative-binomial"])
-def test_joint_long(family, drawn):
+def test_joint_long(family, drawn, moves):
     """Geweke's test of counts with many more draws."""
-    all_above(joint(family, 40_000, 20_000, drawn=drawn), ALARM)
+    all_above(joint(family, 40_000, 20_000, drawn=drawn, moves=moves), ALARM)
 
 
 def figures(log_f, g, dispersion):

@@ -30,7 +30,9 @@ def test_the_evidence_is_the_golden_one(y, evidence):
         np.testing.assert_allclose(toy.leaves_of_first, LAW, atol=2e-6)
 
 
-@pytest.mark.parametrize(("y", "moves"), [((0, 1, 2), "default"), ((0, 0, 1), "growprune")])
+@pytest.mark.parametrize(
+    ("y", "moves"), [((0, 1, 2), "default"), ((0, 0, 1), "growprune"), ((0, 1, 2), "pg")]
+)
 def test_trees_of_a_class_have_their_posterior_law(monkeypatch, y, moves):
     """The engine's first tree has 1, 2 and 3 leaves as often as enumerated, also beside an empty class."""
     monkeypatch.setattr(categorical, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
@@ -156,9 +158,7 @@ def test_without_data_every_class_is_as_likely_as_its_share():
     ("settings", "field"),
     [
         ({"moves": "cgm"}, "moves"),
-        ({"start": "smc"}, "start"),
         ({"noise": "forest"}, "noise"),
-        ({"moves": "pg"}, "moves"),
     ],
 )
 def test_what_classes_do_not_go_with(settings, field):

@@ -58,13 +58,21 @@ def test_a_sweep_works_on_the_arrays_that_it_is_given(name):
     assert copied.checkpoint() == straight.checkpoint()
 
 
-@pytest.mark.parametrize("dispersion", [None, pytest.param(1.7, marks=pytest.mark.slow)])
-def test_trees_of_rates_have_their_posterior_law(monkeypatch, dispersion):
+@pytest.mark.parametrize(
+    ("dispersion", "moves"),
+    [
+        (None, "default"),
+        (None, "pg"),
+        pytest.param(1.7, "default", marks=pytest.mark.slow),
+        pytest.param(1.7, "pg", marks=pytest.mark.slow),
+    ],
+)
+def test_trees_of_rates_have_their_posterior_law(monkeypatch, dispersion, moves):
     """The engine's tree has 1 to 5 leaves as often as enumerated."""
     monkeypatch.setattr(counts, "gamma_prior", lambda _log_sd, _trees: (2.0, 1.5))
     toy = trees_of(dispersion)
     family = "negative-binomial" if dispersion else "poisson"
-    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 8}
+    settings = {"num_trees": 1, "num_burnin": 100, "num_draws": 1500, "thin": 8, "moves": moves}
     data = training(toy.codes, Y, prior={"alpha": 0.95, "beta": 1.0}, family=family, **settings)
     constants = replace(data.constants, rate=1.0, dispersion=dispersion or 0.0)
     chain = Chain.start(
@@ -257,7 +265,7 @@ def test_a_very_large_dispersion_is_poisson():
 
 @pytest.mark.parametrize(
     ("settings", "field"),
-    [({"moves": "cgm"}, "moves"), ({"start": "smc"}, "start"), ({"noise": "forest"}, "noise")],
+    [({"moves": "cgm"}, "moves"), ({"noise": "forest"}, "noise")],
 )
 def test_what_counts_do_not_go_with(settings, field):
     """Each setting is refused by name."""

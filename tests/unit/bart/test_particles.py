@@ -26,6 +26,7 @@ def table(rows, seed=0):
 def case(name, rows=70):
     """Return columns, outcomes and arguments of a fit."""
     X, level, rng = table(rows)
+    counts = rng.poisson(np.exp(level / 2)) * (rng.uniform(size=rows) < 0.8)
     grades = np.array(GRADES)[np.searchsorted([1, 2.5], level)]
     treatment = rng.integers(0, 2, rows)
     weights = rng.uniform(0.5, 2, rows)
@@ -37,13 +38,19 @@ def case(name, rows=70):
         "heavy tails": (level, {"noise": "t-forest", "linear": True}),
         "mixture": (level, {"noise": "mixture"}),
         "hurdle": (np.maximum(level, 1.8), {"family": "hurdle", "linear": True}),
+        "counts": (counts, {"family": "zero-inflated-negative-binomial"}),
+        "arms of counts": (counts, {"family": "poisson", "treatment": treatment}),
+        "classes": (grades, {"family": "categorical", "linear": True}),
         "grades": (grades, {"family": "ordinal", "levels": GRADES, "groups": "site"}),
     }
     y, arguments = kinds[name]
     return X, y, arguments
 
 
-CASES = ["weights", "line and groups", "effect", "noise forest", "heavy tails", "mixture", "hurdle", "grades"]
+CASES = [
+    *("weights", "line and groups", "effect", "noise forest", "heavy tails", "mixture", "hurdle", "grades"),
+    *("counts", "arms of counts", "classes"),
+]
 
 
 def training_of(name, **settings):

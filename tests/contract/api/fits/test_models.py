@@ -75,6 +75,8 @@ def test_particle_gibbs_and_hyperpriors_are_settings(client):
     [
         {"groups": ["colour"], "linear": True},
         {"noise": "t-forest"},
+        {"family": "zero-inflated-negative-binomial"},
+        {"target": "colour", "family": "categorical", "features": ["y"]},
         {"target": "size", "family": "ordinal", "features": ["y"], "levels": ["1", "2", "3"]},
     ],
     ids=str,
