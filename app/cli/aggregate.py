@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, print_json, writing
+from app.cli.common import AsJson, DataDir, OfOutcome, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import make_console, out
@@ -84,6 +84,7 @@ def aggregate(
     population: Annotated[
         bool, typer.Option("--population", help="Of credible means: of the population that rows sample.")
     ] = False,
+    outcome: OfOutcome = None,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="Write CSV to this file.")] = None,
     as_json: AsJson = False,
     url: Url = None,
@@ -96,7 +97,7 @@ def aggregate(
     if not Path(rows).exists() and rows.startswith("ds_"):
         beside = {"weights": weights, "observed": observed}
         with asking(url, data_dir, errors.print) as client:
-            job = client.predict_dataset(model, rows, aggregate=without_none(asked | beside))
+            job = client.predict_dataset(model, rows, aggregate=without_none(asked | beside), outcome=outcome)
             found = client.wait_prediction(job)
         _write_table(found, output, errors, as_json=as_json)
         return
@@ -109,7 +110,7 @@ def aggregate(
         beside[name] = table.column(column).to_pylist()
         table = table.drop_columns([column])
     with asking(url, data_dir, errors.print) as client:
-        answer = client.aggregate(model, table, **beside, **asked)
+        answer = client.aggregate(model, table, **beside, **asked, outcome=outcome)
     if as_json:
         print_json(answer)
         return

@@ -22,6 +22,10 @@ Limit = Annotated[int, typer.Option(min=1, help="The maximum number of entries."
 ModelName = Annotated[
     str, typer.Argument(metavar="MODEL", help="A model's id, or a name, which means the newest.")
 ]
+OfOutcome = Annotated[
+    str | None,
+    typer.Option("--outcome", help="Of a model of several outcomes: which one. Default: the first."),
+]
 
 
 def settings_with(**overrides: Any) -> "Settings":

@@ -13,7 +13,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, print_json, writing
+from app.cli.common import AsJson, DataDir, OfOutcome, print_json, writing
 from app.cli.embedded import asking
 from app.cli.output import make_console, out
 from app.client import Client, Dataset, Model, ModelSet, Prediction, ProblemError
@@ -266,9 +266,7 @@ def predict(
     quantile: Annotated[
         list[float] | None, typer.Option(help="A further quantile of the same distribution; repeatable.")
     ] = None,
-    outcome: Annotated[
-        str | None, typer.Option(help="Of a model of several outcomes: which one. Default: the first.")
-    ] = None,
+    outcome: OfOutcome = None,
     keep: Annotated[
         list[str] | None,
         typer.Option(help="A column of the file to repeat in CSV; repeatable. Default: all; '' for none."),

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 import typer
 
 from app.cli import studies
-from app.cli.common import AsJson, DataDir, Limit, ModelName, print_json, writing
+from app.cli.common import AsJson, DataDir, Limit, ModelName, OfOutcome, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import ago, err, make_table, out, print_table
@@ -187,13 +187,14 @@ def show_inclusion(
         typer.Option(help="Count each rule once, or as often as training rows reach it."),
     ] = "rules",
     of: Annotated[Literal["mean", "noise"], typer.Option(help="The trees whose rules count.")] = "mean",
+    outcome: OfOutcome = None,
     as_json: AsJson = False,
     url: Url = None,
     data_dir: DataDir = None,
 ) -> None:
     """Show each feature's share of the split rules with 90% intervals, the largest first."""
     with asking(url, data_dir, err.print) as client:
-        features = client.inclusion(model, of=of, by=by)
+        features = client.inclusion(model, of=of, by=by, outcome=outcome)
     if as_json:
         print_json(features)
         return

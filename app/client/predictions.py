@@ -118,18 +118,19 @@ class Predictions(Calls):
         """Return R-hat and effective sample sizes by number of draws, also during the fit."""
         return self._get(f"{address('models', model, 'diagnostics')}/growth", **options)
 
-    def importance(self, model: str | Model, *, loss: str | None = None) -> Json:
+    def importance(self, model: str | Model, *, loss: str | None = None, outcome: str | None = None) -> Json:
         """Return the increase of a loss on the held-out rows when one feature at a time is shuffled.
 
         ``features`` is a list of name, mean, lower and upper, the most important first; ``loss``, "rmse" (in
-        units of the target) or "log_loss", ``baseline`` and further entries say of what.
+        units of the target) or "log_loss", ``baseline`` and further entries say of what. `outcome` names one
+        of several.
 
         Raises
         ------
         NoHoldoutError
             For a model without held-out rows.
         """
-        document = self._get(address("models", model, "variable-importance"), loss=loss)
+        document = self._get(address("models", model, "variable-importance"), loss=loss, outcome=outcome)
         if document["permutation"] is None:
             raise NoHoldoutError(
                 f"Model {document['model_id']} has no importance on held-out rows: fit with holdout=0.2, say;"
@@ -139,22 +140,29 @@ class Predictions(Calls):
         return ranked
 
     def inclusion(
-        self, model: str | Model, level: float = 0.9, of: str = "mean", by: str = "rules"
+        self,
+        model: str | Model,
+        level: float = 0.9,
+        of: str = "mean",
+        by: str = "rules",
+        *,
+        outcome: str | None = None,
     ) -> list[Json]:
         """Return each feature's share of the split rules, largest first: name, mean, lower, upper.
 
         `of` is "mean", or "noise" for the trees that make the noise differ by row. `by` "rows" counts a rule
-        as often as one of up to 200 training rows reaches it.
+        as often as one of up to 200 training rows reaches it. `outcome` names one of several.
         """
         path = address("models", model, "variable-importance")
-        features: list[Json] = self._get(path, level=level, of=of, by=by)["features"]
+        features: list[Json] = self._get(path, level=level, of=of, by=by, outcome=outcome)["features"]
         return features
 
-    def linear_part(self, model: str | Model, level: float = 0.9) -> list[Json] | None:
+    def linear_part(
+        self, model: str | Model, level: float = 0.9, *, outcome: str | None = None
+    ) -> list[Json] | None:
         """Return the slopes of the linear part beside the trees; None without one."""
-        terms: list[Json] | None = self._get(address("models", model, "variable-importance"), level=level)[
-            "linear"
-        ]
+        path = address("models", model, "variable-importance")
+        terms: list[Json] | None = self._get(path, level=level, outcome=outcome)["linear"]
         return terms
 
     def groups(self, model: str | Model, level: float = 0.9) -> list[Json]:
@@ -167,11 +175,16 @@ class Predictions(Calls):
         return columns
 
     def interactions(
-        self, model: str | Model, features: Sequence[str] | None = None, level: float = 0.9
+        self,
+        model: str | Model,
+        features: Sequence[str] | None = None,
+        level: float = 0.9,
+        *,
+        outcome: str | None = None,
     ) -> list[Json]:
         """Return how strongly each two features act together, the strongest first."""
         path = address("models", model, "interactions")
-        pairs: list[Json] = self._get(path, feature=features, level=level)["pairs"]
+        pairs: list[Json] = self._get(path, feature=features, level=level, outcome=outcome)["pairs"]
         return pairs
 
     def partial_dependence(self, model: str | Model, features: Sequence[str], **options: Any) -> Json:
@@ -279,6 +292,8 @@ class Predictions(Calls):
         """Return one page about a model: data, settings, verdicts, scores, importance, effects and limits."""
         return self._text(address("models", model, "card"), format=form)
 
-    def draws(self, model: str | Model, *, f: bool = False, draws: int | None = None) -> Any:
+    def draws(
+        self, model: str | Model, *, f: bool = False, draws: int | None = None, outcome: str | None = None
+    ) -> Any:
         """Return the posterior draws as a pyarrow table: chain, draw, sigma and, on request, f."""
-        return self._arrow(address("models", model, "draws"), f=f, draws=draws)
+        return self._arrow(address("models", model, "draws"), f=f, draws=draws, outcome=outcome)

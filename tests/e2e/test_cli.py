@@ -67,6 +67,13 @@ def test_fit_takes_several_targets(run):
     assert "log score of mpg, acceleration" in fitted.stdout + fitted.stderr
     facts = json.loads(run("bartserve predict both new.csv --outcome acceleration --json").stdout)
     assert facts["outcome"] == "acceleration"
+    of_first, of_other = (
+        json.loads(run(f"bartserve models inclusion both {which} --json").stdout)
+        for which in ("", "--outcome acceleration")
+    )
+    assert of_first != of_other
+    total = json.loads(run("bartserve aggregate both new.csv --outcome acceleration --json").stdout)
+    assert total["sets"][0]["mean"] == pytest.approx(sum(facts["mean"]))
 
 
 def test_predict_writes_csv_or_a_row_of_pairs(run):
