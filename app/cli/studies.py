@@ -8,7 +8,7 @@ import typer
 from app.cli.common import AsJson, DataDir, ModelName, print_json
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
-from app.cli.output import err, make_table, print_table
+from app.cli.output import err, make_table, out, print_table
 from sampler.host.data import number_to_text
 
 
@@ -39,10 +39,18 @@ def select_features(
     with asking(url, data_dir, err.print) as client:
         study = client.select_features(model, permutations=permutations, level=level, seed=seed)
         ended = follow_study(client, study, err)
+        fitted = client.model(ended.model_id)
     if as_json:
         print_json(ended.document)
         return
-    features = ended.features or []
+    first = fitted.document["target"]
+    for outcome, features in {first: ended.features or [], **ended.others}.items():
+        if ended.others:
+            out.print(outcome)
+        _print_selected(features)
+
+
+def _print_selected(features: list[dict[str, Any]]) -> None:
     rules = list(features[0]["thresholds"]) if features else []
     table = make_table("feature", "share", *rules, "selected by")
     for feature in features:

@@ -320,8 +320,9 @@ class PredictionJob:
 class Study:
     """A study of a model; `features` is the result of kind "selection", the largest share first.
 
-    Each feature has a `name`, its `share` of the split rules, `thresholds` and `selected_by`, by rule.
-    `tuning` is the result of kind "tuning": `trials`, the place of the `chosen` one, `folds`, and `best`.
+    Each feature has a `name`, its `share` of the split rules, `thresholds` and `selected_by`, by rule; of
+    several outcomes they are the first one's. `tuning` is the result of kind "tuning": `trials`, the place of
+    the `chosen` one, `folds`, and `best`.
     """
 
     id: str
@@ -358,6 +359,12 @@ class Study:
     def names(self) -> list[str]:
         """Names of the features, the largest share first; none before the study has succeeded."""
         return [feature["name"] for feature in self.features or []]
+
+    @property
+    def others(self) -> dict[str, list[Json]]:
+        """Features of each further outcome, of a selection for several; else empty."""
+        others: dict[str, list[Json]] = (self.document["selection"] or {}).get("others", {})
+        return others
 
     def selected(self, rule: str = "max") -> list[str]:
         """Return the names of the features selected by a rule: "max", "se" or "local"."""

@@ -19,15 +19,17 @@ from sampler.data.groupings import group_names
 from sampler.data.rows import Rows
 from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
+from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
 from sampler.noise import AUTO
 from sampler.posterior.charts.cards import first_lines, table_card
 from sampler.posterior.results.answer import plot
 from sampler.preparation import prepare_rows
+from sampler.preparation.several import check_several, families_of
 from sampler.running import run, tasks_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Executor
 
     from numpy.typing import NDArray
@@ -81,6 +83,12 @@ class Selection:
     share: Floats
     null: Floats
     level: float
+
+    @classmethod
+    def of(cls, shares: Mapping[str, float], null: Sequence[Mapping[str, float]], level: float) -> Selection:
+        """Compare shares by feature with those of each permutation; a feature that it left out has none."""
+        permuted = [[each.get(name, 0.0) for name in shares] for each in null]
+        return cls([*shares], np.array([*shares.values()]), np.array(permuted), level)
 
     def threshold(self, rule: SelectionRule = "max") -> Floats:
         """Return the share that each feature must exceed, float64 [feature].
@@ -176,8 +184,8 @@ class NullFits:
 
     def shares(
         self, permutation: int | None = None, report: Report | None = None
-    ) -> tuple[list[str], Floats]:
-        """Return the features and their mean shares of the rules, for a permutation or the outcomes (None).
+    ) -> dict[str, dict[str, float]]:
+        """Return the mean share of the rules of each feature, by outcome; of a permutation, or of none.
 
         `report` is called as `sampler.running.run` does.
         """
@@ -186,8 +194,11 @@ class NullFits:
             prepared = self._prepare(None, settings, self.num_chains, self.seed)
         else:
             prepared = self._prepare(permutation, settings, 1, self.seed + 1 + permutation)
-        inclusion = run(prepared, num_threads=1, report=report).inclusion()
-        return inclusion.names, inclusion.mean
+        found: Any = run(prepared, num_threads=1, report=report)
+        name, *others = self.rows.outcomes
+        parts = {each: found[each] for each in (name, *others)} if others else {name: found}
+        inclusions = {each: part.inclusion() for each, part in parts.items()}
+        return {each: dict(zip(i.names, i.mean.tolist(), strict=True)) for each, i in inclusions.items()}
 
     @cached_property
     def _chosen(self) -> dict[str, Any]:
@@ -197,6 +208,8 @@ class NullFits:
         feature, splits would not say.
         """
         linear = self.settings.get("linear") is True
+        if self.rows.others:  # which have no transform, and noise of one kind
+            return {"linear": linear}
         chosen = {"transform": self.settings.get("transform") or AUTO, "linear": linear}
         noise = {"noise": AUTO} if self.settings.get("noise") == AUTO else {}
         if AUTO in (chosen | noise).values():
@@ -232,13 +245,14 @@ def select_features(
     executor: Executor | None = None,
     progress: Progress | None = None,
     **settings: Any,
-) -> Selection:
+) -> Selection | dict[str, Selection]:
     """Select the features that a sum of trees uses more than it would for unrelated outcomes.
 
     Parameters
     ----------
     X, y, weights
-        Rows and outcomes, as `fit` takes them. What columns with a role say of a row goes with its outcome.
+        Rows and outcomes, as `fit` takes them. What columns with a role say of a row goes with its outcome,
+        and several outcomes of a row stay together.
     level
         Probability of selecting anything though nothing is related to the outcome (see `Selection`).
     num_permutations
@@ -261,7 +275,8 @@ def select_features(
     Returns
     -------
     Selection
-        The features, with their shares, thresholds and the null distribution.
+        The features, with their shares, thresholds and the null distribution; of several outcomes one for
+        each, by name, since each has its own trees.
 
     Raises
     ------
@@ -275,20 +290,27 @@ def select_features(
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
+    if are_several(y):
+        check_several(settings | {"weights": weights})
     roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     rows = Rows.read(X, y, roles, settings.pop("target_name", None))
+    if rows.others:
+        settings["families"] = families_of(rows.outcomes, settings.get("family"))
     fits = NullFits(rows if executor is None else rows.apart(), num_chains, seed, common | settings)
-    names, share = fits.shares()
-    null = np.empty((num_permutations, len(names)))
+    own, null = fits.shares(), {}
     if progress is not None:
         progress(1, num_permutations + 1)
     with tasks_of(executor, num_threads) as tasks:
         waiting = {tasks.submit(fits.shares, p): p for p in range(num_permutations)}
         for done, each in enumerate(as_completed(waiting), 2):
-            null[waiting[each]] = each.result()[1]
+            null[waiting[each]] = each.result()
             if progress is not None:
                 progress(done, num_permutations + 1)
-    return Selection(names, share, null, level)
+    found = {
+        name: Selection.of(shares, [null[p][name] for p in range(num_permutations)], level)
+        for name, shares in own.items()
+    }
+    return found if rows.others else found[rows.outcome.name]
 
 
 def _upper(values: Floats, level: float) -> Any:

@@ -174,3 +174,10 @@ def test_permuted_outcomes_have_the_transform_of_the_outcomes(monkeypatch):
     select_features(X, np.exp(X[:, 0] + rng.normal(size=300)), **SHORT)
     assert named.count("auto") == 1
     assert named.count("log") == 1 + SHORT["num_permutations"]
+
+
+def test_features_that_a_permutation_left_out_have_no_share():
+    """Null shares are those of the features by name, 0 for one that the permuted rows had no use for."""
+    found = Selection.of({"a": 0.7, "b": 0.3}, [{"b": 1.0}, {"a": 0.4, "b": 0.6}], 0.1)
+    assert (found.names, found.share.tolist()) == (["a", "b"], [0.7, 0.3])
+    assert found.null.tolist() == [[0.0, 1.0], [0.4, 0.6]]

@@ -1,6 +1,6 @@
 """A part of a study "selection": shares of the split rules for the outcomes, or for some permutations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from app.store.tables import Json
 from sampler import AnyChain
@@ -18,18 +18,25 @@ def settings_of(request: Json, spec: Spec, _number: int = 0) -> Json:
 def run(request: Json, spec: Spec, rows: Rows, number: int, tell: Callable[[int], None]) -> Json:
     """Fit the outcomes themselves (number 0) or some permutations of them; return the shares.
 
-    `tell` is called with the number of finished fits every moment; what it raises ends the fits.
+    Of several outcomes they are the first one's and, as ``others``, those of each further one. `tell` is
+    called with the number of finished fits every moment; what it raises ends the fits.
     """
     settings = settings_of(request, spec) | spec.features
     fits = NullFits(rows, request["num_chains"], request["seed"], settings)
+    names: list[str] = spec.settings.get("features") or spec.learnt
+
+    def in_order(shares: Mapping[str, Mapping[str, float]]) -> dict[str, list[float]]:
+        return {each: [of_one.get(name, 0.0) for name in names] for each, of_one in shares.items()}
+
     if number == 0:
-        names, share = fits.shares(report=lambda chain, _: tell(chain))
-        return {"names": names, "share": share.tolist()}
-    null, first = [], (number - 1) * request["at_once"]
+        own = in_order(fits.shares(report=lambda chain, _: tell(chain)))
+        return {"names": names, "share": own.pop(spec.target)} | ({"others": own} if own else {})
+    found, first = [], (number - 1) * request["at_once"]
     for permutation in range(first, min(first + request["at_once"], request["permutations"])):
 
         def report(_index: int, _chain: AnyChain, done: int = permutation - first) -> None:
             tell(done)
 
-        null.append(fits.shares(permutation, report)[1].tolist())
-    return {"null": null}
+        found.append(in_order(fits.shares(permutation, report)))
+    null = {each: [shares[each] for shares in found] for each in spec.outcomes}
+    return {"null": null.pop(spec.target)} | ({"others": null} if null else {})

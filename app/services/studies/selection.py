@@ -80,6 +80,10 @@ class SelectionView:
         ),
     ]
     features: list[SelectedFeatureView]
+    others: Annotated[
+        dict[str, list[SelectedFeatureView]],
+        Field(description="Of several outcomes the features of each further one; else empty."),
+    ]
 
 
 def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
@@ -90,10 +94,13 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
             setting.check(name, getattr(request, name))
         except SettingsError as error:
             faults.append(Fault.of_setting(error))
-    if not faults and (shares := request.permutations * data.num_features) > MAX_SHARES:
+    outcomes = len(data.settings.get("outcomes") or ()) or 1
+    features = data.num_features * outcomes
+    if not faults and (shares := request.permutations * features) > MAX_SHARES:
+        of_several = f" for {outcomes} outcomes" if outcomes > 1 else ""
         message = (
-            f"{request.permutations} permutations of {data.num_features} features give {shares:,} shares; "
-            f"the maximum is {MAX_SHARES:,}"
+            f"{request.permutations} permutations of {data.num_features} features{of_several} give "
+            f"{shares:,} shares; the maximum is {MAX_SHARES:,}"
         )
         faults.append(Fault("permutations", None, message))
     if faults:
@@ -108,13 +115,13 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
     check_memory(settings, data.num_rows, data.coded_columns)
     prepare = prepare_seconds(settings, data.num_rows, data.coded_columns)
     chain = chain_seconds(settings, data.num_rows, data.coded_columns)
-    outcomes, permuted = prepare + NUM_CHAINS * chain, request.permutations * (prepare + chain)
-    seconds = max(outcomes, (outcomes + permuted) / max(slots, 1))
+    observed, permuted = prepare + NUM_CHAINS * chain, request.permutations * (prepare + chain)
+    seconds = max(observed, (observed + permuted) / max(slots, 1))
     check_seconds(seconds, "study", "Ask for fewer permutations, or study a model of fewer rows.")
     at_once = max(1, min(MOST_AT_ONCE, int(UNIT_SECONDS / (prepare + chain))))
     firsts = range(0, request.permutations, at_once)
     fits = [NUM_CHAINS, *(min(at_once, request.permutations - first) for first in firsts)]
-    size = request.permutations * data.num_features * SHARE_BYTES
+    size = request.permutations * features * SHARE_BYTES
     return StudyPlan(
         "selection", request.model_dump(exclude={"kind"}) | chosen | {"at_once": at_once}, fits, seconds, size
     )
@@ -123,10 +130,27 @@ def plan(request: SelectionBody, data: TrainingData, slots: int) -> StudyPlan:
 def result(request: Json, statistics: Sequence[Json]) -> SelectionView:
     """Put the units' shares together."""
     own, *permuted = statistics
-    null = np.array([row for part in permuted for row in part["null"]])
-    chosen = Selection(own["names"], np.array(own["share"]), null, request["level"])
+
+    def features(
+        share: Sequence[float], null: Sequence[Sequence[Sequence[float]]]
+    ) -> list[SelectedFeatureView]:
+        rows = np.array([row for part in null for row in part])
+        return _features(Selection(own["names"], np.array(share), rows, request["level"]))
+
+    return SelectionView(
+        level=request["level"],
+        features=features(own["share"], [part["null"] for part in permuted]),
+        others={
+            each: features(share, [part["others"][each] for part in permuted])
+            for each, share in own.get("others", {}).items()
+        },
+    )
+
+
+def _features(chosen: Selection) -> list[SelectedFeatureView]:
+    """List the features of an outcome, the largest share first."""
     thresholds = {rule: chosen.threshold(rule) for rule in RULES}
-    features = [
+    return [
         SelectedFeatureView(
             name=chosen.names[j],
             share=float(chosen.share[j]),
@@ -135,7 +159,6 @@ def result(request: Json, statistics: Sequence[Json]) -> SelectionView:
         )
         for j in np.argsort(-chosen.share, kind="stable")
     ]
-    return SelectionView(level=chosen.level, features=features)
 
 
 def _settings(data: TrainingData, chosen: Mapping[str, int]) -> dict[str, Any]:

@@ -118,9 +118,8 @@ def plan(
             raise ConflictError(
                 "The model's outcomes may be censored: studies do not support censored outcomes yet."
             )
-        if model.settings.get("outcomes") and not isinstance(request, TuningBody):
-            kind = "feature selection" if isinstance(request, SelectionBody) else "calibration"
-            raise ConflictError(f"The model has several outcomes: {kind} is of models of one.")
+        if model.settings.get("outcomes") and isinstance(request, CalibrationBody):
+            raise ConflictError("The model has several outcomes: intervals of models of one are calibrated.")
         dataset = datasets.get(session, owner, model.dataset_id)
     kinds = model.settings.get("columns") or {}
     data = TrainingData(

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import load, tune
+from sampler import holdout_rows, load, select_features, tune
 from tests.support.api_calls import post_csv, problem
 from tests.support.databases import only
 from tests.support.html_page import page_of
@@ -170,6 +170,28 @@ def test_stop_rules_look_at_every_outcome(client, settings):
     model = fitted(client, settings, text=pupils(), target=TARGETS, features=["u", "v"], stop=stop)
     answer = client.post(f"/models/{model['id']}/joint", json={"rows": NEW})
     assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.slow
+@only("sqlite")
+def test_features_of_each_outcome_are_selected(client, settings, model):
+    """A selection has the features of every outcome, on the page too; each equals the library's."""
+    asked = {"kind": "selection", "permutations": 20, "level": 0.2, "seed": 3}
+    study = client.post(f"/models/{model['id']}/studies", json=asked)
+    assert study.status_code == 202, study.text
+    run_units(settings)
+    found = client.get(f"/studies/{study.json()['id']}").json()["selection"]
+    table = pd.read_csv(io.StringIO(pupils())).drop(index=holdout_rows(100, 0.3, 0))
+    own = select_features(table[["u", "v"]], table[TARGETS], level=0.2, num_permutations=20, seed=3)
+    for name, features in {"a": found["features"], **found["others"]}.items():
+        shares = dict(zip(own[name].names, own[name].share, strict=True))
+        assert {each["name"]: each["share"] for each in features} == shares
+        for each in features:
+            place = own[name].names.index(each["name"])
+            assert each["thresholds"]["se"] == own[name].threshold("se")[place]
+    assert list(found["others"]) == ["b"]
+    assert own["a"].selected() == ["u"]
+    assert "Selected features of b" in client.get(f"/ui/models/{model['id']}/features").text
 
 
 def shoppers(num_rows: int = 100) -> str:
