@@ -5,6 +5,7 @@ import pytest
 
 from sampler import load
 from tests.support.api_calls import post_csv
+from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 
@@ -105,6 +106,7 @@ def test_limits_go_with_missing_targets(client, settings):
     assert answer["mean"][0] < 0.25 < 0.8 < answer["mean"][1]
 
 
+@only("sqlite")
 def test_what_cannot_be_censored_is_refused_before_the_202(client):
     """Events that are none, doubled roles, other families and weights, each by name."""
     dataset = post_csv(client, times()).json()

@@ -5,6 +5,7 @@ import pytest
 
 from sampler import load
 from tests.support.api_calls import post_csv
+from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 
@@ -69,6 +70,7 @@ def test_counts_with_exposure_go_all_the_way(client, settings, tmp_path, family)
     assert client.get(path).json()["state"] == "succeeded"
 
 
+@only("sqlite")
 def test_what_counts_cannot_use_is_refused_before_the_202(client):
     """Fractions, exposures of other families or of 0, weights, and moves, each by name."""
     dataset = post_csv(client, visits().replace(",1,", ",0,", 1)).json()

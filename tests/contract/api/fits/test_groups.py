@@ -5,6 +5,7 @@ import pytest
 
 from sampler import holdout_rows, load
 from tests.support.api_calls import post_csv
+from tests.support.databases import only
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
 
@@ -111,6 +112,7 @@ def test_slopes_go_all_the_way(client, settings, tmp_path):
     assert client.get(path).json()["state"] == "succeeded"
 
 
+@only("sqlite")
 def test_what_groups_cannot_be_is_refused_before_the_202(client):
     """Unknown columns, features, the target, other families, methods and noise, holes: each by name."""
     text = scores().replace(",101,", ",,", 1).replace("\n", ",1\n").replace(",1\n", ",one\n", 1)
@@ -137,6 +139,7 @@ def test_what_groups_cannot_be_is_refused_before_the_202(client):
         assert message in str(answer.json()["errors"]), answer.json()
 
 
+@only("sqlite")
 def test_slopes_need_two_values_among_the_rows_to_learn_from(client):
     """A column that varies only in rows that are held out, or have no target, is refused at once."""
     held = set(holdout_rows(40, 0.1, 0).tolist())
@@ -155,6 +158,7 @@ def test_slopes_need_two_values_among_the_rows_to_learn_from(client):
     assert client.post("/models", json=body | {"slopes": ["x"]}).status_code == 202
 
 
+@only("sqlite")
 def test_estimates_count_groups(client):
     """Thousands of groups take memory of kept draws, and time."""
     lines = "".join(f"{k % 7},g{k % 3000},{k % 11}\n" for k in range(6000))

@@ -8,6 +8,7 @@ import pytest
 
 from sampler import load
 from tests.support.api_calls import post_csv
+from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
 from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
 
@@ -62,6 +63,7 @@ def test_extended_and_moved(client, settings, tmp_path):
     assert ask(client, back.json())["mean"] == answer["mean"]
 
 
+@only("sqlite")
 def test_classes(client, settings):
     """Three classes have probabilities with intervals, [row][class] in JSON and columns in tables."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="auto", holdout=0.2, **ONE)
@@ -124,6 +126,7 @@ def test_classes(client, settings):
     assert client.get(f"/ui/models/{model['id']}/density.svg", params={"f0": "0.1"}).status_code == 404
 
 
+@only("sqlite")
 def test_classes_of_a_dataset(client, settings):
     """Background predictions have JSON [row][class], and one Arrow column per class."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
@@ -140,6 +143,7 @@ def test_classes_of_a_dataset(client, settings):
     np.testing.assert_array_equal(table.column("mean_b").to_numpy(), mean[:, 1])
 
 
+@only("sqlite")
 @pytest.mark.parametrize("method", ["bcart", "smc"])
 def test_rows_with_weights(client, settings, method):
     """A column of weights is used: shifted heavy rows raise the mean above the step."""
@@ -155,6 +159,7 @@ def test_rows_with_weights(client, settings, method):
     assert weighed["holdout"]["rows"] == 24
 
 
+@only("sqlite")
 def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
     """Settings that a tree can't use are a 422 with the alternative."""
     dataset = post_csv(client, numbers()).json()
@@ -176,6 +181,7 @@ def test_what_a_tree_cannot_use_is_refused_before_the_202(client):
     assert "bcart, bcart-mean-variance, bcart-wu, smc" in refusal(method="forest")
 
 
+@only("sqlite")
 def test_no_predictive_interval_of_a_class(client, settings):
     """A predictive interval of a class is meaningless: 422 with an explanation."""
     model = fitted(client, settings, text=kinds(), method="bcart", family="categorical", **ONE)
@@ -186,6 +192,7 @@ def test_no_predictive_interval_of_a_class(client, settings):
     assert "3 classes" in answer.json()["detail"]
 
 
+@only("sqlite")
 def test_weighted_particles(client, settings):
     """A particle filter is fitted, judged by its runs and weights, and queried; it can't be extended."""
     filtered = ONE | {"num_draws": 200, "num_burnin": None, "thin": None, "num_chains": 4}

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from sampler import fit, load
+from tests.support.databases import only
 from tests.support.models.fitted_models import fitted, run_units
 from tests.support.models.partial_chains import give_back, take_chains
 from tests.support.models.single_tree_models import KINDS, ask, kinds, numbers
@@ -45,6 +46,7 @@ def test_numbers(client, settings, method, tmp_path):
     assert ask(client, response.json(), interval="predictive", level=[0.5, 0.9])["mean"] == answer["mean"]
 
 
+@only("sqlite")
 def test_classes(client, settings):
     """Three classes have a probability each."""
     body = {**SHORT, **METHODS["rjhmc-dfi"]}
@@ -61,6 +63,7 @@ def columns_of(text):
     return {"x": [float(x) for x, _ in lines]}, [y for _, y in lines]
 
 
+@only("sqlite")
 def test_a_fit_is_that_of_a_notebook(client, settings):
     """The service's fit equals a notebook's bit for bit, with verdict and topologies."""
     model = fitted(client, settings, text=numbers(), method="rjhmc-dfi", seed=3, **SOFT)
@@ -97,6 +100,7 @@ def test_extended(client, settings):
     assert answer["mean"] == longer.predict({"x": [0.1, 0.9]}).mean.tolist()
 
 
+@only("sqlite")
 def test_pictures_and_whole_datasets_of_classes(client, settings):
     """Three classes have probabilities, charts of held-out rows, and predictions of a dataset."""
     model = fitted(

@@ -59,6 +59,7 @@ def test_the_card_is_that_of_the_notebook(client, settings):
     problem(client.get(f"/models/{model['id']}/card", params={"format": "pdf"}), 422, "invalid-request")
 
 
+@only("sqlite")
 def test_importance_is_inclusion_with_intervals(client, model):
     """Importances are shares with intervals that sum to one, largest first, a category's levels combined."""
     answer = ask(client, model, "variable-importance", level=0.5)
@@ -81,6 +82,7 @@ def test_importance_is_inclusion_with_intervals(client, model):
     )
 
 
+@only("sqlite")
 def test_rules_are_counted_by_rows(client, model, monkeypatch):
     """The shares of the rows at rules are those of the model's file; too much work is refused."""
     answer = ask(client, model, "variable-importance", by="rows")
@@ -96,6 +98,7 @@ def test_rules_are_counted_by_rows(client, model, monkeypatch):
     assert client.get(path).status_code == 200
 
 
+@only("sqlite")
 def test_a_linear_part_is_fitted_and_told(client, settings):
     """Slopes beside the shares, as the model's file has them, also of the file sent back; none without."""
     line = fitted(client, settings, linear=True, noise="forest")
@@ -121,6 +124,7 @@ def test_a_linear_part_is_fitted_and_told(client, settings):
     assert "has no trees" in refused.text
 
 
+@only("sqlite")
 def test_importance_ranks_by_held_out_rows(client, settings):
     """By the usual loss, the notebook's own figures; by another on request; null without held-out rows."""
     model = fitted(client, settings, holdout=0.3, seed=4)
@@ -137,6 +141,7 @@ def test_importance_ranks_by_held_out_rows(client, settings):
     assert ask(client, fitted(client, settings), "variable-importance")["permutation"] is None
 
 
+@only("sqlite")
 def test_importance_of_classes_is_by_log_loss(client, settings):
     """Another loss is refused by name."""
     model = fitted(client, settings, text=two_classes(80), holdout=0.4, family="probit")
@@ -188,6 +193,7 @@ def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
     }
 
 
+@only("sqlite")
 def test_fewer_draws_and_no_f(client, model):
     """f is omitted unless requested; `draws` takes the first draws of each chain."""
     table = draws_of(client, model, draws=7)
@@ -283,6 +289,7 @@ def test_a_model_part_of_the_way_explains_nothing_yet(client, database, model):
         problem(client.get(f"/models/{running}/{what}"), 409, "model-not-finished")
 
 
+@only("sqlite")
 def test_two_classes_explain_themselves(client, settings):
     """For two classes there is no sigma, classes are named, and f is the second's probability."""
     rows = "".join(f"{'yes' if row % 7 > 3 else 'no'},{row % 7},{'ab'[row % 2]}\n" for row in range(70))

@@ -106,6 +106,7 @@ def test_a_model_is_read_again_only_after_a_commit(client, model, database):
         event.remove(Engine, "before_cursor_execute", note)
 
 
+@only("sqlite")
 def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
     """Columns are matched by name in any order; the default is one 90% predictive interval."""
     by_row = predict(client, model, rows=ROWS).json()
@@ -119,6 +120,7 @@ def test_rows_and_columns_in_any_order_are_the_same_question(client, model):
     assert by_row["interval"] == "predictive"
 
 
+@only("sqlite")
 def test_predictive_intervals_are_wider(client, model):
     """Predictive intervals are wider than credible ones, and higher levels than lower ones."""
     credible, predictive = (
@@ -186,6 +188,7 @@ def test_a_verdict_can_be_required(client, settings):
     assert predict(client, tiny, rows=ROWS).json()["verdict"] == "not_converged"
 
 
+@only("sqlite")
 def test_what_the_model_does_not_use_is_ignored_with_a_word(client, model):
     """Unused columns are ignored with a warning, and unseen levels are named."""
     rows = [row | {"y": 1, "note": "x"} for row in ROWS] + [
@@ -344,6 +347,7 @@ def test_the_work_of_an_answer_is_bounded(client, model, settings):
     assert "/predictions" in detail
 
 
+@only("sqlite")
 def test_bodies_answered_directly_are_answered_as_by_the_framework(client, model, monkeypatch):
     """The short way answers as FastAPI's handler does, and leaves refusals to it."""
     bodies = [
