@@ -19,11 +19,10 @@ pytestmark = only("sqlite")
 
 
 @pytest.fixture
-def place(database, settings):
-    """Serve with short timeouts and return the address."""
+def place(settings, _servers):
+    """Return the address of a server with short timeouts."""
     hasty = {"body_seconds": 1.0, "body_bytes_per_second": 1000, "head_seconds": 1.0, "write_seconds": 1.0}
-    with serving(settings.model_copy(update=hasty | {"max_connections": 20})) as address:
-        yield listening(address)
+    return listening(_servers.address(settings.model_copy(update=hasty | {"max_connections": 20})))
 
 
 def listening(address: str) -> tuple[str, int]:
