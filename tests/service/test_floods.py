@@ -12,9 +12,10 @@ from app.settings import Settings
 from tests.service.test_fair_predictions import Api, serving, timed
 from tests.support.api_calls import post_csv, table
 from tests.support.models.fitted_models import run_units
+from tests.support.waiting import stretched
 
 CONNECTIONS = 60
-SECONDS = 3.0  # allowed for one small request beside a flood, on a busy machine; it took 8 and more
+SECONDS = 3.0  # allowed for one small request beside a flood; it took 8 and more
 LONG = "size,colour,y\n" + "3,red,1\n5,blue,2\n" * 50_000
 
 
@@ -78,7 +79,7 @@ def test_no_flood_of_one_owner_stops_another(service, tmp_path):
                     threading.Event().wait(0.05)
                 slowest = [max(each) for each in zip(*(small_work() for _ in range(3)), strict=True)]
             print(path, [f"{each:.2f}" for each in slowest], dict(seen))
-            assert max(slowest) < SECONDS, (path, slowest, seen)
+            assert max(slowest) < stretched(SECONDS), (path, slowest, seen)
             assert 500 not in seen
 
 
