@@ -93,7 +93,7 @@ def test_a_worker_killed_at_every_commit(service, database, when, step):
     ("dialect", "when"),
     [
         ("sqlite", "before"),
-        ("postgres", "after"),
+        pytest.param("postgres", "after", marks=pytest.mark.slow),
         pytest.param("sqlite", "after", marks=pytest.mark.slow),
         pytest.param("postgres", "before", marks=pytest.mark.slow),
     ],

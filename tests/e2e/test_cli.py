@@ -110,6 +110,7 @@ def test_predict_writes_csv_or_a_row_of_pairs(run):
     assert len(one.stdout.splitlines()) == 2
 
 
+@pytest.mark.slow
 def test_rows_are_predicted_by_the_models_of_a_set(run):
     """A set's id in the place of a model: each row of a file, or one of pairs, goes to its group's model."""
     fitted = run(f"bartserve fit cars.csv --target mpg --by origin {shlex.join(FAST)}")
@@ -306,6 +307,7 @@ def test_parts_of_the_model_are_settings(run):
     assert (wrong.returncode, "noise" in wrong.stderr) == (1, True)
 
 
+@pytest.mark.slow
 def test_intervals_are_calibrated(run):
     """`models calibrate` prints what the intervals claim, or JSON; predictions then have them."""
     fitted = run(f"bartserve fit cars.csv --target mpg --name sure {shlex.join(FAST)}")

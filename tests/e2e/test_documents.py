@@ -326,6 +326,7 @@ def test_the_receiver_of_the_page_about_webhooks_accepts_what_is_signed():
     assert all(f"| `{kind}` |" in page for kind in webhooks.EVENTS)
 
 
+@pytest.mark.slow
 def test_the_page_about_censored_outcomes_runs():
     """The page's table has the curves, medians and scores that it says; rows with limits are fitted."""
     whole, limits = blocks(DOCS / "survival.md", "python")
