@@ -10,7 +10,7 @@ from sampler.chains import resume_chain, start_chain
 from tests.reference import single_tree as toys
 from tests.reference.enumerator import leaf_law
 from tests.support.reports.p_values import chi_square, holds
-from tests.support.toy_problems import FORGETS
+from tests.support.toy_problems import FORGETS, every_second
 
 SHORT, LONG = 8_000, 100_000
 MODELS = ("shift", "variance", "classes")
@@ -66,10 +66,10 @@ def test_golden_evidence(model):
     np.testing.assert_allclose(leaf_law(toy, toy.posterior), law, atol=1e-8)
 
 
-@pytest.mark.parametrize("moves", MOVES)
-@pytest.mark.parametrize(("name", "model"), CASES)
-def test_trees(name, model, moves):
+@pytest.mark.parametrize(("case", "moves"), every_second(CASES, MOVES), ids=str)
+def test_trees(case, moves):
     """Every move set and leaf model has the enumerated posterior, with missing values, weights or neither."""
+    name, model = case
     check_trees(name, model, moves, SHORT)
 
 

@@ -12,6 +12,11 @@ PARTICLES_FORGET = 30  # the same for particle Gibbs
 GOLDEN_Y = np.array([0.3, -0.4, 0.1, 0.45, -0.2])
 
 
+def every_second(first, second):
+    """Pair each entry of two lists with every second one of the other list."""
+    return [(a, b) for i, a in enumerate(first) for j, b in enumerate(second) if (i + j) % 2 == 0]
+
+
 def golden(scheme="C", **changes):
     """Five rows, ties, a constant third column; codes are the values."""
     return Toy(GOLDEN_X.T, GOLDEN_Y, scheme=scheme, **changes)

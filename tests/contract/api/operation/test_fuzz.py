@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from app.services.model_sets import making
 from tests.support.api_calls import post_csv, problem, table
+from tests.support.databases import only
 from tests.support.fuzzing.json_values import FUZZ, TEXT, VALUES, WORDS, check, send
 from tests.support.models.fitted_models import SMALL, fitted, run_units
 
@@ -105,6 +106,7 @@ RULES = st.sampled_from(["verdict", "max_rhat", "min_ess", "max_seconds", "max_d
 
 
 @pytest.mark.slow
+@only("postgres")  # which can store less
 @pytest.mark.parametrize("route", QUESTIONS)
 def test_no_question_about_a_model_makes_a_server_error(client, settings, route):
     """Any JSON, and valid requests with changed fields, stop rules or candidates, never give a 5xx."""
@@ -133,6 +135,7 @@ def test_no_question_about_a_model_makes_a_server_error(client, settings, route)
 
 
 @pytest.mark.slow
+@only("postgres")  # which can store less
 def test_no_change_of_a_dataset_makes_a_server_error(client):
     """Any JSON as changes of columns gives a usable dataset or a refusal."""
     path = f"/datasets/{post_csv(client, table(12)).json()['id']}/amend"
@@ -156,6 +159,7 @@ def test_no_change_of_a_dataset_makes_a_server_error(client):
 
 
 @pytest.mark.slow
+@only("postgres")  # which can store less
 def test_no_file_to_predict_makes_a_server_error(client, settings):
     """Any bytes and texts that are almost tables, with any options, are predicted or refused."""
     path = f"/models/{fitted(client, settings)['id']}/predict"
