@@ -151,7 +151,10 @@ def main() -> None:
     parser.add_argument("--peer", action="store_true", help="fit bartz's too")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    fit(*simulated(50, 0.0, 0), num_trees=5, num_draws=2, num_burnin=2, progress=False)  # compiles
+    X, Y = simulated(80, 0.0, 0)
+    loaded = (of_classes,) if options.classes else (ours, separate)
+    for run in loaded:  # kernels, which the first fit of a process loads or compiles
+        run(X[:40], Y[:40], X[40:], Y[40:])
     fitters = {"ours": ours, "separate": separate} | ({"bartz": peer} if options.peer else {})
     for correlation in options.correlations:
         found: dict[str, list[dict[str, float]]] = {name: [] for name in fitters}

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.scoring import one_hot
+from sampler.posterior.assessment.scoring import own_probabilities
 from sampler.preparation import prepare_rows
 from sampler.running import run
 
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from sampler.running import Report
 
     Floats = NDArray[np.float64]
-    _ByRow: TypeAlias = tuple[Floats, Floats, NDArray[np.bool_]]
+    Places = NDArray[np.int64]
+    _ByRow: TypeAlias = tuple[Places, Floats, Floats, NDArray[np.bool_]]
 
 NUM_CHAINS, NUM_DRAWS, THIN = 2, 100, 4  # lengths of a fit to all folds but one
 COVERAGE = 0.9  # level of the intervals whose coverage is reported
@@ -38,7 +39,7 @@ class FoldScores:
     Attributes
     ----------
     rows
-        Positions of the rows.
+        Positions of the rows, without those of a class that the fit has not seen.
     log_score
         Log density of each outcome, or log probability of its class; of several outcomes that of those that a
         row has, together.
@@ -98,27 +99,31 @@ def score_fold(
     problem = prepare_rows(rows.take(split.train), **of_fold(settings, seed))
     posterior = run(problem, num_threads=1, report=report)
     seconds = time.perf_counter() - start
-    scores = _of_several if rows.others else _of_one
-    log_score, squares, inside = scores(posterior, rows, split.test)
-    return FoldScores(split.test.tolist(), log_score.tolist(), squares.tolist(), inside.tolist(), seconds)
+    score = _of_several if rows.others else _of_one
+    scored, *figures = score(posterior, rows, split.test)
+    log_score, squares, inside = (each.tolist() for each in figures)
+    return FoldScores(scored.tolist(), log_score, squares, inside, seconds)
 
 
-def _of_one(posterior: Posterior, rows: Rows, test: NDArray[np.int64]) -> _ByRow:
-    """Score each row, of numbers and counts with its squared error and coverage."""
+def _of_one(posterior: Posterior, rows: Rows, test: Places) -> _ByRow:
+    """Score each row, of numbers and counts with its squared error and coverage.
+
+    A row of a class that the fit has not seen has none: no candidate could score it.
+    """
     judged = LabelledRows.of(posterior.law, rows.take(test))
     mean = posterior.predict(judged.coded, level=None).mean
     if judged.classes is not None:
-        known = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
-        p = np.zeros((len(judged.y), len(judged.classes)))
-        p[:, : known.shape[1]] = known
-        return np.log(np.maximum(p[one_hot(judged)], TINY)), np.zeros(0), np.zeros(0, bool)
+        p = mean if mean.ndim == 2 else np.stack([1 - mean, mean], axis=1)
+        logs = np.log(np.maximum(own_probabilities(p, judged.y), TINY))
+        seen = judged.y < p.shape[1]
+        return test[seen], logs[seen], np.zeros(0), np.zeros(0, bool)
     law = posterior.law.outcome_law(judged.coded, judged.weights)
     below = law.below(judged.y)
     inside = np.abs(below - 0.5) <= COVERAGE / 2
-    return law.log_density(judged.y), (mean - judged.y) ** 2, inside
+    return test, law.log_density(judged.y), (mean - judged.y) ** 2, inside
 
 
-def _of_several(posterior: Any, rows: Rows, test: NDArray[np.int64]) -> _ByRow:
+def _of_several(posterior: Any, rows: Rows, test: Places) -> _ByRow:
     """Score the outcomes of each row together."""
     judged = rows.take(test)
     y, log_score = posterior.log_scores(judged.table, judged.outcomes)
@@ -128,7 +133,7 @@ def _of_several(posterior: Any, rows: Rows, test: NDArray[np.int64]) -> _ByRow:
     sds = np.array([1.0 if each is None else np.nanstd(each) for each in numbers])
     squares = ((predicted.mean - y)[:, places] / np.where(sds > 0, sds, 1.0)) ** 2
     whole = ~np.isnan(y).any(axis=1)
-    return log_score, _known_means(squares), predicted.contains(y)[1][whole]
+    return test, log_score, _known_means(squares), predicted.contains(y)[1][whole]
 
 
 def _known_means(values: Floats) -> Floats:

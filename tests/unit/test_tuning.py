@@ -102,6 +102,19 @@ def test_classes_are_tuned_by_their_probabilities():
     assert [trial.coverage for trial in tuning.trials] == [None, None]
 
 
+def test_a_class_that_a_fit_has_not_seen_scores_no_candidate():
+    """Rows of a class that the other folds don't have are left out: no figure of theirs tells anything."""
+    X, _ = uneven(60)
+    split = folds_of(60, 2, 0)[0]
+    rated = np.where(X[:, 0] > 0.5, 2, 1)
+    rated[split.test[:3]] = 3
+    settings = SHORT | {"family": "ordinal"}
+    scores = score_fold(Rows.read(X, rated), split, 3, settings)
+    assert scores.rows == split.test[3:].tolist()
+    assert len(scores.log_score) == len(scores.rows)
+    assert min(scores.log_score) > -20
+
+
 def test_grids():
     """Candidates of the grids are settings that fits take; simpler ones come first."""
     assert candidates()[0] == {"noise": "constant", "transform": "none", "linear": False}
