@@ -75,14 +75,19 @@ def bare(count):
     return time.process_time() - begun
 
 
-def in_service(service, count):
-    """Fit the same models by two workers; return their processor seconds, and seconds by the clock."""
-    rows = make_rows(0)
+def default_settings(rows):
+    """Return what `fit` takes for rows unless told otherwise, as a request of the service has it."""
     usual = prepare(rows[COLUMNS], rows.y).training.settings
     settings = {
         name: getattr(usual, name) for name in ("num_trees", "num_chains", "num_burnin", "num_draws", "thin")
     }
-    settings |= {"moves": "default", "noise": "auto", "linear": "auto", "transform": "auto", "seed": 0}
+    chosen = {"moves": "default", "noise": "auto", "linear": "auto", "transform": "auto", "seed": 0}
+    return settings | chosen
+
+
+def in_service(service, count):
+    """Fit the same models by two workers; return their processor seconds, and seconds by the clock."""
+    settings = default_settings(make_rows(0))
     ended = text("SELECT count(*) FROM models WHERE finished_at IS NOT NULL")
     workers = [service.start_worker(slots=1) for _ in range(2)]
 

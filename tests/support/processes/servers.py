@@ -157,12 +157,15 @@ def valkey() -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def valkey_in(place: Path, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
-    """Start a broker and return its URL; the same folder gives the same URL again, with nothing kept."""
+def valkey_in(place: Path, stop: signal.Signals = signal.SIGINT, *more: str) -> Iterator[str]:
+    """Start a broker and return its URL; the same folder gives the same URL again, with nothing kept.
+
+    `more` are further arguments of the server.
+    """
     binary = valkey_binary()
     socket = place / "valkey.sock"
     server = [str(binary), "--port", "0", "--unixsocket", str(socket), "--unixsocketperm", "700"]
-    command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(place)])
+    command = _as(0, [*server, "--save", "", "--appendonly", "no", "--dir", str(place), *more])
     url = f"redis+socket://{socket}"
     with _running(command, place / "log", lambda: redis_client(url).ping(), stop):
         yield url

@@ -29,7 +29,7 @@ def stumps(num_draws, num_trees, seed=0):
     )
 
 
-@pytest.mark.parametrize("cuts", [[], [1], [70], [131], [132], [40, 41, 130, 262, 299], list(range(1, 300))])
+@pytest.mark.parametrize("cuts", [[], [1], [7], [16], [17], [20, 21, 31, 32, 299], list(range(1, 300))])
 def test_blocks_do_not_depend_on_slices(cuts):
     """The final stored blocks are equal wherever slices end, with a resume after each."""
     num_trees, num_draws = 200, 300
@@ -43,7 +43,7 @@ def test_blocks_do_not_depend_on_slices(cuts):
 
     assert stored == whole
     assert concatenate([unpack(stored[seq].data) for seq in sorted(stored)]) == draws
-    assert [block.num_draws for block in whole.values()] == [131, 131, 38]
+    assert [block.num_draws for block in whole.values()] == [16] * 18 + [12]
 
 
 def test_a_block_holds_at_least_one_draw():
