@@ -300,9 +300,12 @@ class Training:
         padded[:, :rows] = self.codes
         return padded
 
-    @cached_property
+    @property
     def grid_y(self) -> NDArray[np.int32]:
-        """Outcome minus offset, in grid steps, int32 [n]; zeros where outcomes are latent."""
+        """Outcome minus offset, in grid steps, int32 [n]; zeros where outcomes are latent.
+
+        Chains begin with it and don't need it any more: not kept, 4 bytes a row.
+        """
         if FAMILIES[self.settings.family].has_latent_outcomes:
             return np.zeros(len(self.y), np.int32)
         return np.rint((self.y - self.constants.offset) / self.constants.step).astype(np.int32)

@@ -14,6 +14,7 @@ from sampler.families import FAMILIES, class_line_period
 from sampler.methods import METHODS
 from sampler.noise import AUTO, NOISE_TREES, NOISES
 from sampler.posterior.stop_rules import next_look
+from sampler.preparation.encode import KEPT_CELLS
 from sampler.preparation.quick_choice import MOST_CELLS
 from sampler.preparation.quick_regression import MOST_TERMS
 
@@ -66,6 +67,7 @@ FILTERED = (2e-4, 3.9e-7)  # per particle of a filter, and per cell (row and col
 # Per row, iteration and sum of trees, by the kind of outcomes.
 LATENT_ROW = {"two": 4e-8, "classes": 2e-8, "ordered": 4e-7, "counts": 2e-8}
 PREPARE, GRAM = 1.9e-7, 1.1e-10  # per row and coded column, per row and columns squared
+PREPARE_LARGE = 4.2e-7  # the former where columns are read again whenever they are needed
 HAND_OVER = 0.2  # from one unit of work to the next of a fit when its stop rules are checked
 BEGIN, KEEP = 0.05, 2e-5  # per unit of work, and per kept draw
 JUDGE, JUDGE_TREE = 1.2e-4, 5e-8  # per kept draw at the reference rows, and per tree of it
@@ -75,7 +77,8 @@ CHECK, CHECK_TREE, CHECKED = 3e-7, 3.5e-10, 2000  # for calibration: the same, a
 
 def prepare_seconds(settings: Mapping[str, Any], rows: int, columns: int) -> float:
     """Estimate the seconds a worker process takes to prepare the data, once for all its chains."""
-    return rows * (PREPARE * (columns + 1) + GRAM * columns**2) + _propensity_seconds(settings, rows)
+    of_cell = PREPARE_LARGE if rows * (columns + 1) > KEPT_CELLS else PREPARE
+    return rows * (of_cell * (columns + 1) + GRAM * columns**2) + _propensity_seconds(settings, rows)
 
 
 def _propensity_seconds(settings: Mapping[str, Any], rows: int) -> float:

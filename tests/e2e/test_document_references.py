@@ -93,6 +93,7 @@ def test_the_formula_of_the_documents_is_the_service_s():
         f"chains x draws x ({memory.DRAW:,} + {memory.TREE} x trees)",
         f"iterations x trees x ({_plain(update)} + {_plain(of_row)} x rows) + {_plain(d.KEEP)} x draws",
         f"rows x ({_plain(d.PREPARE)} x (columns + 1) + {_plain(d.GRAM)} x columns^2)",
+        f"with {_plain(d.PREPARE_LARGE)} instead of {_plain(d.PREPARE)} beyond",
         f"{memory.NOISE_ROW} more a row",
         f"{d.CHOSEN_NOISE} times as long where the data choose the noise",
         f"x ({_plain(d.JUDGE)} + {_plain(d.JUDGE_TREE)} x trees)",

@@ -23,7 +23,9 @@ CALL, STEP, PLACE, ROWS = 0, 1, 2, 3  # number of the pass (LEAVE: go), its code
 MEMBERS, PASSES, WORKED, WAITED, LOSS, MOST_LOSS = range(LINE, LINE + 6)  # the leader's; nanoseconds
 DONE = 2 * LINE  # + k LINE: number of the last pass that thread k + 1 has done
 LEAVE = -1
-SPINS, YIELDS = 2_000, 1_000  # looks before others may run, and before sleeping: some 50 us and a millisecond
+# Looks before others may run, and before sleeping. A look takes 25 to 60 ns, as processors' pauses differ: 50
+# to 120 us, and half a millisecond if nobody else runs.
+SPINS, YIELDS = 2_000, 1_000
 
 # parts of passes, by their places in Team.steps
 GROWN, PRUNED, CODES, MOVED, PAIR, BY_CODE = 0, 1, 2, 3, 4, 5
