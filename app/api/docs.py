@@ -123,6 +123,11 @@ MODEL_ID = (
     "A model's id or name. If several models share the name, the newest is meant, or for results of the fit "
     "the newest that has succeeded and isn't withheld."
 )
+SET_ID = (
+    "A set's id or name. If several sets share the name, the newest is meant, or for predictions the newest "
+    "of which a model has succeeded."
+)
+DESCRIBED = {"model_id": MODEL_ID, "set_id": SET_ID}
 # Examples of parameters by name.
 PARAMETERS: dict[str, Any] = {
     "model_id": "cars",
@@ -216,8 +221,8 @@ def _exemplify(operation: dict[str, Any]) -> None:
     for parameter in operation.get("parameters", []):
         if parameter["name"] in PARAMETERS:
             parameter["example"] = PARAMETERS[parameter["name"]]
-        if parameter["name"] == "model_id":
-            parameter["description"] = MODEL_ID
+        if parameter["name"] in DESCRIBED:
+            parameter["description"] = DESCRIBED[parameter["name"]]
     for kind, content in operation.get("requestBody", {}).get("content", {}).items():
         if kind == "application/json":
             content["example"] = BODIES[operation["operationId"]]

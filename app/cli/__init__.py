@@ -20,6 +20,7 @@ MODULES = {  # of each command, in the order of the help
     "aggregate": "aggregate",
     "effects": "aggregate",
     "models": "models",
+    "sets": "models",
     "outcomes": "outcomes",
     "datasets": "datasets",
     "webhooks": "access.webhooks",

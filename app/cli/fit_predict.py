@@ -6,6 +6,8 @@ import json
 import re
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -51,7 +53,6 @@ LISTED = ("names", "levels")  # kinds of settings that are lists
 COMMAS = ("", " Separated by commas.")
 OF_ROLES = "\n".join(f"  bartserve fit {role.example}" for role in COLUMN_ROLES.values() if role.example)
 SHOWN_ROWS = 20  # rows of predictions shown on a terminal
-SET = re.compile(r"set_[0-9a-f]{20}")  # the id of a set of models
 SETTING = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 HALF = re.compile(r"[+-]?(\d+\.|\.\d+)([eE][+-]?\d+)?")  # a number that JSON doesn't accept
 # Help texts; tests run their examples.
@@ -244,12 +245,27 @@ def _subgroup(text: str) -> str | dict[str, Any]:
         raise typer.BadParameter(str(error)) from None
 
 
+def _is_set(client: Client, text: str) -> bool:
+    """Tell whether an id or a name is that of a set, not of a model."""
+    if text.startswith(("mdl_", "set_")):
+        return text.startswith("set_")
+    try:
+        client.model(text)
+    except ProblemError as problem:
+        if problem.status != HTTPStatus.NOT_FOUND:
+            raise
+        with suppress(ProblemError):  # predicting says that there is neither
+            client.model_set(text)
+            return True
+    return False
+
+
 def predict(
     model: Annotated[
         str,
         typer.Argument(
-            help="A model's id, a name, which means the newest, or the id of a set, whose models predict the "
-            "rows of their groups."
+            help="The id of a model or set, or a name, which means the newest model, else set; the models of "
+            "a set predict the rows of their groups."
         ),
     ],
     rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
@@ -287,7 +303,6 @@ def predict(
 ) -> None:
     """Predict rows; the help is PREDICT."""
     errors = make_console(stderr=True)
-    is_set = SET.fullmatch(model) is not None
     source: Any = rows[0]
     if len(rows) > 1 or (SETTING.fullmatch(rows[0]) and not Path(rows[0]).exists()):
         source = [pairs(rows)]
@@ -295,6 +310,7 @@ def predict(
     if (dialect, digits) != ("plain", "full") and not (as_csv and isinstance(source, str)):
         raise typer.BadParameter("--dialect and --digits are for CSV of a file's rows.")
     with asking(url, data_dir, errors.print) as client:
+        is_set = _is_set(client, model)
         options: Any = {"level": level or [0.9], "quantiles": quantile, **how_read(read)}
         options |= {} if outcome is None else {"outcome": outcome}
         if as_csv and isinstance(source, str):

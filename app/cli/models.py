@@ -1,4 +1,4 @@
-"""`bartserve models`: list, show, continue, save or delete the models of a service."""
+"""`bartserve models`: list, show, continue, save or delete models of a service; `bartserve sets`: sets."""
 
 from itertools import islice
 from pathlib import Path
@@ -38,6 +38,19 @@ Examples
 """,
     invoke_without_command=True,
 )
+sets = typer.Typer(
+    help="""List the sets of models, newest first; or show, cancel or delete one.
+
+\b
+Examples
+  bartserve sets
+  bartserve sets show shops
+  bartserve sets cancel shops
+  bartserve sets delete shops
+""",
+    invoke_without_command=True,
+)
+SetName = Annotated[str, typer.Argument(metavar="SET", help="A set's id, or a name, which means the newest.")]
 Promotion = Literal["auto", "always", "never"]
 CARD_FORMS: dict[str, Literal["html", "markdown"]] = {".html": "html", ".md": "markdown"}
 
@@ -347,6 +360,71 @@ def delete_model(model: ModelName, url: Url = None, data_dir: DataDir = None) ->
     with asking(url, data_dir, err.print) as client:
         client.delete_model(model)
     out.print(f"{model} is deleted.")
+
+
+@sets.callback()
+def list_sets(
+    context: typer.Context,
+    limit: Limit = 20,
+    as_json: AsJson = False,
+    url: Url = None,
+    data_dir: DataDir = None,
+) -> None:
+    """List the sets; the help is in `sets`."""
+    if context.invoked_subcommand is not None:
+        return
+    with asking(url, data_dir, err.print) as client:
+        listed = list(islice(client.model_sets(), limit))
+    if as_json:
+        print_json([each.document for each in listed])
+        return
+    table = make_table("id", "name", "target", "by", "groups", "state", "done", "failed", "created")
+    for each in listed:
+        facts = each.id, each.name or "", each.target, ", ".join(each.by), str(each.groups), each.state
+        table.add_row(*facts, f"{each.fraction:.0%}", str(each.failed), ago(each.document["created_at"]))
+    print_table(table, "There are no sets yet: bartserve fit FILE --target COLUMN --by COLUMN creates one.")
+
+
+@sets.command("show")
+def show_set(model_set: SetName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None) -> None:
+    """Show the models of a set, a group a row, with the reasons of failures."""
+    with asking(url, data_dir, err.print) as client:
+        listed = list(client.models_of_set(model_set))
+    if as_json:
+        print_json([each.document for each in listed])
+        return
+    table = make_table("group", "model", "state", "rows", "verdict", "error")
+    for each in listed:
+        rows, verdict = "" if each.rows is None else str(each.rows), (each.verdict or "").replace("_", " ")
+        table.add_row(", ".join(each.group), each.id, each.state, rows, verdict, each.error or "")
+    print_table(table, "No model of the set is made yet.")
+
+
+@sets.command("cancel")
+def cancel_set(
+    model_set: SetName, as_json: AsJson = False, url: Url = None, data_dir: DataDir = None
+) -> None:
+    """Cancel the models of a set that have not ended; the others stay, and answer for their groups."""
+    with asking(url, data_dir, err.print) as client:
+        cancelled = client.cancel_model_set(model_set)
+    if as_json:
+        print_json(cancelled.document)
+        return
+    out.print(f"{cancelled.id} is {'being ' if cancelled.is_open else ''}cancelled.")
+
+
+@sets.command("delete")
+def delete_set(model_set: SetName, url: Url = None, data_dir: DataDir = None) -> None:
+    """Delete a set with all of its models; requires its id if several sets share the name."""
+    with asking(url, data_dir, err.print) as client:
+        client.delete_model_set(model_set)
+    out.print(f"{model_set} is deleted.")
+
+
+def register(top: typer.Typer) -> None:
+    """Add the commands to `bartserve`."""
+    top.add_typer(app, name="models")
+    top.add_typer(sets, name="sets")
 
 
 def _listed(settings: Json) -> str:

@@ -107,7 +107,7 @@ class ModelSets(Calls):
         Parameters
         ----------
         model_set
-            A set or its id.
+            A set, its id, or its name, which means the newest.
         rows
             A list of dicts, one row as a dict, a dict of lists or arrays, the path of a file, or a data
             frame.

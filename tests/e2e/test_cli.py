@@ -112,8 +112,8 @@ def test_predict_writes_csv_or_a_row_of_pairs(run):
 
 @pytest.mark.slow
 def test_rows_are_predicted_by_the_models_of_a_set(run):
-    """A set's id in the place of a model: each row of a file, or one of pairs, goes to its group's model."""
-    fitted = run(f"bartserve fit cars.csv --target mpg --by origin {shlex.join(FAST)}")
+    """A set's id or name in the place of a model: each row of a file, or one of pairs, has its group's."""
+    fitted = run(f"bartserve fit cars.csv --target mpg --by origin --name origins {shlex.join(FAST)}")
     assert fitted.returncode == 0, fitted.stderr
     (made,) = re.findall(r"set_[0-9a-f]{20}", fitted.stdout)
     piped = run(f"bartserve predict {made} new.csv --keep origin --level 0.5")
@@ -121,8 +121,16 @@ def test_rows_are_predicted_by_the_models_of_a_set(run):
     rows = list(csv.DictReader(io.StringIO(piped.stdout)))
     assert list(rows[0])[:3] == ["origin", "mean", "sd"]
     assert len(rows) == 30
-    document = json.loads(run(f"bartserve predict {made} {' '.join(CAR)} --json").stdout)
+    document = json.loads(run(f"bartserve predict origins {' '.join(CAR)} --json").stdout)
     assert (document["set_id"], len(document["mean"])) == (made, 1)
+
+    (listed,) = json.loads(run("bartserve sets --json").stdout)
+    assert (listed["id"], listed["name"], listed["groups"]) == (made, "origins", 3)
+    shown = run("bartserve sets show origins").stdout.splitlines()
+    assert [line.split()[0] for line in shown] == ["group", "1", "3", "2"]
+    assert "nothing left to cancel" in run("bartserve sets cancel origins").stderr
+    assert run("bartserve sets delete origins").stdout == "origins is deleted.\n"
+    assert "no set of models" in run(f"bartserve sets show {made}").stderr
 
 
 @pytest.mark.slow

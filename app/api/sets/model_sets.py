@@ -204,9 +204,12 @@ def cancel_model_set(set_id: str, session: Writing, owner: Owner) -> ModelSetVie
     return stored.cancel(session, owner, set_id)
 
 
-@router.delete("/{set_id}", status_code=204, responses=responses())
+@router.delete("/{set_id}", status_code=204, responses=responses(409))
 @needs(TRAIN)
 def delete_model_set(set_id: str, session: Deleting, predictor: ThePredictor, owner: Owner) -> None:
-    """Delete a set with all its models, whatever their state; running fits stop."""
+    """Delete a set with all its models, whatever their state; running fits stop.
+
+    409 for a name that several sets share.
+    """
     for model_id in stored.delete(session, owner, set_id):
         predictor.cache.drop(model_id)

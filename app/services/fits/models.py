@@ -261,6 +261,7 @@ class ModelView:
     started_at: datetime | None
     finished_at: datetime | None
     num_rows: Annotated[int | None, Field(exclude=True)]  # of its dataset, for pages
+    set_id: Annotated[str | None, Field(exclude=True)]  # for pages
 
 
 @dataclass(frozen=True)

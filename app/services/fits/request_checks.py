@@ -48,8 +48,10 @@ EXACT = "numbers of 2^53 or more are stored rounded, so not as levels: upload it
 def check_model_name(name: str) -> str:
     """Return a name for a model; raise InvalidRequestError for one that can't be part of URLs."""
     name = check_name(name, MAX_NAME)
-    if "/" in name or name in {".", ".."} or name.startswith("mdl_"):
-        message = "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_"
+    if "/" in name or name in {".", ".."} or name.startswith(("mdl_", "set_")):
+        message = (
+            "a model's name is part of URLs: it can't be . or .., contain a slash, or begin with mdl_ or set_"
+        )
         raise InvalidRequestError(errors=[Fault("name", None, message)])
     return name
 

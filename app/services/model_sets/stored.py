@@ -178,11 +178,20 @@ def accept(session: Session, owner: str, planned: PlannedSet) -> ModelSetView:
     return _view(made, {})
 
 
-def get(session: Session, owner: str, set_id: str) -> ModelSet:
-    """Return the owner's set with this id; raises NotFoundError."""
-    found = store.get(session, owner, set_id) if is_id(set_id) else None
+def get(session: Session, owner: str, set_id: str, *, answering: bool = False) -> ModelSet:
+    """Return the owner's set with this id, or the newest with this name; raises NotFoundError.
+
+    `answering`: for a name, prefer the newest of which a model has succeeded.
+    """
+    found = None
+    if set_id.startswith("set_"):
+        found = store.get(session, owner, set_id) if is_id(set_id) else None
+    elif set_id.isprintable():
+        for only in (True, False) if answering else (False,):
+            named = store.list_page(session, owner, 1, name=set_id, answering=only)
+            found = found or next(iter(named), None)
     if found is None:
-        raise NotFoundError("There is no set of models with this id: GET /model-sets lists yours.")
+        raise NotFoundError("There is no set of models with this id or name: GET /model-sets lists yours.")
     return found
 
 
@@ -241,13 +250,24 @@ def cancel(session: Session, owner: str, set_id: str) -> ModelSetView:
 
 
 def delete(session: Session, owner: str, set_id: str) -> list[str]:
-    """Delete a set with its models and the rows that it keeps; return the models' ids; raises NotFoundError.
+    """Delete a set with its models and the rows that it keeps; return the models' ids.
 
     Models that are being fitted stop.
+
+    Raises
+    ------
+    NotFoundError
+        The set doesn't exist.
+    ConflictError
+        Several sets have the name: a repeated request would delete two of them.
     """
-    found = get(session, owner, set_id)
-    model_ids = store.delete_set(session, owner, found.id)
-    audit.record(session, owner, "model_set.deleted", set_id)
+    newest = get(session, owner, set_id).id
+    if newest != set_id and len(store.list_page(session, owner, 2, name=set_id)) > 1:
+        raise ConflictError(
+            f"Several sets have this name, the newest is {newest}: delete by id; GET /model-sets lists all."
+        )
+    model_ids = store.delete_set(session, owner, newest)
+    audit.record(session, owner, "model_set.deleted", newest)
     return model_ids or []
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import ColumnElement, delete, func, select, tuple_, update
+from sqlalchemy import ColumnElement, delete, exists, func, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events, models
@@ -63,9 +63,21 @@ def get(session: Session, owner: str, set_id: str) -> ModelSet | None:
     return session.scalar(select(ModelSet).where(ModelSet.id == set_id, ModelSet.owner == owner))
 
 
-def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[ModelSet]:
-    """Return a page of the owner's sets, newest first."""
+def list_page(
+    session: Session,
+    owner: str,
+    limit: int,
+    after: After | None = None,
+    *,
+    name: str | None = None,
+    answering: bool = False,
+) -> list[ModelSet]:
+    """Return a page of the owner's sets, newest first: all, or those of a name, or with a succeeded model."""
     mine = select(ModelSet).where(ModelSet.owner == owner)
+    if name is not None:
+        mine = mine.where(ModelSet.name == name)
+    if answering:
+        mine = mine.where(exists().where(Model.set_id == ModelSet.id, Model.state == SUCCEEDED))
     return list(session.scalars(page(mine, ModelSet, limit, after)))
 
 
