@@ -48,6 +48,14 @@ SHOWN = ("crps", "log", "interval_90", "interval_95", "rmse", "crls")
 bakeoff.LEVELS = LEVELS  # of all methods that it has
 
 
+def lightgbm(X, y, new, seed):
+    """Predict by a LightGBM model of each quantile."""
+    X, new = bakeoff.coded(X, new)
+    return averaged(
+        np.stack([bakeoff.lightgbm(level, seed).fit(X, y).predict(new) for level in LEVELS], axis=1)
+    )
+
+
 def catboost(X, y, new, seed):
     """Predict by one model with CatBoost's loss of several quantiles."""
     from catboost import CatBoostRegressor
@@ -113,6 +121,7 @@ METHODS = {
     "stochtree": bakeoff.METHODS["stochtree"],
     "stochtree, variance forest": bakeoff.METHODS["stochtree, variance forest"],
     "bartz": bakeoff.METHODS["bartz"],
+    "lightgbm quantiles": ("lightgbm", lightgbm),
     "catboost quantiles": ("catboost", catboost),
     "xgboost quantiles": ("xgboost", xgboost),
     "gpboost": ("gpboost", gpboost),
