@@ -43,7 +43,7 @@ from sampler.posterior.results.treatment_effects import (
     TreatmentEffects,
     averages_of,
 )
-from sampler.posterior.several.stored import posterior_of, stored_card
+from sampler.posterior.several.stored import least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
 from sampler.posterior.verdict.agreement import times_to_converge
@@ -96,6 +96,7 @@ __all__ = [
     "effects_work",
     "interactions_work",
     "joint_work",
+    "least_settled",
     "moving_most",
     "num_figures",
     "percent",

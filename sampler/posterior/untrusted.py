@@ -20,7 +20,7 @@ from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.noise import AUTO
-from sampler.posterior.posterior import Posterior
+from sampler.posterior.several.stored import least_settled, outcomes_of, posterior_of
 from sampler.settings import LIMITS, Settings
 from sampler.storage import draw_codec
 from sampler.storage.model_file import read_parts
@@ -29,7 +29,10 @@ from sampler.storage.model_header import Header
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from numpy.typing import NDArray
+
     from sampler.data.schema import Column
+    from sampler.posterior.posterior import Posterior
     from sampler.posterior.verdict.summary import Summary
 
 MAX_INDEX = 2 << 20  # bytes: two bytes or more for each block, and statistics of `MAX_TEXT`
@@ -88,26 +91,38 @@ def _read(data: bytes) -> Contents:
     _check_count(len(blocks))
     heads = [[draw_codec.sizes(block) for block in chain] for chain in blocks]
     known = Header.from_bytes(header, MAX_HEADER_TEXT)
-    if known.others:
-        raise PackedError("a model of several outcomes can't be imported: load it where it was saved")
     _check_sizes(known, [head for chain in heads for head in chain])
     _check_header(known)
+    _check_others(known)
     _check_statistics(statistics, len(blocks))
-    posterior = Posterior.from_blocks(header, blocks, statistics)
+    posterior = posterior_of(header, blocks, statistics)
+    for part in outcomes_of(posterior):
+        _check_draws(part)
+    if posterior.several is not None and not _are_correlations(posterior.several.correlations):
+        raise _wrong("the correlations of its outcomes are out of range")
+    chains = [
+        [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
+        for of_chain, chain in zip(heads, blocks, strict=True)
+    ]
+    return Contents(header, chains, statistics, posterior, least_settled(posterior).summary())
+
+
+def _check_draws(posterior: Posterior) -> None:
+    """Check the draws of a model, or of one outcome of several."""
     for sigma in (posterior.law.draws.sigma, posterior.sigma):  # the latter is None for classes
         if sigma is not None and not (float(sigma.min()) > 0 and float(sigma.max()) <= LARGEST):
             raise _wrong("its draws of sigma are out of range")
-    if posterior.num_trees != known.settings.get("num_trees"):
+    if posterior.num_trees != posterior.settings.get("num_trees"):
         raise _wrong("its blocks of draws don't fit its settings")
     with np.errstate(over="ignore", invalid="ignore"):
         f = posterior.law.draws_by_figure(posterior.reference)
     if not float(np.abs(f).max()) <= LARGEST:
         raise _wrong("its predictions are out of range")
-    chains = [
-        [PackedBlock(draws, block) for (draws, _, _), block in zip(of_chain, chain, strict=True)]
-        for of_chain, chain in zip(heads, blocks, strict=True)
-    ]
-    return Contents(header, chains, statistics, posterior, posterior.summary())
+
+
+def _are_correlations(draws: NDArray[np.float64]) -> bool:
+    """Tell whether all matrices [.., outcome, outcome] with diagonals of 1 are of errors' correlations."""
+    return bool(np.abs(draws).max() <= 1 and np.linalg.eigvalsh(draws).min() > 0)
 
 
 def _check_count(num_chains: int) -> None:
@@ -126,8 +141,8 @@ def _check_sizes(header: Header, heads: Sequence[tuple[int, int, int]]) -> None:
             f"the model is too large: {draws} draws of {nodes} nodes in all, where up to "
             f"{MAX_DRAWS} of {MAX_NODES} are accepted"
         )
-    if draws * len(header.schema.columns) > MAX_SHARES:
-        features = len(header.schema.columns)
+    features = len(header.schema.columns) * (1 + len(header.others))
+    if draws * features > MAX_SHARES:
         raise PackedError(f"the model is too large: {draws} draws of {features} features")
 
 
@@ -166,6 +181,25 @@ def _check_header(header: Header) -> None:
         raise _wrong("its offset and step are out of range")
     if not header.reference.shape[1]:
         raise _wrong("it has no reference rows")
+
+
+def _check_others(header: Header) -> None:
+    """Check the headers of a model's further outcomes, which are of the same columns and lengths."""
+    others = [Header.from_bytes(other, MAX_HEADER_TEXT) for other in header.others]
+    for other in others:
+        _check_header(other)
+        if other.others or _frame(other) != _frame(header):
+            raise _wrong("the columns or trees of its outcomes are not the same")
+    targets = [each.schema.target.name for each in (header, *others)]
+    families = [each.settings["family"] for each in (header, *others)]
+    sound = sorted(families) in ([*["gaussian"] * len(others), last] for last in ("gaussian", "probit"))
+    if others and (len({*targets}) < len(targets) or not sound):
+        raise _wrong("its outcomes can't be those of one model")
+
+
+def _frame(header: Header) -> tuple[int, list[tuple[str, str]]]:
+    """Return what all outcomes of a model share; of columns their rows may have other ranges and levels."""
+    return header.settings["num_trees"], [(column.name, column.kind) for column in header.schema.columns]
 
 
 def _check_parts(header: Header, settings: Settings) -> None:

@@ -18,7 +18,7 @@ from app.store.tables import SUCCEEDED, Json, Model
 from sampler import Posterior, SettingsError
 from sampler.host.data import FOLDS
 from sampler.host.fits import StopCheck, check_part, check_rules, next_look
-from sampler.host.posteriors import VERDICTS, posterior_of
+from sampler.host.posteriors import least_settled, posterior_of
 from sampler.host.settings import VALUES_OF_OLD_MODELS
 from sampler.host.storage import ConformalTable, with_calibration, with_counts
 from worker.context import Context
@@ -52,8 +52,8 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         if posterior.several is None:
             posterior, seen = _look(model, posterior, rules, whole=short)
         else:
-            seen = check_rules(_least_settled(posterior), rules)
-    summary = _least_settled(posterior).summary()
+            seen = check_rules(least_settled(posterior), rules)
+    summary = least_settled(posterior).summary()
     watch.check()
     if seen is not None:
         ended_by = stop_rules.reason_to_stop(seen, model.settings, time_up=time_up, cut=short)
@@ -86,15 +86,6 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
         )
         if model.settings.get("calibrate") == "folds":
             _calibrate_by_folds(session, claim.model_id)
-
-
-def _least_settled(posterior: Posterior) -> Posterior:
-    """Return the posterior, of several outcomes that with the worst verdict."""
-    several = posterior.several
-    if several is None:
-        return posterior
-    parts: list[Posterior] = [several[name] for name in several.outcomes]
-    return max(parts, key=lambda each: [*VERDICTS].index(each.summary().verdict))
 
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
 from sampler.posterior.several.posterior import SeveralPosterior
+from sampler.posterior.verdict.reasons import VERDICTS
 from sampler.storage.model_file import read_parts
 from sampler.storage.model_header import Header
 
@@ -34,6 +35,17 @@ def posterior_of(
         return Posterior.from_blocks(header, blocks, statistics)
     several = SeveralPosterior.from_blocks(header, blocks, statistics)
     return several[several.outcomes[0]]
+
+
+def outcomes_of(posterior: Posterior) -> list[Posterior]:
+    """Return the posteriors of all outcomes, of a model of one the posterior itself."""
+    several = posterior.several
+    return [posterior] if several is None else [several[name] for name in several.outcomes]
+
+
+def least_settled(posterior: Posterior) -> Posterior:
+    """Return the posterior, of several outcomes that with the worst verdict."""
+    return max(outcomes_of(posterior), key=lambda each: [*VERDICTS].index(each.summary().verdict))
 
 
 def stored_card(

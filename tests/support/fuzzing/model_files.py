@@ -16,11 +16,12 @@ import numpy as np
 
 from app.services import errors
 from app.services.readers.process.tasks import model
-from sampler import Posterior, pack, prepare, warm
+from sampler import Posterior, fit, pack, prepare, warm
 from sampler.data.linear_terms import slope_names
 from sampler.errors import SamplerError
 from sampler.noise import component_names
 from sampler.posterior.explanations.partial_dependence import default_grid
+from sampler.posterior.several.stored import posterior_of
 from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
 from sampler.storage.model_header import Header
@@ -241,7 +242,8 @@ def _ask(contents: dict, parts: bytes) -> None:
         for _, length in chain:
             blocks[-1].append(parts[at : at + length])
             at += length
-    posterior = Posterior.from_blocks(header, blocks, contents["statistics"])
+    posterior = posterior_of(header, blocks, contents["statistics"])
+    several = posterior.several
     names = [column.name for column in posterior.schema.columns]
     rows = {name: [None, None] for name in names}
     for ask in (
@@ -256,6 +258,11 @@ def _ask(contents: dict, parts: bytes) -> None:
         posterior.diagnostics,
         lambda: json.dumps(posterior.summary().to_json()),
         lambda: posterior.sample_sigma(rows),
+        *(
+            ()
+            if several is None
+            else (lambda: several.predict(rows), lambda: several[several.outcomes[-1]].predict(rows))
+        ),
     ):
         try:
             ask()
@@ -314,6 +321,14 @@ def _of_every_kind(forests: list[Draws]) -> list[bytes]:
     ]
 
 
+def _of_several() -> bytes:
+    """Return a file of two numbers and a class."""
+    x, numbers = _columns()
+    y = {"y": numbers, "z": numbers + np.sin(np.arange(30)), "k": ["no", "yes", "no"] * 10}
+    lengths = {"num_chains": 2, "num_burnin": 3, "num_draws": 4}
+    return fit(x, y, family="auto", num_trees=3, seed=1, progress=False, linear=False, **lengths).to_bytes()
+
+
 def _with_values(seed: int, width: int) -> object:
     draws = random_draws(seed, 4, 1, 5, num_codes=20)
     leaves = int(np.count_nonzero(draws.feature < 0))
@@ -350,4 +365,5 @@ def seeds() -> list[bytes]:
         _file("bcart-mean-variance", [_with_values(seed, 2) for seed in range(2)]),
         _file("rjhmc-df", [_soft(seed) for seed in range(2)]),
         *_of_every_kind(forests),
+        _of_several(),
     ]

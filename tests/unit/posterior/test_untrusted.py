@@ -2,13 +2,18 @@
 
 import json
 import struct
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from sampler import PackedError, Posterior
+from sampler import PackedError, Posterior, pack, unpack
+from sampler.definitions.several import correlation_name
 from sampler.posterior.untrusted import MAX_DEPTH, MAX_HEADER_TEXT, MAX_INDEX, read_contents
+from sampler.posterior.verdict.reasons import VERDICTS
 from sampler.storage.block_format import SOFT_TREES
 from sampler.storage.draw_codec import HEAD
+from sampler.storage.model_file import write_model
 from sampler.storage.model_header import REFERENCE_ROWS
 from tests.support.fuzzing.model_files import File, sealed, sealed_block, seeds, taken_apart
 from tests.support.models.random_posteriors import make_posterior
@@ -178,3 +183,53 @@ def test_rates_of_counts_are_positive(rate):
     file = next(each for each in map(taken_apart, seeds()) if each.text["settings"]["family"] == "poisson")
     file.text["constants"]["rate"] = rate
     refused(file, "rate|fit each other")
+
+
+@pytest.fixture(scope="module")
+def of_several() -> bytes:
+    return next(data for data in seeds() if read_contents(data).posterior.several)
+
+
+def test_models_of_several_outcomes_are_read(of_several):
+    """All outcomes of a file are judged; the verdict is that of the least settled."""
+    contents = read_contents(of_several)
+    several = contents.posterior.several
+    assert several.outcomes == ("y", "z", "k")
+    order = [*VERDICTS]
+    verdicts = [summary.verdict for summary in several.summary().values()]
+    assert contents.summary.verdict == max(verdicts, key=order.index)
+
+
+@pytest.mark.parametrize(
+    ("change", "word"),
+    [
+        ({"outcome": "y"}, "can't be those of one model"),
+        ({"family": "categorical"}, "fit"),
+        ({"num_trees": 4}, "not the same"),
+    ],
+)
+def test_outcomes_of_one_model_belong_together(of_several, change, word):
+    """Outcomes of the same name, of other families or trees are no outcomes of one model."""
+    contents = read_contents(of_several)
+    first, *others = contents.posterior.several._headers  # of each outcome
+    second = others[0]
+    if "outcome" in change:
+        schema = replace(second.schema, target=replace(second.schema.target, name=change["outcome"]))
+        second = replace(second, schema=schema)
+    else:
+        second = replace(second, settings=second.settings | change)
+    header = replace(first, others=(second.to_bytes(), others[1].to_bytes())).to_bytes()
+    blocks = [[block.data for block in chain] for chain in contents.chains]
+    refused(write_model(header, blocks, contents.statistics), word)
+
+
+@pytest.mark.parametrize("correlation", [1.5, -1.0, 1.0])
+def test_correlations_of_outcomes_are_possible(of_several, correlation):
+    """Correlations beyond 1, or of which there are no normal errors, are refused."""
+    contents = read_contents(of_several)
+    blocks = []
+    for chain in contents.chains:
+        draws = unpack(chain[0].data)
+        scalars = draws.scalars | {correlation_name(0, 1): np.full(draws.num_draws, correlation)}
+        blocks.append([pack(replace(draws, scalars=scalars))])
+    refused(write_model(contents.header, blocks, contents.statistics), "correlations")

@@ -114,7 +114,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
     settings = Settings.from_json(posterior.settings)
     columns, groups = posterior.schema.columns, posterior.schema.groups
     num_groups = sum(len(column.levels) for column in groups)
-    slopes, arms = posterior.slopes_of_groups, posterior.header.arms
+    slopes, arms, several = posterior.slopes_of_groups, posterior.header.arms, posterior.several
     out.write(contents.header)
     for chain in contents.chains:
         out.writelines(block.data for block in chain)
@@ -131,6 +131,7 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
             **({"groups": [column.name for column in groups], "num_groups": num_groups} if groups else {}),
             **({"slopes": list(slopes)} if slopes else {}),
             **({"num_arms": len(arms)} if len(arms) > 2 else {}),
+            **({} if several is None else _of_several(several)),
             "constants": posterior.constants,
         },
         "calibration": table.summary() if (table := contents.posterior.conformal_table) else None,
@@ -139,6 +140,13 @@ def model(file: BinaryIO, out: BinaryIO, _task: Json) -> Json:
         "warnings": posterior.warnings,
         "iterations": settings.iterations,
     }
+
+
+def _of_several(several: Any) -> Json:
+    """Return the settings that a model of several outcomes has besides."""
+    families = {name: several[name].settings["family"] for name in several.outcomes}
+    mixed = {*families.values()} > {"gaussian"}
+    return {"outcomes": list(several.outcomes), **({"families": families} if mixed else {})}
 
 
 TASKS = {"dataset": dataset, "rows": rows, "model": model}

@@ -55,6 +55,16 @@ def test_several_outcomes_go_all_the_way(client, settings, model, tmp_path):
     ).json()
     assert np.all(np.array(given["sd"])[:, 0] < np.array(answer["sd"])[:, 0])
     assert [row[1] for row in given["mean"]] == [12.0, 12.0]
+    file = (tmp_path / "model.bart").read_bytes()
+    back = client.post(
+        "/models", content=file, headers={"Content-Type": "application/vnd.bartserve.model"}
+    ).json()
+    assert (back["settings"]["outcomes"], back["verdict"]) == (TARGETS, model["verdict"])
+    again = client.post(f"/models/{back['id']}/joint", json={"rows": NEW, "level": 0.8}).json()
+    assert again == answer | {"model_id": back["id"]}
+    of_b = {"rows": NEW, "outcome": "b"}
+    assert client.post(f"/models/{back['id']}/predict", json=of_b).status_code == 200
+    assert client.get(f"/ui/models/{back['id']}").status_code == 200
     first = client.post(f"{path}/predict", json={"rows": NEW}).json()["mean"]
     np.testing.assert_allclose([row[0] for row in answer["mean"]], first)
     for part, body in (("shap", {"rows": NEW}), ("distribution", {"rows": NEW})):
