@@ -3,7 +3,9 @@
 A killed chain continues from its last slice on any machine; the draws don't depend on the slices.
 """
 
+import ctypes
 import time
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -93,9 +95,17 @@ def _prepare(context: Context, spec: Spec) -> _Prepared:
     problem = replace(problem, warnings=[*problem.warnings, *alike])
     warnings = list(dict.fromkeys([*spec.warnings, *problem.warnings]))
     header, seconds = problem.header(), time.monotonic() - began
-    pa.default_memory_pool().release_unused()  # columns that were read: the chain needs the room
+    del rows, training
+    _give_back_memory()  # of columns that were read: the chain needs the room
     _last_prepared.append(_Prepared(spec.model_id, spec.settings, problem, header, warnings, seconds))
     return _last_prepared[0]
+
+
+def _give_back_memory() -> None:
+    """Give memory that was freed back to the system, where allocators keep it for later."""
+    pa.default_memory_pool().release_unused()
+    with suppress(AttributeError):  # of glibc alone
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def _sample(
