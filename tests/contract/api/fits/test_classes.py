@@ -103,12 +103,11 @@ def test_three_classes_have_a_sum_of_trees_each(client, settings, tmp_path):
 
 
 def test_what_classes_of_a_sum_of_trees_cannot_use_is_refused(client):
-    """Moves, starts, priors and weights without meaning for them are a 422 that names the field."""
+    """Moves, priors and weights without meaning for them are a 422 that names the field."""
     labelled = post_csv(client, kinds().replace("\n", ",1\n").replace("x,y,1", "x,y,w")).json()
     body = {"dataset_id": labelled["id"], "target": "y", "family": "categorical"} | SMALL
     for field, more in (
         ("moves", {"moves": "cgm"}),
-        ("start", {"start": "smc"}),
         ("noise", {"noise": "forest"}),
         ("prior", {"prior": {"sparse": True}}),
         ("w", {"weights": "w"}),
