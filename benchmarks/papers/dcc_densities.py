@@ -32,9 +32,14 @@ def _samples(name: str) -> tuple[paper.Sample, paper.Sample, list[int]]:
     return train, test, sorted(np.random.default_rng(1).choice(len(test.y), ROWS, replace=False).tolist())
 
 
-def _points(name: str) -> np.ndarray:
+def _ends(name: str) -> tuple[float, float]:
+    """Return the range of the outcomes at which densities are computed."""
     _, test, _ = _samples(name)
-    return np.linspace(test.y.min() - 1, test.y.max() + 1, POINTS * 5)
+    return float(test.y.min()) - 1, float(test.y.max()) + 1
+
+
+def _points(ends: tuple[float, float]) -> np.ndarray:
+    return np.linspace(*ends, POINTS * 5)
 
 
 def _densities(name: str, method: str) -> list[list[float]]:
@@ -42,7 +47,7 @@ def _densities(name: str, method: str) -> list[list[float]]:
     train, test, rows = _samples(name)
     posterior = fit(train.X, train.y, seed=1, progress=False, **paper.settings_of(method, name, "short"))
     found = [posterior.density(test.X[[row]]) for row in rows]
-    points = _points(name)
+    points = _points(_ends(name))
     return [np.interp(points, each["x"], each["outcome"], 0.0, 0.0).tolist() for each in found]
 
 
@@ -64,6 +69,7 @@ def _run(parts: Parts, _count: int) -> Figures:
         figures[name] = {
             "y": test.y[rows],
             "f": test.f[rows],
+            "ends": _ends(name),
             "cart": parts(f"{name} cart", partial(_cart, name)),
             "densities": {m: parts(f"{name} {m}", partial(_densities, name, m)) for m in METHODS},
         }
@@ -72,7 +78,7 @@ def _run(parts: Parts, _count: int) -> Figures:
 
 def _in_common(name: str, figures: Figures) -> dict[str, float]:
     """Return for each pair of methods the least area below both of their densities."""
-    step = float(np.diff(_points(name)[:2])[0])
+    step = float(np.diff(_points(figures[name]["ends"])[:2])[0])
     each = {method: np.array(found) for method, found in figures[name]["densities"].items()}
     return {
         f"{METHODS[a]} and {METHODS[b]}": float(np.minimum(each[a], each[b]).sum(axis=1).min() * step)
@@ -84,15 +90,14 @@ def _lined_up(name: str, figures: Figures) -> Answer:
     shares = _in_common(name, figures)
     ours = "least area in common: " + ", ".join(f"{pair} {share:.2f}" for pair, share in shares.items())
     holds = min(shares.values()) > LINED_UP
-    sds = ", ".join(
-        f"{METHODS[m]} {_mean_sd(name, found):.2f}" for m, found in figures[name]["densities"].items()
-    )
+    own = figures[name]
+    sds = ", ".join(f"{METHODS[m]} {_mean_sd(own['ends'], each):.2f}" for m, each in own["densities"].items())
     return judged(ours, holds, "" if holds else f"mean deviations of the four densities: {sds}")
 
 
-def _mean_sd(name: str, densities: list[list[float]]) -> float:
+def _mean_sd(ends: tuple[float, float], densities: list[list[float]]) -> float:
     """Return the mean over rows of the densities' standard deviations."""
-    points = _points(name)
+    points = _points(ends)
     shares = np.array(densities) / np.sum(densities, axis=1, keepdims=True)
     means = shares @ points
     return float(np.mean(np.sqrt(shares @ points**2 - means**2)))
@@ -102,7 +107,7 @@ def _peaked(figures: Figures) -> Answer:
     """Judge by the distance of the densities' peaks from the truth, in deviations of the noise."""
     deviations = {"wu": 0.25, "cgm": 0.2}
     far = [
-        abs(_points(name)[int(np.argmax(density))] - truth) / deviations[name]
+        abs(_points(figures[name]["ends"])[int(np.argmax(density))] - truth) / deviations[name]
         for name in DATA
         for found in figures[name]["densities"].values()
         for density, truth in zip(found, figures[name]["f"], strict=True)
@@ -122,7 +127,7 @@ def _like_cart(figures: Figures) -> Answer:
 def _draw(figures: Figures, figure: Any) -> None:
     every = figure.subplots(len(DATA), ROWS)
     for name, line in zip(DATA, every, strict=True):
-        points, own = _points(name), figures[name]
+        points, own = _points(figures[name]["ends"]), figures[name]
         for row, axes in enumerate(line):
             for method, found in own["densities"].items():
                 axes.plot(points, found[row], color=SHADES[method], lw=1, label=METHODS[method])
