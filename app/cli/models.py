@@ -11,6 +11,7 @@ from app.cli.common import AsJson, DataDir, Limit, ModelName, OfOutcome, print_j
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import ago, err, make_table, out, print_table
+from app.client import Model, ModelSet
 from app.client.views import Json
 from sampler.host.data import number_to_text, range_to_text
 
@@ -224,10 +225,7 @@ def cancel_model(
     """Cancel a model at its next slice; its draws are kept."""
     with asking(url, data_dir, err.print) as client:
         cancelled = client.cancel(model)
-    if as_json:
-        print_json(cancelled.document)
-        return
-    out.print(f"{cancelled.id} is {'being ' if cancelled.is_open else ''}cancelled.")
+    _say_cancelled(cancelled, as_json=as_json)
 
 
 @app.command("retry")
@@ -407,10 +405,7 @@ def cancel_set(
     """Cancel the models of a set that have not ended; the others stay, and answer for their groups."""
     with asking(url, data_dir, err.print) as client:
         cancelled = client.cancel_model_set(model_set)
-    if as_json:
-        print_json(cancelled.document)
-        return
-    out.print(f"{cancelled.id} is {'being ' if cancelled.is_open else ''}cancelled.")
+    _say_cancelled(cancelled, as_json=as_json)
 
 
 @sets.command("delete")
@@ -425,6 +420,13 @@ def register(top: typer.Typer) -> None:
     """Add the commands to `bartserve`."""
     top.add_typer(app, name="models")
     top.add_typer(sets, name="sets")
+
+
+def _say_cancelled(cancelled: Model | ModelSet, *, as_json: bool) -> None:
+    if as_json:
+        print_json(cancelled.document)
+    else:
+        out.print(f"{cancelled.id} is {'being ' if cancelled.is_open else ''}cancelled.")
 
 
 def _listed(settings: Json) -> str:
