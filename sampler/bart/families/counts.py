@@ -204,11 +204,14 @@ class CountLikelihood(Likelihood):
             )
         total = counts.set_parts(rows, dispersion, power, work.random, model.part)
         model.scale[0] = scale_for(total)
+        if self._arms:  # parts lack the change of a sweep's last tree, which log f has
+            log_value, part = model.log_value.copy(), model.part.copy()
         self._calls[0](data, forests[0], model, work)
         if self._scale:
             self._scale.draw(forests[:1], work.random)
         if self._arms:
-            self._arms.sweep(forests[1:], model.part, work)
+            part *= np.exp(STEP * (model.log_value.astype(np.float64) - log_value))
+            self._arms.sweep(forests[1:], part, work)
         if self._zeros:
             outcome.labels[:] = rows.structural
             draw_latent_outcomes(outcome, zeros, work.random)

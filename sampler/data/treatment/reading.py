@@ -14,7 +14,6 @@ from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
 from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
-from sampler.setting_checks import has_particles
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -241,15 +240,6 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
         raise SettingsError(
             "family: a dose is for numbers and two classes; for counts make it 0 and 1, or names of arms",
             field="family",
-            code="contradiction",
-        )
-    if FAMILIES[settings.family].target == "counts" and has_particles(
-        {"moves": settings.moves, "start": settings.start}
-    ):
-        field = "start" if settings.start == "smc" else "moves"
-        raise SettingsError(
-            f"{field}: particles are not for the arms of counts: leave {field} out",
-            field=field,
             code="contradiction",
         )
     if propensity is not None and (settings.effects == "plain" or settings.assignment == "random"):

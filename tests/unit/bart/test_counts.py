@@ -8,9 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import DataError, SettingsError, fit, load
+from sampler import DataError, SettingsError, fit, load, start_chain
 from sampler.bart.chain import Chain
 from sampler.bart.families import counts
+from sampler.bart.families.count_arms import CountArms
+from sampler.bart.log_linear import STEP
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.preparation import prepare
 from sampler.settings import Settings
@@ -287,3 +289,23 @@ def test_what_is_no_count_or_exposure_is_refused():
         fit(X, y, exposure, family="poisson", **FAST)
     with pytest.raises(SettingsError, match="exposure is for counts"):
         fit(X, y, exposure=exposure, **FAST)
+
+
+def test_arms_see_the_rates_of_all_trees(monkeypatch):
+    """An arm's trees are given the rates after all updates of the mean's trees, the last one too."""
+    rng = np.random.default_rng(4)
+    x, treatment = rng.uniform(size=80), np.arange(80) % 2
+    y = rng.poisson(np.exp(2 * (x > 0.5)))
+    settings = {"family": "poisson", "treatment": treatment, "num_trees": 3, "num_chains": 1, "seed": 1}
+    chain = start_chain(prepare({"x": x}, y, **settings).training, 0)
+    likelihood, sweep, off = chain._likelihood, CountArms.sweep, []  # what the arms are given
+
+    def watched(self, forests, part, work):
+        rates = likelihood._exposures() * np.exp(STEP * likelihood.models[0].log_value[:80])
+        off.append(np.abs(part[:80] / rates - 1).max())
+        sweep(self, forests, part, work)
+
+    monkeypatch.setattr(CountArms, "sweep", watched)
+    chain.run(10)
+    assert len(off) == 10
+    assert max(off) < 1e-9

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler import SettingsError, fit
+from sampler import fit
 from sampler.bart import chain as chains
 from sampler.bart import particle_gibbs
 from sampler.preparation import prepare
@@ -39,6 +39,7 @@ def case(name, rows=70):
         "mixture": (level, {"noise": "mixture"}),
         "hurdle": (np.maximum(level, 1.8), {"family": "hurdle", "linear": True}),
         "counts": (counts, {"family": "zero-inflated-negative-binomial"}),
+        "arms of counts": (counts, {"family": "poisson", "treatment": treatment}),
         "classes": (grades, {"family": "categorical", "linear": True}),
         "grades": (grades, {"family": "ordinal", "levels": GRADES, "groups": "site"}),
     }
@@ -48,7 +49,7 @@ def case(name, rows=70):
 
 CASES = [
     *("weights", "line and groups", "effect", "noise forest", "heavy tails", "mixture", "hurdle", "grades"),
-    *("counts", "classes"),
+    *("counts", "arms of counts", "classes"),
 ]
 
 
@@ -94,13 +95,3 @@ def test_predictions_agree_with_the_default_moves(name):
     fits = (fit(X, y, moves=moves, **longer | arguments) for moves in ("default", "pg"))
     mean, other = (np.asarray(each.predict(X).mean) for each in fits)
     assert np.sqrt(np.mean((other - mean) ** 2)) < 0.2 * mean.std()
-
-
-@pytest.mark.parametrize(("given", "field"), [({"moves": "pg"}, "moves"), ({"start": "smc"}, "start")])
-def test_arms_of_counts_have_none(given, field):
-    """A treatment of counts refuses particles, which leave its arms' trees to their prior, by name."""
-    X, y, arguments = case("counts")
-    arguments |= {"family": "poisson", "treatment": np.arange(len(y)) % 2}
-    with pytest.raises(SettingsError, match="arms of counts") as refusal:
-        prepare(X, y, **SHORT | arguments | given)
-    assert refusal.value.field == field
