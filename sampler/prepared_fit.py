@@ -40,6 +40,7 @@ class PreparedFit:
     noise_choice: NoiseChoice | None = None
     effects: EffectDesign | None = None
     others: tuple[bytes, ...] = ()
+    reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
 
     def with_discarded(self, num_draws: int) -> PreparedFit:
         """Return the fit with that many draws per chain discarded already."""

@@ -131,7 +131,8 @@ async def compute_accumulated_effects(body: AccumulationBody, answer: TheAnswer)
     responses={
         **responses(409, 413),
         200: {
-            "description": "An Arrow stream with the columns chain, draw, sigma and, on request, f (a list).",
+            "description": "An Arrow stream with the columns chain, draw, sigma, log_likelihood and, on "
+            "request, f (a list).",
             "content": {ARROW: {"schema": {"type": "string", "format": "binary"}}},
         },
     },
@@ -228,7 +229,7 @@ async def compute_effects(body: EffectsBody, answer: TheAnswer) -> Response:
 
 @_asked("/diagnostics/growth", GrowthView)
 async def get_diagnostics_growth(query: Annotated[GrowthQuery, Query()], answer: TheAnswer) -> Response:
-    """Return R-hat and effective sample size of sigma and f by number of draws, also during a fit."""
+    """Return R-hat and effective sample size of f, sigma and the log-likelihood by draws, also in a fit."""
     return await answer(query)
 
 

@@ -102,11 +102,15 @@ def about_verdict(model: Model) -> list[str]:
     """Return the verdict on the chains with its figures."""
     lines = [f"verdict   {(model.verdict or 'none').replace('_', ' ')}"]
     figures = model.diagnostics or {}
-    sigma, f = figures.get("sigma"), figures.get("f")
-    if sigma and sigma["rhat"] is None:
-        sigma = None  # absent for classes, and for weighted draws, which have no chains to compare
+    f = figures.get("f")
+    # absent for classes, and for weighted draws, which have no chains to compare
+    sigma, likelihood = (
+        each if (each := figures.get(name)) and each["rhat"] is not None else None
+        for name in ("sigma", "log_likelihood")
+    )
     if f and f.get("rhat_median") is not None:
-        whose = f"{sigma['rhat']:.3f} for sigma and " if sigma else ""
+        whose = f"{sigma['rhat']:.3f} for sigma, " if sigma else ""
+        whose += f"{likelihood['rhat']:.3f} for the log-likelihood, " if likelihood else ""
         lines[0] += f": R-hat {whose}{f['rhat_median']:.3f} for f (median of {f['rows']} rows)"
     if f and f.get("ess_bulk_median") is not None:
         whose = f"{sigma['ess_bulk']:.0f} for sigma, " if sigma else ""

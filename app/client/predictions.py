@@ -295,5 +295,5 @@ class Predictions(Calls):
     def draws(
         self, model: str | Model, *, f: bool = False, draws: int | None = None, outcome: str | None = None
     ) -> Any:
-        """Return the posterior draws as a pyarrow table: chain, draw, sigma and, on request, f."""
+        """Return the posterior draws as a pyarrow table: chain, draw, scalars and, on request, f."""
         return self._arrow(address("models", model, "draws"), f=f, draws=draws, outcome=outcome)

@@ -5,6 +5,7 @@ the chart.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Annotated, Literal
 
 import numpy as np
@@ -26,26 +27,26 @@ from app.services.explanations.survival import SurvivalBody
 from app.services.outcomes import summary
 from app.web.scopes import GuardedRoute, needs
 from sampler.host.charts import chains, checks, effects, one_row, rankings, reasons, residuals, topologies
-from sampler.host.posteriors import AccumulatedEffects, Interval, PartialDependence
+from sampler.host.posteriors import SCALARS, AccumulatedEffects, Interval, PartialDependence
 
 router = APIRouter(prefix="/ui/models/{model_id}", include_in_schema=False, route_class=GuardedRoute)
 
 
-def _sigma(asked: Asked) -> convergence.SigmaTraces:
-    traces = convergence.sigma_traces(*asked.model)
+def _of_scalar(name: str, asked: Asked) -> tuple[convergence.ScalarTraces, str]:
+    traces = convergence.scalar_traces(*asked.model, name)
     if traces is None:
-        raise NotFoundError("A classification model has no sigma.")
-    return traces
+        raise NotFoundError("A classification model has no sigma, and an old one no log-likelihood.")
+    return traces, name.replace("_", "-")
 
 
-def _trace(asked: Asked) -> Picture:
-    sigma = _sigma(asked)
-    return Picture(chains.traces, (sigma.trace, sigma.shown, "sigma"))
+def _trace(name: str, asked: Asked) -> Picture:
+    of, title = _of_scalar(name, asked)
+    return Picture(chains.traces, (of.trace, of.shown, title))
 
 
-def _ranks(asked: Asked) -> Picture:
-    sigma = _sigma(asked)
-    return Picture(chains.ranks, (sigma.ranked, sigma.every, "sigma"))
+def _ranks(name: str, asked: Asked) -> Picture:
+    of, title = _of_scalar(name, asked)
+    return Picture(chains.ranks, (of.ranked, of.every, title))
 
 
 def _agreement(asked: Asked) -> Picture:
@@ -129,8 +130,8 @@ def _unknown(_: Asked) -> Picture:
 
 
 CHARTS: dict[str, Callable[[Asked], Picture]] = {
-    "trace": _trace,
-    "ranks": _ranks,
+    **{f"trace-{name}": partial(_trace, name) for name in SCALARS},
+    **{f"ranks-{name}": partial(_ranks, name) for name in SCALARS},
     "agreement": _agreement,
     "held-out": _held_out,
     "calibration": _calibration,

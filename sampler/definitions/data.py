@@ -240,6 +240,9 @@ COLUMN_ROLES = {name: role for name, role in ROLES.items() if isinstance(role, R
 CENSORING = tuple(name for name, role in COLUMN_ROLES.items() if role.of_outcome)
 NO_FEATURES = "target, weights, exposure, treatment, groups, event or limits"
 PREDICTED = tuple(name for name, role in COLUMN_ROLES.items() if role.absent)  # new rows may have them too
+LIMITS = tuple(name for name in CENSORING if COLUMN_ROLES[name].cells == "number")
+# without which an outcome's probability isn't known, besides limits
+OF_LIKELIHOOD = tuple(name for name, role in COLUMN_ROLES.items() if role.reader and role.cells == "number")
 
 HOLDOUT = Setting(
     "number",

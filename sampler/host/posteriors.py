@@ -46,7 +46,7 @@ from sampler.posterior.results.treatment_effects import (
 from sampler.posterior.several.stored import least_settled, posterior_of, stored_card
 from sampler.posterior.untrusted import read_contents
 from sampler.posterior.verdict.agreement import LIMITS as AGREEMENT_LIMITS
-from sampler.posterior.verdict.agreement import times_to_converge
+from sampler.posterior.verdict.agreement import SCALARS, times_to_converge
 from sampler.posterior.verdict.reasons import VERDICTS, ReasonCode, Verdict
 from sampler.posterior.verdict.use import OfCredible, OfIntervals, OfPredictions, use_of
 
@@ -56,6 +56,7 @@ __all__ = [
     "H_ROWS",
     "MOST_TIMES",
     "MOST_WORK",
+    "SCALARS",
     "SHAP_CELLS",
     "VERDICTS",
     "AccumulatedEffects",

@@ -57,7 +57,7 @@ def check_rules(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
         All draws so far.
     rules
         Any of `verdict` (the worst that is accepted), `max_rhat` and `min_ess`, of f at 95% of the reference
-        rows and of sigma; None leaves a rule out.
+        rows, of sigma and of the log-likelihood; None leaves a rule out.
 
     Returns
     -------
@@ -66,7 +66,8 @@ def check_rules(posterior: Posterior, rules: Mapping[str, Any]) -> StopCheck:
 
     """
     summary = posterior.summary()
-    rhat = _largest(summary.f["rhat_p95"], summary.sigma["rhat"], of_sigma=posterior.sigma is not None)
+    of_scalars = [each["rhat"] for each in _scalars(posterior)]
+    rhat = _largest(summary.f["rhat_p95"], of_scalars)
     ess = _ess(posterior) if rules.get("min_ess") is not None else None
     held = {
         "verdict": _rank(summary.verdict) >= _rank(rules.get("verdict") or VERDICTS[-1]),
@@ -106,21 +107,23 @@ def _rank(verdict: Any) -> int:
     return -[*VERDICTS].index(verdict)  # the best comes first
 
 
-def _largest(f: float | None, sigma: float | None, *, of_sigma: bool) -> float | None:
-    """Return the larger R-hat of f and of sigma; None when one is unknown; two classes have no sigma."""
-    if f is None or (of_sigma and sigma is None):
-        return None
-    return max(float(f), sigma or 0.0)
+def _scalars(posterior: Posterior) -> list[dict[str, float | None]]:
+    """Return the figures of the scalars that the posterior has: classes have no sigma."""
+    return [getattr(posterior.summary(), name) for name in posterior.law.scalars()]
+
+
+def _largest(f: float | None, scalars: list[float | None]) -> float | None:
+    """Return the largest R-hat of f and of scalars; None when one is unknown."""
+    known = [each for each in (f, *scalars) if each is not None]
+    return max(known) if len(known) == 1 + len(scalars) else None
 
 
 def _ess(posterior: Posterior) -> float | None:
-    """Return the effective sample size (bulk, tail) that sigma and f at 95% of the reference rows reach."""
+    """Return the effective sample size (bulk, tail) that scalars and f at 95% of the reference rows reach."""
     if not is_known(posterior.num_draws):
         return None
     agreed = agreement(posterior.law, posterior.reference, posterior.num_draws)
     of_f = float(np.quantile(np.minimum(agreed.ess_bulk, agreed.ess_tail), 1 - ROWS_SHARE))
-    if posterior.sigma is None:
-        return of_f
-    of_sigma = [posterior.summary().sigma[name] for name in ("ess_bulk", "ess_tail")]
-    known = [value for value in of_sigma if value is not None]
-    return min(of_f, *known) if len(known) == len(of_sigma) else None
+    of_scalars = [each[name] for each in _scalars(posterior) for name in ("ess_bulk", "ess_tail")]
+    known = [value for value in of_scalars if value is not None]
+    return min([of_f, *known]) if len(known) == len(of_scalars) else None

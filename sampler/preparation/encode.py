@@ -26,7 +26,7 @@ from sampler.data.splits.copies import copied_rows, copies_in_words
 from sampler.data.splits.resemblance import undeclared
 from sampler.data.treatment.design import ROLE
 from sampler.data.treatment.reading import arms_of
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, LIMITS, OF_LIKELIHOOD
 from sampler.definitions.new_rows import LIKE_TRAINING, NewRows
 from sampler.definitions.prior import ABSOLUTE
 from sampler.engines import load_code
@@ -43,6 +43,7 @@ from sampler.preparation.plan import PLANNED, FitPlan, plan, resolve_settings
 from sampler.preparation.propensity import effect_prior, effect_sd, num_codes_of, treated_rows
 from sampler.prepared_fit import PreparedFit, reference_rows
 from sampler.prior import estimate_sigma, outcome_sd
+from sampler.storage.model_header import OUTCOME
 from sampler.training import GroupTraining, LinearTraining, Training, room_for_codes
 
 if TYPE_CHECKING:
@@ -229,7 +230,23 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         *(censoring_warnings(censored, target.name) if censored else []),
         *_method_warnings(prepared.training, schema),
     ]
-    return replace(prepared, warnings=warnings, noise_choice=noise_choice)
+    return replace(
+        prepared,
+        warnings=warnings,
+        noise_choice=noise_choice,
+        reference_outcomes=_outcomes_at(places, outcome, planned),
+    )
+
+
+def _outcomes_at(
+    places: NDArray[np.int64], outcome: NDArray[np.float64], planned: FitPlan
+) -> dict[str, NDArray[np.float64]]:
+    """Return the outcomes of some rows, and what belongs to them; see `Header.reference_outcomes`."""
+    kept = {OUTCOME: outcome}
+    kept |= {name: planned.by_role[name] for name in OF_LIKELIHOOD if name in planned.by_role}
+    if planned.censored is not None:
+        kept |= zip(LIMITS, planned.censored.limits, strict=True)
+    return {name: values[places] for name, values in kept.items()}
 
 
 def _codes_of(design: Design, grid: Grid) -> NDArray[np.uint8]:

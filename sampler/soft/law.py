@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.laws.law import ForestToExplain
+    from sampler.posterior.parts.forest_to_explain import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 

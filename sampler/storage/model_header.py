@@ -3,8 +3,9 @@
 Layout, little-endian: the magic ``BARTHEAD``, format version (uint16), CRC-32 of all bytes after it (uint32),
 length of the JSON text (uint32), the JSON text (UTF-8, keys sorted), then the arrays it lists, one after the
 other: the cut points of each coded column (float64), the reference rows (uint8 [coded column, row]), of a
-model with a linear part their values (float64 [coded column, row]), and of a calibrated model the scores of
-its calibration rows (float64 [row]).
+model with a linear part their values (float64 [coded column, row]), the reference rows' outcomes and what
+belongs to them (float64 [role, row]), and of a calibrated model the scores of its calibration rows (float64
+[row]).
 """
 
 from __future__ import annotations
@@ -27,8 +28,9 @@ from sampler.data.linear_terms import LinearTerms
 from sampler.data.schema import Schema
 from sampler.data.transform import Transform
 from sampler.data.treatment.design import ROLE, TWO, EffectDesign
-from sampler.definitions.data import CENSORING, COLUMN_ROLES, PREDICTED
+from sampler.definitions.data import CENSORING, COLUMN_ROLES, LIMITS, OF_LIKELIHOOD, PREDICTED
 from sampler.definitions.several import MAX_OUTCOMES
+from sampler.engines import load_code
 from sampler.errors import PackedError
 from sampler.noise import NoiseChoice
 from sampler.storage.calibration_size import MAX_ROWS
@@ -39,6 +41,8 @@ from sampler.subgroups.membership import kinds_of, quarter_points
 from sampler.subgroups.table import SubgroupTable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import NDArray
 
     from sampler.data.schema import FeatureKind
@@ -48,6 +52,7 @@ MAGIC = b"BARTHEAD"
 VERSION = 1
 START = struct.Struct("<8sHII")
 REFERENCE_ROWS = 200
+OUTCOME = "outcome"
 
 
 @dataclass(frozen=True)
@@ -78,6 +83,9 @@ class Header:
     linear, reference_values
         Terms of a linear part, and the values of the reference rows before binning, float64 [coded column,
         row]; None without one. The values are there for slopes that differ by group too.
+    reference_outcomes
+        Outcomes of the reference rows (indices of classes), and what else their likelihood needs, float64
+        [row], by role; empty in models made before they were kept.
     transform
         Transform of the outcome; None where the model is of the outcome itself.
     calibration
@@ -108,6 +116,7 @@ class Header:
     typical_weight: float | None = None
     linear: LinearTerms | None = None
     reference_values: NDArray[np.float64] | None = None
+    reference_outcomes: dict[str, NDArray[np.float64]] = field(default_factory=dict)
     transform: Transform | None = None
     roles: dict[str, str] = field(default_factory=dict)
     calibration: ConformalTable | None = None
@@ -179,6 +188,7 @@ class Header:
             "warnings": self.warnings,
             "num_cuts": [len(cuts) for cuts in self.grid.cuts],
             "num_reference": self.reference.shape[1],
+            **({"reference_outcomes": [*self.reference_outcomes]} if self.reference_outcomes else {}),
             **({"default_grid": self.default_grid} if self.default_grid else {}),
             **({} if self.num_rows is None else {"num_rows": self.num_rows}),
             **({} if self.typical_weight is None else {"typical_weight": self.typical_weight}),
@@ -198,6 +208,7 @@ class Header:
         arrays.append(self.reference.tobytes())
         if self.reference_values is not None:
             arrays.append(self.reference_values.astype("<f8").tobytes())
+        arrays += [values.astype("<f8").tobytes() for values in self.reference_outcomes.values()]
         if self.calibration is not None:
             arrays.append(self.calibration.scores.astype("<f8").tobytes())
             if self.calibration.unit is not None:
@@ -239,6 +250,9 @@ class Header:
             arrays, in_subgroups = _in_subgroups(arrays, calibration)
             arrays, scores, unit = _scores(arrays, calibration)
             schema = Schema.from_json(fields["schema"])
+            arrays, outcomes = _reference_outcomes(
+                arrays, fields.get("reference_outcomes"), fields["num_reference"], schema.target.levels
+            )
             grid, reference, values = _arrays(
                 arrays,
                 fields["num_cuts"],
@@ -263,6 +277,7 @@ class Header:
                 typical_weight=_typical_weight(fields.get("typical_weight")),
                 linear=None if linear is None else LinearTerms.from_json(linear, len(grid.cuts)),
                 reference_values=values,
+                reference_outcomes=outcomes,
                 transform=Transform.from_json(fields["transform"]) if "transform" in fields else None,
                 roles={role: str(fields[role]) for role in PREDICTED if fields.get(role) is not None}
                 | _censoring(fields.get("censoring", {})),
@@ -403,14 +418,36 @@ def _scores(
     return data[:end], np.frombuffer(data[end:], "<f8").astype(np.float64), unit
 
 
-def _arrays(
-    data: bytes, num_cuts: list[int], num_reference: int, *, with_values: bool
-) -> tuple[Grid, NDArray[np.uint8], NDArray[np.float64] | None]:
-    counts = [num_reference, *num_cuts]
-    if any(type(count) is not int or count < 0 for count in counts) or max(num_cuts, default=0) > MAX_CUTS:
+def _reference_outcomes(
+    data: bytes, roles: Any, num_reference: int, levels: Sequence[str]
+) -> tuple[bytes, dict[str, NDArray[np.float64]]]:
+    """Cut the outcomes of the reference rows, and what belongs to them, off the end of the arrays."""
+    if type(num_reference) is not int or num_reference < 0:
         raise ValueError("its sizes are out of range")
     if num_reference > REFERENCE_ROWS:
         raise ValueError(f"it has {num_reference} reference rows, where up to {REFERENCE_ROWS} are allowed")
+    if not roles:
+        return data, {}
+    known = isinstance(roles, list) and roles[0] == OUTCOME and {*roles[1:]} <= {*OF_LIKELIHOOD, *LIMITS}
+    end = len(data) - 8 * num_reference * len(roles)
+    if not known or len({*roles}) < len(roles) or end < 0:
+        raise ValueError("the outcomes of its reference rows are out of place")
+    values = np.frombuffer(data[end:], "<f8").astype(np.float64).reshape(len(roles), num_reference)
+    found = dict(zip(roles, values, strict=True))
+    for role in found.keys() & {*OF_LIKELIHOOD}:
+        load_code(COLUMN_ROLES[role].reader)(found[role], num_reference)
+    y = found[OUTCOME]
+    unknown = bool(levels) and not np.all(np.isin(y, np.arange(len(levels))))
+    if unknown or not np.all(np.isfinite(y)) or np.any(np.isnan(values)):
+        raise ValueError("the outcomes of its reference rows are out of range")
+    return data[:end], found
+
+
+def _arrays(
+    data: bytes, num_cuts: list[int], num_reference: int, *, with_values: bool
+) -> tuple[Grid, NDArray[np.uint8], NDArray[np.float64] | None]:
+    if any(type(count) is not int or count < 0 for count in num_cuts) or max(num_cuts, default=0) > MAX_CUTS:
+        raise ValueError("its sizes are out of range")
     ends = np.cumsum([0, *num_cuts])
     size = int(ends[-1]) * 8
     cells = num_reference * len(num_cuts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sampler.posterior.assessment.labelled_rows import LabelledRows
-from sampler.posterior.assessment.scoring import own_probabilities
+from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.preparation import prepare_rows
 from sampler.running import run
 

@@ -206,7 +206,7 @@ def test_the_model_explains_itself(client, fitted):
     assert np.shape(reasons["values"]) == (2, len(NEW))
     draws = client.draws(fitted, f=True)
     assert draws.num_rows == 100
-    assert set(draws.column_names) == {"chain", "draw", "sigma", "f"}
+    assert set(draws.column_names) == {"chain", "draw", "sigma", "log_likelihood", "f"}
 
 
 def test_groups_are_told(client, fitted):

@@ -21,7 +21,7 @@ def test_a_model_is_fitted(service):
 
     assert (model.state, model.error) == ("succeeded", None)
     assert model.verdict in {"converged", "approximate", "not_converged"}
-    assert {"verdict", "sigma", "f"} <= set(model.diagnostics)
+    assert {"verdict", "sigma", "log_likelihood", "f"} <= set(model.diagnostics)
     assert model.created_at <= model.started_at <= model.finished_at
     for chain in service.chains(model_id):
         assert (chain.state, chain.iteration, chain.iterations, chain.num_draws) == ("done", 200, 200, 50)

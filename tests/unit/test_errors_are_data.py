@@ -157,7 +157,7 @@ def test_verdicts_give_reasons_as_codes_with_figures():
     rows = np.full(50, 1.3)
     bad = Agreement(rows, np.full(50, 0.01), rows, rows)
 
-    verdict, (of_rows, of_sigma) = judge(bad, 1.5, 4)
+    verdict, (of_rows, of_sigma) = judge(bad, {"sigma": 1.5}, 4)
 
     assert verdict == "not_converged"
     assert of_rows.to_json() == {"code": "rows_disagree", "values": {"rhat": 1.1, "error": 0.2, "share": 0.0}}

@@ -16,8 +16,8 @@ MAX_TRACE = 500
 FiguresByDraws = list[float | None]
 
 
-class SigmaGrowth(TypedDict):
-    """Diagnostics of sigma, one value per number of draws."""
+class ScalarGrowth(TypedDict):
+    """Diagnostics of one figure, one value per number of draws."""
 
     rhat: FiguresByDraws
     ess_bulk: FiguresByDraws
@@ -51,7 +51,11 @@ class GrowthView(OutcomeView):
         list[int],
         Field(description="Numbers of kept draws per chain, up to 12 values from 8 draws on."),
     ]
-    sigma: Annotated[SigmaGrowth | None, Field(description="Null for classes.")]
+    sigma: Annotated[ScalarGrowth | None, Field(description="Null for classes.")]
+    log_likelihood: Annotated[
+        ScalarGrowth | None,
+        Field(description="Of the reference rows' outcomes; null for models made before these were kept."),
+    ]
     f: RowsGrowth
     limits: Annotated[dict[str, LimitsView], Field(description="Limits by verdict.")]
 
@@ -67,8 +71,8 @@ class GrowthQuery(OutcomeQuestion):
 
 
 @dataclass(frozen=True)
-class SigmaTraces:
-    """Draws of sigma, float64 [chain, draw]: at the positions `shown`, and each `every`-th, for ranks."""
+class ScalarTraces:
+    """Draws of a figure, float64 [chain, draw]: at the positions `shown`, and each `every`-th, for ranks."""
 
     shown: NDArray[np.int64]
     trace: NDArray[np.float64]
@@ -76,12 +80,12 @@ class SigmaTraces:
     ranked: NDArray[np.float64]
 
 
-def sigma_traces(predictor: Predictor, owner: str, model: str) -> SigmaTraces | None:
-    """Return the draws of sigma by chain, or None for classes, which have none; raises as `lookup`."""
+def scalar_traces(predictor: Predictor, owner: str, model: str, name: str) -> ScalarTraces | None:
+    """Return the draws of "sigma" or "log_likelihood" by chain, or None without such; raises as `lookup`."""
     _, posterior, draws = predictor.lookup(owner, model)
-    sigma = convergence.sigma_of(posterior.law, draws)
-    if sigma is None:
+    values = posterior.law.scalars(draws).get(name)
+    if values is None:
         return None
     places = evenly_spaced(draws, MAX_TRACE)
-    every = convergence.independent_every(sigma)
-    return SigmaTraces(places, sigma[:, places], every, sigma[:, ::every])
+    every = convergence.independent_every(values)
+    return ScalarTraces(places, values[:, places], every, values[:, ::every])

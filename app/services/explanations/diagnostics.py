@@ -74,6 +74,7 @@ class Traces(TypedDict):
 
     draws: Annotated[list[int], Field(description="Indices of the shown draws of each chain, from 0.")]
     sigma: Annotated[list[list[float]] | None, Field(description="By chain; null for classes.")]
+    log_likelihood: Annotated[list[list[float]] | None, Field(description="By chain; null as below.")]
 
 
 class MoveView(TypedDict):
@@ -204,6 +205,10 @@ class DiagnosticsView(OutcomeView):
     chains: int
     draws: DrawsPerChain
     sigma: Annotated[OneFigures | None, Field(description="Null for classes.")]
+    log_likelihood: Annotated[
+        OneFigures | None,
+        Field(description="Of the reference rows' outcomes; null for models made before these were kept."),
+    ]
     f: RowFigures
     traces: Traces
     moves: list[ChainMoves]
@@ -349,8 +354,9 @@ def target_of(predictor: Predictor, owner: str, model: str) -> str:
 
 
 def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int | None) -> pa.Table:
-    """Return the draws as columns: `chain`, `draw`, `sigma` (not for classes), and `f` at the reference rows.
+    """Return the draws as columns: `chain`, `draw`, scalars, and `f` at the reference rows.
 
+    Scalars are `sigma` (not for classes) and the `log_likelihood` of the reference rows where it is known.
     There is one row per draw, chain by chain, so columns have the shape [chain, draw], and `f` [chain, draw,
     row].
 
@@ -373,11 +379,11 @@ def export(predictor: Predictor, owner: str, model: str, *, f: bool, draws: int 
         raise InvalidRequestError(errors=[Fault("draws", None, message)])
     chain, draw = np.indices((posterior.num_chains, used)).reshape(2, -1)
     named: dict[str, pa.Array] = {"chain": pa.array(chain), "draw": pa.array(draw)}
-    if posterior.sigma is not None:
-        named["sigma"] = pa.array(np.ascontiguousarray(posterior.sigma[:, :used]).reshape(-1))
+    for name, values in posterior.law.scalars(used).items():
+        named[name] = pa.array(np.ascontiguousarray(values).reshape(-1))
     if f:
-        values = posterior.sample(reference, used).reshape(len(chain), -1)
-        named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(values.reshape(-1)), values.shape[1])
+        sampled = posterior.sample(reference, used).reshape(len(chain), -1)
+        named["f"] = pa.FixedSizeListArray.from_arrays(pa.array(sampled.reshape(-1)), sampled.shape[1])
     facts = {
         "model_id": head.id,
         "outcome": posterior.schema.target.name,

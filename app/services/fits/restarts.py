@@ -19,7 +19,7 @@ from app.store.tables import CANCELLED, FAILED, SUCCEEDED, Model
 from sampler import SettingsError
 from sampler.host.fits import coded_columns, looks_seconds, next_look
 from sampler.host.fits import estimate_memory as estimate
-from sampler.host.posteriors import times_to_converge
+from sampler.host.posteriors import SCALARS, times_to_converge
 from sampler.host.settings import LIMITS, TIMES_DRAWS, check_extends
 from sampler.host.storage import with_counts
 
@@ -224,9 +224,10 @@ def _estimated(
 def _needed(model: Model) -> int:
     """Estimate the kept draws per chain at which the verdict is "converged"."""
     diagnostics = model.diagnostics or {}
-    f, sigma = diagnostics.get("f") or {}, diagnostics.get("sigma") or {}
+    f, *scalars = (diagnostics.get(name) or {} for name in ("f", *SCALARS))
     chains = int(model.settings["num_chains"])
-    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), sigma.get("rhat"), chains)
+    rhats = [each.get("rhat") for each in scalars]
+    times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), rhats, chains)
     return round(times * int(model.settings["num_draws"]))
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.posterior.assessment.diagnostics import evenly_spaced
 from sampler.posterior.verdict import rhat_ess
-from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS, LIMITS, SCALARS
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -33,31 +33,29 @@ def growth(law: Law, num_draws: int) -> dict[str, Any]:
     -------
     dict
         ``draws``, up to 12 numbers of draws; ``chains``, the number of chains; lists as long as ``draws``:
-        for ``sigma`` (None for two classes) ``rhat, ess_bulk, ess_tail``; for ``f``, at up to 50 reference
-        rows, their medians, and ``rhat_p95``, which 95% of the rows don't exceed. ``limits``: the largest
-        R-hat that each verdict allows.
+        for ``sigma`` (None for classes) and ``log_likelihood`` (None of models made before outcomes of the
+        reference rows were kept) ``rhat, ess_bulk, ess_tail``; for ``f``, at up to 50 reference rows, their
+        medians, and ``rhat_p95``, which 95% of the rows don't exceed. ``limits``: the largest R-hat that each
+        verdict allows.
 
     """
     counts = _counts(num_draws)
     rows = evenly_spaced(law.draws.reference.num_rows, ROWS)
     f = law.draws_by_figure(law.draws.reference.part(rows), num_draws)
-    sigma = sigma_of(law, num_draws)
+    scalars = law.scalars(num_draws)
     of_f = [_of_rows(f[:, :, :count]) for count in counts]
     return {
         "draws": counts,
         "chains": law.draws.num_chains,
-        "sigma": None
-        if sigma is None
-        else _turned([_figures(sigma[None, :, :count], np.median) for count in counts]),
+        **{
+            name: _turned([_figures(scalars[name][None, :, :count], np.median) for count in counts])
+            if name in scalars
+            else None
+            for name in SCALARS
+        },
         "f": {"rows": len(rows), **_turned(of_f)},
         "limits": {name: _limits(each.of(law.draws.num_chains)) for name, each in LIMITS.items()},
     }
-
-
-def sigma_of(law: Law, num_draws: int) -> Floats | None:
-    """Return each chain's first `num_draws` draws of sigma, float64 [chain, draw]; None for two classes."""
-    sigma = law.sigma
-    return None if sigma is None else np.ascontiguousarray(sigma[:, :num_draws])
 
 
 def independent_every(draws: Floats) -> int:

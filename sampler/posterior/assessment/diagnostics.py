@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.posterior.kernels.depths import tree_depths
 from sampler.posterior.verdict import rhat_ess
-from sampler.posterior.verdict.agreement import FEWEST_DRAWS
+from sampler.posterior.verdict.agreement import FEWEST_DRAWS, SCALARS
 from sampler.posterior.verdict.reasons import reasons_to_json
 from sampler.posterior.weighting.importance_weights import mean_error
 
@@ -51,10 +51,12 @@ def diagnose(
     -------
     dict
         ``verdict, reasons, advice, chains, draws`` as `summary` has them, and ``reason_codes`` and
-        ``precision`` (None of weighted draws) as its JSON; ``sigma`` (None for two classes) and ``f`` with
-        ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean, reproducibility``, numbers for sigma, lists over the
-        reference rows for f; undefined figures (too few draws, chains that don't move) are None; ``traces``
-        with the positions of the draws shown and sigma of each chain at them; ``moves`` by chain; ``trees``:
+        ``precision`` (None of weighted draws) as its JSON; ``sigma`` (None for classes), ``log_likelihood``
+        (of the reference rows' outcomes; None of models made before these were kept) and ``f`` with
+        ``mean, sd, rhat, ess_bulk, ess_tail, mcse_mean, reproducibility``, numbers for the first two, lists
+        over the reference rows for f; undefined figures (too few draws, chains that don't move) are None;
+        ``traces`` with the positions of the draws shown, and sigma and the log-likelihood of each chain at
+        them; ``moves`` by chain; ``trees``:
         leaves and depths, their mean, maximum and shares; ``topologies`` of one tree: its shapes with their
         probabilities (None of a sum of trees); ``groups``: for each column of groups (None without any) its
         name, their number, and the figures of their standard deviation.
@@ -63,7 +65,7 @@ def diagnose(
     counted_moves = law.draws.statistics if statistics is None else statistics
     summary, weights = law.summary, law.weights.unequal(law.draws.num_draws)
     f = law.draws_by_figure(law.draws.reference)
-    sigma = law.sigma
+    scalars = law.scalars()
     places = evenly_spaced(law.draws.num_draws, max_points)
     return {
         "verdict": summary.verdict,
@@ -72,13 +74,16 @@ def diagnose(
         "precision": summary.precision and summary.precision.to_json(),
         "chains": law.draws.num_chains,
         "draws": law.draws.num_draws,
-        "sigma": None
-        if sigma is None
-        else {name: row[0] for name, row in _figures(sigma[None], weights).items()},
+        **{
+            name: {figure: row[0] for figure, row in _figures(scalars[name][None], weights).items()}
+            if name in scalars
+            else None
+            for name in SCALARS
+        },
         "f": {"rows": len(f), **_figures(f, weights)},
         "traces": {
             "draws": places.tolist(),
-            "sigma": None if sigma is None else sigma[:, places].tolist(),
+            **{name: scalars[name][:, places].tolist() if name in scalars else None for name in SCALARS},
         },
         "moves": [{"chain": chain, "moves": _moves(counted)} for chain, counted in enumerate(counted_moves)],
         "trees": {

@@ -31,7 +31,7 @@ BLOCK_CELLS = 1 << 18  # draws times rows of a block: 2 MB for each of about ten
 
 @dataclass(frozen=True)
 class RowsVerdict:
-    """Verdict on the agreement of the chains at requested rows and on sigma, with reasons."""
+    """Verdict on the agreement of the chains at requested rows and on scalars, with reasons."""
 
     verdict: Verdict
     reasons: list[Reason]
@@ -131,7 +131,7 @@ def verdict(law: Law, rows_agreement: Agreement | None, num_draws: int) -> RowsV
     """
     if rows_agreement is None:
         return RowsVerdict("not_converged", [Reason("too_few_draws", {"draws": num_draws})])
-    best, reasons = law.weights.judge(rows_agreement, law.sigma, num_draws)
+    best, reasons = law.weights.judge(rows_agreement, law.scalars(), num_draws)
     return RowsVerdict(best, [replace(reason, rows="rows asked") for reason in reasons])
 
 

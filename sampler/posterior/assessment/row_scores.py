@@ -8,7 +8,8 @@ import numpy as np
 
 from sampler.errors import SettingsError
 from sampler.posterior.assessment.conformal import probabilities
-from sampler.posterior.assessment.scoring import BATCH_ROWS, TINY, one_hot, own_probabilities
+from sampler.posterior.assessment.scoring import BATCH_ROWS, TINY, one_hot
+from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:

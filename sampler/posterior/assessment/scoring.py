@@ -120,25 +120,11 @@ def one_hot(rows: LabelledRows) -> NDArray[np.bool_]:
     return np.asarray(rows.y[:, None] == np.arange(len(rows.classes or ())))
 
 
-def own_probabilities(p: Floats, y: Floats) -> Floats:
-    """Look up the probability [.., row] of each row's class y [row] in p [.., row, class].
-
-    Any other class than those has probability 0.
-    """
-    own = y.astype(np.int64)
-    known = own < p.shape[-1]
-    return np.where(known, p[..., np.arange(len(own)), np.where(known, own, 0)], 0.0)
-
-
 def log_likelihood(law: Law, rows: LabelledRows, chosen: NDArray[np.int64]) -> Floats:
     """Compute the log density, or log probability, of rows' outcomes in chosen draws, float64 [draw, row]."""
     logs = np.empty((len(chosen), len(rows.y)))
     for batch, part in rows.batches(BATCH_ROWS):
-        if rows.classes is None:
-            logs[:, batch] = law.outcomes_by_draw(part.coded, part.y, part.weights, chosen)[1]
-            continue
-        p = own_probabilities(law.probabilities_by_draw(part.coded, chosen), part.y)
-        logs[:, batch] = np.log(np.maximum(p, np.finfo(np.float64).smallest_subnormal))
+        logs[:, batch] = law.log_densities(part.coded, part.y, part.weights, chosen)
     return logs
 
 

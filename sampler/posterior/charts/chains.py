@@ -54,13 +54,16 @@ def growth(style: ChartStyle, curves: Mapping[str, Any]) -> Any:
     """Draw R-hat and effective sample sizes by number of draws, as `Posterior.convergence` gives them."""
     left, right = axes = style.axes(5.6 if style.narrow else 3.1, width=9.6, shape=style.beside)
     colours, f, sigma = style.colours, curves["f"], curves["sigma"] or {}
+    likelihood = curves.get("log_likelihood") or {}
     lines = [
         (left, f.get("rhat"), "f, median row", colours.accent, "-"),
         (left, f.get("rhat_p95"), "f, 95% of rows", colours.chains[2], DASHED),
         (left, sigma.get("rhat"), "sigma", colours.fair, "-"),
+        (left, likelihood.get("rhat"), "log-likelihood", colours.soft, "-"),
         (right, f.get("ess_bulk"), "f, centre", colours.accent, "-"),
         (right, f.get("ess_tail"), "f, tails", colours.chains[2], DASHED),
         (right, sigma.get("ess_bulk"), "sigma", colours.fair, "-"),
+        (right, likelihood.get("ess_bulk"), "log-likelihood", colours.soft, "-"),
     ]
     for panel, values, label, colour, dashes in lines:
         if values:

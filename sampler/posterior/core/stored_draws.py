@@ -11,12 +11,14 @@ from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import is_array, read_rows
 from sampler.data.treatment.design import ROLE
+from sampler.definitions.data import LIMITS
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, component_names
 from sampler.posterior.weighting.mixture_noise import Mixture, are_components
 from sampler.posterior.weighting.student_noise import Student, are_degrees, sd_of
 from sampler.storage.draw_codec import unpack
 from sampler.storage.draws import concatenate
+from sampler.storage.model_header import OUTCOME
 from sampler.subgroups.membership import bits_of, columns_of
 
 if TYPE_CHECKING:
@@ -138,6 +140,20 @@ class StoredDraws:
         groups = None if header.groupings is None else header.groupings.reference_index()
         by_role = {} if header.effects is None else {ROLE: header.effects.treated}
         return Coded(header.reference, [], values=header.reference_values, groups=groups, by_role=by_role)
+
+    @property
+    def reference_outcomes(self) -> tuple[Coded, NDArray[np.float64], NDArray[np.float64] | None] | None:
+        """Reference rows, with their outcomes (between limits, if there are such) and weights, float64 [row].
+
+        None of models made before outcomes were kept.
+        """
+        kept = dict(self.header.reference_outcomes)
+        if not kept:
+            return None
+        y, weights, coded = kept.pop(OUTCOME), kept.pop("weights", None), self.reference
+        limits = [kept.pop(name) for name in LIMITS if name in kept]
+        by_role = coded.by_role | kept
+        return replace(coded, by_role=by_role, limits=np.array(limits) if limits else None), y, weights
 
     def encode(
         self,

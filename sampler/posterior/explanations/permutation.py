@@ -8,9 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.posterior.assessment.scoring import TINY, own_probabilities
+from sampler.posterior.assessment.scoring import TINY
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.core.progress import track
+from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.posterior.protocol import Loss
 from sampler.posterior.results.rankings import PermutationImportance
 

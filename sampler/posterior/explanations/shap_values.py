@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
     from sampler.data.encode import Coded
     from sampler.data.schema import Schema
-    from sampler.posterior.laws.law import ForestToExplain, Law
+    from sampler.posterior.laws.law import Law
+    from sampler.posterior.parts.forest_to_explain import ForestToExplain
     from sampler.posterior.protocol import GameKind
 
     Floats = NDArray[np.float64]

@@ -11,7 +11,8 @@ from sampler.errors import PackedError
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.by_figure import fill_by_figure
-from sampler.posterior.laws.law import LINE, TERM, ForestToExplain, Law
+from sampler.posterior.laws.law import LINE, TERM, Law
+from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.slopes import Slopes
 from sampler.storage.draws import concatenate
 

@@ -14,8 +14,9 @@ from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.laws.by_figure import fill_by_figure
 from sampler.posterior.laws.count_law import CountLaw
-from sampler.posterior.laws.law import ForestToExplain, Law
+from sampler.posterior.laws.law import Law
 from sampler.posterior.parts.effects import FOREST
+from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, reduce
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,10 @@ from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.laws.likelihood import log_of_own, sum_over_rows
 from sampler.posterior.parts.compared_treatments import TREATED, Compared
 from sampler.posterior.parts.effects import EffectDraws
+from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.parts.intercepts import InterceptDraws
 from sampler.posterior.parts.slopes import Slopes
 from sampler.posterior.verdict.reasons import noise_prior_reason
@@ -44,29 +46,6 @@ LINE, TERM, GROUP = 150, 5, 50
 EFFECT = 100  # of a treatment's own trees, and of a row's propensity
 BOUND, BOUND_BY_ROW = 70, 2000
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
-
-
-@dataclass(frozen=True)
-class ForestToExplain:
-    """A sum of trees to explain.
-
-    Attributes
-    ----------
-    draws
-        Trees of all draws.
-    leaf
-        float64 [node], leaf values in the unit of the answer, anything at splits.
-    offset
-        What f has besides the trees and the linear part.
-    slopes
-        Of the linear part beside the trees; None without one.
-
-    """
-
-    draws: Draws
-    leaf: Floats
-    offset: float
-    slopes: Slopes | None = None
 
 
 class Law:
@@ -177,9 +156,9 @@ class Law:
 
     @cached_property
     def summary(self) -> Summary:
-        """Whether the chains agree (on up to 200 training rows and sigma), with figures and advice."""
+        """Whether the chains agree (on up to 200 training rows and single figures), with advice."""
         f, noise = self.draws_by_figure(self.draws.reference), self._typical_noise()
-        summary = self.weights.summary(f, self.sigma, self.leaf_counts, self.draws.statistics, noise)
+        summary = self.weights.summary(f, self.scalars(), self.leaf_counts, self.draws.statistics, noise)
         drawn, sds = self.learnt_sigma, [*self.group_sds()]
         for slopes in self.group_slope_sds():
             sds += [*slopes]
@@ -241,6 +220,21 @@ class Law:
     def sigma(self) -> Floats | None:
         """Draws of the noise sd of a row of weight 1, float64 [chain, draw]; None for classes and counts."""
         return self.draws.sigma if self.draws.classes is None else None
+
+    @cached_property
+    def log_likelihood(self) -> Floats | None:
+        """Draws of the log-likelihood of the reference rows, float64 [chain, draw]; None of old models."""
+        rows = self.draws.reference_outcomes
+        if rows is None:
+            return None
+        chosen, used = self.draws.choose(None)
+        logs = self.log_densities(*rows, chosen)
+        return sum_over_rows(logs).reshape(self.draws.num_chains, used)
+
+    def scalars(self, num_draws: int | None = None) -> dict[str, Floats]:
+        """Return draws [chain, draw] of the single figures by which chains are judged, by name."""
+        both = {"sigma": self.sigma, "log_likelihood": self.log_likelihood}
+        return {name: each[:, :num_draws] for name, each in both.items() if each is not None}
 
     @property
     def learnt_sigma(self) -> Floats | None:
@@ -459,6 +453,14 @@ class Law:
 
         """
         raise NotImplementedError
+
+    def log_densities(
+        self, coded: Coded, y: Floats, weights: Floats | None, chosen: NDArray[np.int64]
+    ) -> Floats:
+        """Compute log densities (of classes log probabilities) of outcomes y [row], float64 [draw, row]."""
+        if self.classes is None:
+            return self.outcomes_by_draw(coded, y, weights, chosen)[1]
+        return log_of_own(self.probabilities_by_draw(coded, chosen), y)
 
     def bound_errors(self, part: Coded, used: int) -> Callable[[Floats], Floats]:
         """Return a function from predictive bounds [row] to their Monte Carlo errors."""

@@ -12,7 +12,8 @@ from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble
 from sampler.posterior.laws import normal
 from sampler.posterior.laws.by_figure import fill_by_figure
-from sampler.posterior.laws.law import ForestToExplain, Law
+from sampler.posterior.laws.law import Law
+from sampler.posterior.parts.forest_to_explain import ForestToExplain
 from sampler.posterior.weighting.draw_weights import EqualWeights, ImportanceWeights
 from sampler.posterior.weighting.quantiles import noise_mixture
 from sampler.storage.draws import LEAF, concatenate

@@ -57,8 +57,8 @@ class Convergence(dict[str, Any]):
     def columns(self) -> dict[str, Any]:
         """Arrange it by name with one row per number of draws."""
         named: dict[str, Any] = {"draws": self["draws"]}
-        for whose in ("f", "sigma"):
-            figures = self[whose] or {}
+        for whose in ("f", "sigma", "log_likelihood"):
+            figures = self.get(whose) or {}
             named |= {
                 f"{whose}_{name}": np.array(values, np.float64)
                 for name, values in figures.items()

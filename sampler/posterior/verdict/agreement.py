@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.posterior.verdict import rhat_ess
-from sampler.posterior.verdict.reasons import Reason, Verdict
+from sampler.posterior.verdict.reasons import Reason, ReasonCode, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -22,6 +22,8 @@ ROWS_SHARE = 0.95  # share of the reference rows that must pass
 END_ERROR = math.sqrt(0.05 * 0.95) / 0.10313564037537139  # error of a normal's 5% quantile x root ESS / sd
 MOST_TIMES = 20.0  # beyond which an estimate of the draws that are needed means nothing
 FEWEST_DRAWS = 8  # per chain, below which the figures mean nothing
+# Scalars that are judged beside f, and the reason where their chains disagree.
+SCALARS: dict[str, ReasonCode] = {"sigma": "sigma_disagrees", "log_likelihood": "likelihood_disagrees"}
 
 
 # R-hat compares single chains, answers pool all of them: 8 chains half as long as 4 are as precise, and their
@@ -35,7 +37,7 @@ MOST_SHIFT = 0.2
 
 @dataclass(frozen=True)
 class VerdictLimits:
-    """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of sigma."""
+    """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of scalars."""
 
     rhat: float
     error: float
@@ -114,15 +116,15 @@ class Agreement:
         return self.shift is not None and float(np.mean(self.shift)) <= MOST_SHIFT**2
 
 
-def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[Verdict, list[Reason]]:
+def judge(agreement: Agreement, rhats: Mapping[str, float], chains: int) -> tuple[Verdict, list[Reason]]:
     """Return the best verdict whose limits hold, and why it is not better (or the limits met).
 
     Parameters
     ----------
     agreement
         Agreement of the chains by row.
-    sigma_rhat
-        R-hat of sigma; None for classes.
+    rhats
+        R-hat of the scalars of `SCALARS` that there are, by name: classes have no sigma.
     chains
         Number of chains.
 
@@ -130,41 +132,44 @@ def judge(agreement: Agreement, sigma_rhat: float | None, chains: int) -> tuple[
     complaints: list[Reason] = []
     for verdict, of_groups in LIMITS.items():
         limits = of_groups.of(chains if agreement.settled else GROUPS)
-        complaints_now = _complaints(agreement, sigma_rhat, limits)
+        complaints_now = _complaints(agreement, rhats, limits)
         if verdict == "converged" and chains == 1:
             complaints_now.append(Reason("one_chain"))
         if not complaints_now:
             met = {"rhat": limits.rhat, "error": limits.error, "share": ROWS_SHARE}
             return verdict, complaints or [Reason("limits_met", met)]
-        if verdict == "approximate" and agreement.settled and _pooled(agreement, sigma_rhat, chains):
+        if verdict == "approximate" and agreement.settled and _pooled(agreement, rhats, chains):
             seen = {"error": agreement.pooled_error or 0.0, "rhat": at_share(agreement.rhat)}
             return verdict, [*complaints, Reason("reproducible", seen)]
         complaints = complaints_now
     return "not_converged", complaints
 
 
-def _pooled(agreement: Agreement, sigma_rhat: float | None, chains: int) -> bool:
+def _pooled(agreement: Agreement, rhats: Mapping[str, float], chains: int) -> bool:
     """Tell whether the means of all chains together can be used, though single chains differ."""
     error = agreement.pooled_error
     few = len(agreement.rhat) < POOLED_ROWS
-    if few or error is None or sigma_rhat is None or sigma_rhat > LIMITS["approximate"].of(chains).sigma_rhat:
+    if few or error is None or "sigma" not in rhats:
+        return False
+    if not max(rhats.values()) <= LIMITS["approximate"].of(chains).sigma_rhat:
         return False
     return error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
 
 
-def _complaints(agreement: Agreement, sigma_rhat: float | None, limits: VerdictLimits) -> list[Reason]:
+def _complaints(agreement: Agreement, rhats: Mapping[str, float], limits: VerdictLimits) -> list[Reason]:
     share = float(np.mean((agreement.rhat <= limits.rhat) & (agreement.error < limits.error)))
     complaints = []
     if share < ROWS_SHARE:
         seen = {"rhat": limits.rhat, "error": limits.error, "share": share}
         complaints.append(Reason("rows_disagree", seen))
-    if sigma_rhat is not None and not sigma_rhat <= limits.sigma_rhat:
-        complaints.append(Reason("sigma_disagrees", {"rhat": sigma_rhat, "limit": limits.sigma_rhat}))
+    for name, rhat in rhats.items():
+        if not rhat <= limits.sigma_rhat:
+            complaints.append(Reason(SCALARS[name], {"rhat": rhat, "limit": limits.sigma_rhat}))
     return complaints
 
 
 def times_to_converge(
-    error: float | None, rhat: float | None, sigma_rhat: float | None, chains: int = GROUPS
+    error: float | None, rhat: float | None, rhats: Iterable[float | None], chains: int = GROUPS
 ) -> float:
     """Estimate how many times as many draws the verdict "converged" takes, 1.5 to 20.
 
@@ -172,8 +177,8 @@ def times_to_converge(
     ----------
     error, rhat
         Monte Carlo error in posterior sds and R-hat of f at 95% of the rows; None if undefined.
-    sigma_rhat
-        R-hat of sigma; None for classes.
+    rhats
+        R-hat of scalars; None if undefined.
     chains
         Number of chains.
 
@@ -189,7 +194,7 @@ def times_to_converge(
     # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them
     factor = (error / limits.error) ** 2
     factor = max(factor, (rhat - 1) / (limits.rhat - 1))
-    factor = max(factor, ((sigma_rhat or 1) - 1) / (limits.sigma_rhat - 1))
+    factor = max([factor, *(((each or 1) - 1) / (limits.sigma_rhat - 1) for each in rhats)])
     return min(max(factor, 1.5), MOST_TIMES) if math.isfinite(factor) else MOST_TIMES
 
 

@@ -27,6 +27,7 @@ ReasonCode = Literal[
     "limits_met",
     "rows_disagree",
     "sigma_disagrees",
+    "likelihood_disagrees",
     "reproducible",
     "one_chain",
     "evidence_disagrees",
@@ -39,6 +40,7 @@ SENTENCES: dict[ReasonCode, str] = {
     "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
     "the {rows}",
     "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
+    "likelihood_disagrees": "log-likelihood of the {rows}: R-hat {rhat:.2f} is above {limit}",
     "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and they "
     "have settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",

@@ -14,6 +14,7 @@ from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.agreement import (
     END_ERROR,
     FEWEST_DRAWS,
+    SCALARS,
     Agreement,
     at_share,
     judge,
@@ -23,14 +24,14 @@ from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_
 from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
 CONTINUE = "  posterior.extend({draws}) goes on with these chains and returns the longer fit, judged anew."
-OF_SIGMA = {
+OF_SCALARS = {
     "rhat": rhat_ess.rhat,
     "ess_bulk": rhat_ess.ess_bulk,
     "ess_tail": rhat_ess.ess_tail,
@@ -103,6 +104,7 @@ class Summary:
     chains: int
     draws: int
     sigma: dict[str, float | None]
+    log_likelihood: dict[str, float | None]
     f: dict[str, float | int | None]
     moves: dict[str, dict[str, float | int]]
     leaves: dict[str, Any]
@@ -131,8 +133,8 @@ class Summary:
             f"{'':12}{'R-hat':>8}{'95%':>8}{'bulk ESS':>10}{'tail ESS':>10}",
             f"{'f (median)':12}{_figure(self.f['rhat_median'])}{_figure(self.f['rhat_p95'])}"
             f"{_count(self.f['ess_bulk_median'])}{_count(self.f['ess_tail_median'])}",
-            f"{'sigma':12}{_figure(self.sigma['rhat'])}{'':8}"
-            f"{_count(self.sigma['ess_bulk'])}{_count(self.sigma['ess_tail'])}",
+            _of_scalar("sigma", self.sigma),
+            _of_scalar("likelihood", self.log_likelihood),
             "",
             f"leaves per tree: {self.leaves['mean']:.2f} on average, {self.leaves['max']} at most",
         ]
@@ -156,7 +158,7 @@ class Summary:
 
 def summarise(
     f: Floats,
-    sigma: Floats | None,
+    scalars: Mapping[str, Floats],
     leaf_counts: NDArray[np.int64],
     statistics: Sequence[Mapping[str, Any]],
     noise: Floats | None = None,
@@ -167,8 +169,9 @@ def summarise(
     ----------
     f
         Draws of f, float64 [row, chain, draw].
-    sigma
-        Draws of sigma, float64 [chain, draw]; None for classes.
+    scalars
+        Draws of sigma, which classes have not, and of the log-likelihood where it is known, float64 [chain,
+        draw], by name.
     leaf_counts
         Leaves of each tree, int64 [chain, draw, tree].
     statistics
@@ -194,28 +197,36 @@ def summarise(
             advice="Take more draws: raise num_draws.",
             chains=chains,
             draws=draws,
-            sigma=dict.fromkeys(OF_SIGMA),
+            sigma=dict.fromkeys(OF_SCALARS),
+            log_likelihood=dict.fromkeys(OF_SCALARS),
             f={**nothing, "rows": len(f)},
             moves=moves,
             leaves=leaves,
         )
     agreement = Agreement.of(f)
-    of_sigma: dict[str, float | None] = dict.fromkeys(OF_SIGMA)
-    if sigma is not None:
-        of_sigma = {name: defined(of(sigma[None])[0]) for name, of in OF_SIGMA.items()}
-    verdict, reasons = judge(agreement, of_sigma["rhat"], chains)
+    figures = {
+        scalar: {name: float(of(each[None])[0]) for name, of in OF_SCALARS.items()}
+        for scalar, each in scalars.items()
+    }
+    rhats = {scalar: each["rhat"] for scalar, each in figures.items()}
+    verdict, reasons = judge(agreement, rhats, chains)
+    shown = {
+        scalar: {name: defined(figures[scalar][name]) if scalar in figures else None for name in OF_SCALARS}
+        for scalar in SCALARS
+    }
     return Summary(
         verdict=verdict,
         reasons=reasons,
-        advice=_advice(verdict, agreement, of_sigma["rhat"], chains, draws)
-        + (_more_trees(leaf_counts.shape[2]) if verdict == "not_converged" and sigma is not None else ""),
+        advice=_advice(verdict, agreement, rhats.values(), chains, draws)
+        + (_more_trees(leaf_counts.shape[2]) if verdict == "not_converged" and "sigma" in scalars else ""),
         chains=chains,
         draws=draws,
-        sigma=of_sigma,
+        sigma=shown["sigma"],
+        log_likelihood=shown["log_likelihood"],
         f=_figures_of(agreement),
         moves=moves,
         leaves=leaves,
-        precision=None if noise is None and sigma is not None else _precision(agreement, f, noise),
+        precision=None if noise is None and "sigma" in scalars else _precision(agreement, f, noise),
     )
 
 
@@ -255,7 +266,8 @@ def weighted_summary(
         advice=advice,
         chains=leaf_counts.shape[0],
         draws=leaf_counts.shape[1],
-        sigma=dict.fromkeys(OF_SIGMA),
+        sigma=dict.fromkeys(OF_SCALARS),
+        log_likelihood=dict.fromkeys(OF_SCALARS),
         f=_figures_of(agreement),
         moves=_moves(statistics),
         leaves=_leaves(leaf_counts, np.repeat(share.reshape(-1), leaf_counts.shape[2])),
@@ -289,12 +301,12 @@ def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
     }
 
 
-def _advice(verdict: Verdict, agreement: Agreement, sigma_rhat: float | None, chains: int, draws: int) -> str:
+def _advice(verdict: Verdict, agreement: Agreement, rhats: Iterable[float], chains: int, draws: int) -> str:
     if verdict == "converged":
         return "Means and credible intervals can be read as they are."
     if chains == 1:
         return "Run several chains: num_chains=4."
-    far = at_share(agreement.error), at_share(agreement.rhat), sigma_rhat
+    far = at_share(agreement.error), at_share(agreement.rhat), rhats
     times = math.ceil(times_to_converge(*far, chains))
     usable = "Credible intervals have some Monte Carlo error. " if verdict == "approximate" else ""
     return (
@@ -335,6 +347,11 @@ def _leaves(counts: NDArray[np.int64], weights: Floats | None = None) -> dict[st
         "max": int(counts.max()),
         "share": dict(zip(names, shares.tolist(), strict=True)),
     }
+
+
+def _of_scalar(name: str, figures: Mapping[str, float | None]) -> str:
+    ends = _count(figures["ess_bulk"]), _count(figures["ess_tail"])
+    return f"{name:12}{_figure(figures['rhat'])}{'':8}{''.join(ends)}"
 
 
 def _figure(value: float | None) -> str:

@@ -76,19 +76,21 @@ class DrawWeights(ABC):
         """Return quantiles [level, row] of values [row, draw of any chain]; a negative level is 1 + level."""
 
     @abstractmethod
-    def judge(self, agreement: Agreement, sigma: Floats | None, used: int) -> tuple[Verdict, list[Reason]]:
-        """Return the verdict on figures with that agreement, and its reasons; sigma is [chain, draw]."""
+    def judge(
+        self, agreement: Agreement, scalars: Mapping[str, Floats], used: int
+    ) -> tuple[Verdict, list[Reason]]:
+        """Return the verdict on figures with that agreement and on scalars [chain, draw], and its reasons."""
 
     @abstractmethod
     def summary(
         self,
         f: Floats,
-        sigma: Floats | None,
+        scalars: Mapping[str, Floats],
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,
     ) -> Summary:
-        """Judge all draws by f and the noise's sd, float64 [row], at the reference rows, and by sigma."""
+        """Judge all draws by f and the noise's sd, float64 [row], at the reference rows, and by scalars."""
 
 
 @dataclass(frozen=True)
@@ -131,22 +133,23 @@ class EqualWeights(DrawWeights):
         """Return quantiles with linear interpolation."""
         return of_draws(values, None, tails)
 
-    def judge(self, agreement: Agreement, sigma: Floats | None, used: int) -> tuple[Verdict, list[Reason]]:
-        """Return the verdict on figures with that agreement and on sigma, and its reasons."""
-        if sigma is None:
-            return judge(agreement, None, self.num_chains)
-        return judge(agreement, float(rhat(sigma[None, :, :used])[0]), self.num_chains)
+    def judge(
+        self, agreement: Agreement, scalars: Mapping[str, Floats], used: int
+    ) -> tuple[Verdict, list[Reason]]:
+        """Return the verdict on figures with that agreement and on scalars, and its reasons."""
+        rhats = {name: float(rhat(each[None, :, :used])[0]) for name, each in scalars.items()}
+        return judge(agreement, rhats, self.num_chains)
 
     def summary(
         self,
         f: Floats,
-        sigma: Floats | None,
+        scalars: Mapping[str, Floats],
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,
     ) -> Summary:
         """Judge whether the chains agree."""
-        return summarise(f, sigma, leaf_counts, statistics, noise)
+        return summarise(f, scalars, leaf_counts, statistics, noise)
 
 
 @dataclass(frozen=True)
@@ -193,14 +196,19 @@ class ImportanceWeights(DrawWeights):
         """Return the smallest values whose cumulative weights reach the levels."""
         return of_draws(values, self.shares(used), tails)
 
-    def judge(self, agreement: Agreement, sigma: Floats | None, used: int) -> tuple[Verdict, list[Reason]]:  # noqa: ARG002
+    def judge(
+        self,
+        agreement: Agreement,
+        scalars: Mapping[str, Floats],  # noqa: ARG002
+        used: int,
+    ) -> tuple[Verdict, list[Reason]]:
         """Return the verdict, which depends on the evidence's spread over runs too, and its reasons."""
         return importance_weights.judge_weighted(agreement, self.first(used), len(self.log))
 
     def summary(
         self,
         f: Floats,
-        sigma: Floats | None,  # noqa: ARG002
+        scalars: Mapping[str, Floats],  # noqa: ARG002
         leaf_counts: NDArray[np.int64],
         statistics: Sequence[Mapping[str, Any]],
         noise: Floats | None,  # noqa: ARG002

@@ -139,7 +139,7 @@ def _over_runs(apart: Floats, share: Floats) -> Floats:
 
 def judge_weighted(agreed: Agreement, weights: Weights, chains: int) -> tuple[Verdict, list[Reason]]:
     """Return the best verdict whose limits, the evidence's spread included, hold, and its reasons."""
-    verdict, reasons = judge(agreed, None, chains)
+    verdict, reasons = judge(agreed, {}, chains)
     for better, most in SPREAD.items():
         if chains > 1 and weights.spread > most and VERDICTS.index(verdict) <= VERDICTS.index(better):
             verdict = VERDICTS[VERDICTS.index(better) + 1]

@@ -66,12 +66,19 @@ def test_every_chart_that_a_page_names_is_there_in_each_variant(browser, client,
     charts = {address.partition("&amp;theme=")[0] for address in drawn}
     kinds = {re.sub(r"\?.*", "", chart.rsplit("/", 1)[1]) for chart in charts}
     assert kinds == {
-        *("trace.svg", "ranks.svg", "agreement.svg", "held-out.svg", "calibration.svg"),
+        *(
+            "trace-sigma.svg",
+            "ranks-sigma.svg",
+            "trace-log_likelihood.svg",
+            "agreement.svg",
+            "held-out.svg",
+            "calibration.svg",
+        ),
         *("residuals.svg", "pit.svg"),
         *("permutation.svg", "importance.svg", "dependence.svg", "accumulated.svg", "reasons.svg"),
     }
-    assert len(charts) == 14
-    assert len(drawn) == 14 * 4 or not every
+    assert len(charts) == 15
+    assert len(drawn) == 15 * 4 or not every
     assert len(set(drawn.values())) == len(drawn)
     some = next(iter(drawn))
     assert browser.get(some.replace("&amp;", "&")).content == drawn[some]
@@ -188,10 +195,11 @@ def test_two_classes_have_their_own_pictures(browser, client, settings):
         page = page_of(browser.get(f"/ui/models/{model['id']}{tab}"))
         addresses = sources(page)
         assert addresses
-        assert not any("trace.svg" in address for address in addresses)
+        assert not any("trace-sigma.svg" in address for address in addresses)
+        assert any("ranks-log_likelihood.svg" in address for address in addresses) == (tab == "/chains")
         svg_of(browser.get(addresses[0].replace("&amp;", "&")))
     assert "Probability of yes" in page.words
-    problem(client.get(f"/ui/models/{model['id']}/charts/trace.svg?v=1"), 404)
+    problem(client.get(f"/ui/models/{model['id']}/charts/trace-sigma.svg?v=1"), 404)
     page = page_of(browser.get(f"/ui/models/{model['id']}"))
     area = model["holdout"]["auc"]
     words = " ".join(re.sub(r"<[^>]*>", " ", page.text).split())
@@ -231,9 +239,9 @@ def test_unknown_charts_are_refused(client, settings):
     problem(client.get(f"{at}/charts/held-out.svg?v=1"), 404)
     problem(client.get(f"{at}/charts/topologies.svg?v=1"), 404)
     problem(client.get(f"{at}/dependence.svg?v=1"), 422)
-    problem(client.get(f"{at}/charts/trace.svg?v=1&theme=pink"), 422)
+    problem(client.get(f"{at}/charts/trace-sigma.svg?v=1&theme=pink"), 422)
     problem(client.get(f"{at}/dependence.svg?v=1&feature=nothing"), 422)
-    problem(client.get("/ui/models/mdl_none/charts/trace.svg?v=1"), 404)
+    problem(client.get("/ui/models/mdl_none/charts/trace-sigma.svg?v=1"), 404)
 
 
 @pytest.mark.slow

@@ -53,10 +53,12 @@ def test_convergence_is_drawn_by_number_of_draws():
     convergence = POSTERIOR.convergence()
     left, right = POSTERIOR.plot.convergence()
     np.testing.assert_array_equal(left.lines[0].get_ydata(), convergence["f"]["rhat"])
-    np.testing.assert_array_equal(right.lines[-1].get_ydata(), convergence["sigma"]["ess_bulk"])
+    for line, whose in zip(right.lines[-2:], ("sigma", "log_likelihood"), strict=True):
+        np.testing.assert_array_equal(line.get_ydata(), convergence[whose]["ess_bulk"])
     table = convergence.to_pandas()
     assert list(table["draws"]) == convergence["draws"]
     assert list(table["sigma_ess_tail"]) == convergence["sigma"]["ess_tail"]
+    assert list(table["log_likelihood_rhat"]) == convergence["log_likelihood"]["rhat"]
 
 
 def test_calibration_and_predictions_are_drawn_against_outcomes():

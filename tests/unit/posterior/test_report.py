@@ -8,6 +8,8 @@ import pytest
 from sampler import Posterior, fit
 from sampler.posterior.assessment.diagnostics import depths, diagnose, evenly_spaced
 from sampler.posterior.verdict import rhat_ess
+from sampler.prepared_fit import reference_rows
+from tests.support import fit_digests
 from tests.support.models.random_forests import random_draws
 from tests.support.models.random_posteriors import make_posterior
 
@@ -161,3 +163,58 @@ def test_noise_known_by_its_prior_alone_is_reported(weighted):
     assert default.sigma.mean() > 2 * truth
     assert posterior.sigma.mean() == pytest.approx(truth, rel=0.5)
     assert all(reason.code != "sigma_by_prior" for reason in posterior.summary().reasons)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        "bart-weights", "probit", "times", "noise-t-forest", "hurdle", "group-slopes", "classes", "ordered",
+        "counts-dispersed", "bcart-mean-variance", "rjhmc-df",
+    ],
+)  # fmt: skip
+def test_the_log_likelihood_is_of_the_reference_rows(case):
+    """In each draw it is the sum over the reference rows, also after storage."""
+    outcome, weighted, _ = fit_digests.CASES[case]
+    X, y, weights = fit_digests.data(outcome)
+    at = reference_rows(len(y))
+    if outcome == "time":
+        X["event"] = [row % 3 > 0 for row in range(len(y))]
+    rows = ({name: [values[i] for i in at] for name, values in X.items()}, [y[i] for i in at])
+    posterior = fit_digests.fitted(case)
+    expected = posterior.log_likelihood(*rows, [weights[i] for i in at] if weighted else None).sum(axis=-1)
+    np.testing.assert_allclose(posterior.law.log_likelihood, expected, rtol=1e-9)
+    stored = Posterior.from_bytes(posterior.to_bytes())
+    np.testing.assert_array_equal(stored.law.log_likelihood, posterior.law.log_likelihood)
+    report = posterior.diagnostics(max_points=3)
+    assert report["log_likelihood"]["mean"] == pytest.approx(
+        np.average(posterior.law.log_likelihood, weights=posterior.law.weights.unequal(report["draws"]))
+    )
+    assert np.shape(report["traces"]["log_likelihood"]) == (report["chains"], 3)
+
+
+@pytest.mark.parametrize("role", ["exposure", "offset", "treatment"])
+def test_roles_count_in_the_log_likelihood(role):
+    """Exposures, offsets and treatments of the reference rows are those that these rows had."""
+    rng = np.random.default_rng(3)
+    X = {"a": rng.normal(size=250), role: rng.uniform(0.5, 2, 250)}
+    if role == "treatment":
+        X[role] = rng.integers(0, 2, 250)
+    y = rng.poisson(X[role]) if role == "exposure" else rng.normal(size=250)
+    family = {"exposure": "poisson", "offset": "probit"}.get(role, "gaussian")
+    y = y > 0 if role == "offset" else y
+    posterior = fit({"a": X["a"]}, y, family=family, seed=1, **{role: X[role]}, **SHORT)
+    at = reference_rows(250)
+    expected = posterior.log_likelihood({name: values[at] for name, values in X.items()}, y[at]).sum(axis=-1)
+    assert len(at) == 200
+    np.testing.assert_allclose(posterior.law.log_likelihood, expected, rtol=1e-9)
+
+
+def test_models_without_reference_outcomes_are_judged_as_before():
+    """Those of earlier versions have no log-likelihood: it is no reason, and its figures are unknown."""
+    posterior = make_posterior(num_draws=(40, 50))[0]
+    old = Posterior.from_bytes(posterior.to_bytes())
+    old.law.draws.header = replace(old.law.draws.header, reference_outcomes={})
+    assert old.law.log_likelihood is None
+    assert old.summary().log_likelihood["rhat"] is None
+    assert old.diagnostics()["log_likelihood"] is old.diagnostics()["traces"]["log_likelihood"] is None
+    assert old.convergence()["log_likelihood"] is None

@@ -68,6 +68,11 @@ def agreement(rhat, error, rows=200):
     return Agreement(*(np.broadcast_to(v, rows).astype(float) for v in (rhat, error, 400, 400)))
 
 
+def of_sigma(rhat):
+    """Return R-hat of the scalars of numbers; None for classes, which have no sigma."""
+    return {} if rhat is None else {"sigma": rhat}
+
+
 @pytest.mark.parametrize(
     ("rhat", "error", "sigma_rhat", "num_chains", "expected"),
     [
@@ -85,9 +90,23 @@ def agreement(rhat, error, rows=200):
 )
 def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
     """The three verdicts change at their thresholds; a single chain is never converged."""
-    verdict, reasons = judge(agreement(rhat, error), sigma_rhat, num_chains)
+    verdict, reasons = judge(agreement(rhat, error), of_sigma(sigma_rhat), num_chains)
     assert verdict == expected
     assert reasons
+
+
+@pytest.mark.parametrize(
+    ("rhat", "expected"), [(1.05, "converged"), (1.2, "approximate"), (1.201, "not_converged")]
+)
+@pytest.mark.parametrize("beside", [{}, {"sigma": 1.0}], ids=["classes", "numbers"])
+def test_the_log_likelihood_has_the_limits_of_sigma(beside, rhat, expected):
+    """Beside sigma, and alone of classes; the reason says which of them disagrees."""
+    verdict, reasons = judge(agreement(1.0, 0.01), beside | {"log_likelihood": rhat}, 4)
+    assert verdict == expected
+    assert [reason.code for reason in reasons] == [
+        "limits_met" if expected == "converged" else "likelihood_disagrees"
+    ]
+    assert expected == "converged" or "log-likelihood of the reference rows" in str(reasons[0])
 
 
 @pytest.mark.parametrize(
@@ -99,8 +118,8 @@ def test_limits_of_r_hat_are_those_of_four_groups_of_chains(chains, settled, pas
     shift = np.full(200, 0.039 if settled else 0.041)
     for rhat, expected in ((passing, "converged"), (passing + 0.01, "approximate")):
         rows = replace(agreement(rhat, 0.05), shift=shift)
-        assert judge(rows, 1.05, chains)[0] == expected
-        assert judge(replace(rows, rhat=np.ones(200)), rhat, chains)[0] == expected
+        assert judge(rows, of_sigma(1.05), chains)[0] == expected
+        assert judge(replace(rows, rhat=np.ones(200)), of_sigma(rhat), chains)[0] == expected
 
 
 def test_shift_is_the_common_move_beyond_chance():
@@ -118,7 +137,7 @@ def test_shift_is_the_common_move_beyond_chance():
 def test_one_row_in_twenty_may_fail(bad, expected):
     """95% converged reference rows suffice; one row fewer does not."""
     rhat = np.where(np.arange(200) < bad, 1.09, 1.0)
-    assert judge(agreement(rhat, 0.05), 1.0, 4)[0] == expected
+    assert judge(agreement(rhat, 0.05), of_sigma(1.0), 4)[0] == expected
 
 
 @pytest.mark.parametrize(
@@ -142,7 +161,7 @@ def test_chains_that_do_not_quite_meet_are_pooled(changed, expected):
     rows = replace(agreement(figures["rhat"], 0.25, figures["rows"]), shift=shift)
     if figures["apart"] is not None:
         rows = replace(rows, reproducibility=np.full(figures["rows"], figures["apart"]))
-    verdict, reasons = judge(rows, figures["sigma_rhat"], 16)
+    verdict, reasons = judge(rows, of_sigma(figures["sigma_rhat"]), 16)
     assert verdict == expected
     assert ("reproducible" in {reason.code for reason in reasons}) == (expected == "approximate")
     assert all(map(str, reasons))
@@ -163,7 +182,8 @@ def summary_of(f, num_chains=4, draws=250, trees=5, has_noise=True):
     leaves = np.full((num_chains, draws, trees), 2)
     moves = {"moves": {"grow": {"proposed": 10, "accepted": 3}}}
     noise = None if sigma is None else np.full(len(f), sigma.mean())
-    return summarise(f, sigma, leaves, [moves] * num_chains, noise)
+    scalars = {} if sigma is None else {"sigma": sigma}
+    return summarise(f, scalars, leaves, [moves] * num_chains, noise)
 
 
 def test_summary_of_good_chains():
@@ -171,7 +191,7 @@ def test_summary_of_good_chains():
     summary = summary_of(np.random.default_rng(0).normal(size=(50, 4, 250)))
     assert summary.verdict == "converged"
     data = summary.to_json()
-    assert {"verdict", "reasons", "advice", "sigma", "f", "moves", "leaves"} <= set(data)
+    assert {"verdict", "reasons", "advice", "sigma", "log_likelihood", "f", "moves", "leaves"} <= set(data)
     assert set(data["sigma"]) == {"rhat", "ess_bulk", "ess_tail", "drift"}
     assert data["f"]["rows"] == 50
     assert data["moves"]["grow"] == {"proposed": 40, "accepted": 12, "acceptance": 0.3}
@@ -246,10 +266,11 @@ def test_reproducibility_is_the_spread_over_fits():
 
 def test_needed_draws_are_estimated_from_stored_figures():
     """Errors fall with the root of the draws; undefined figures give the maximum."""
-    assert times_to_converge(0.2, 1.0, None) == pytest.approx(4)
-    assert times_to_converge(0.05, 1.15, 1.2) == pytest.approx(4)
-    assert times_to_converge(0.01, 1.0, 1.0) == 1.5
-    assert times_to_converge(None, None, None) == times_to_converge(9, 9, 9) == 20
+    assert times_to_converge(0.2, 1.0, []) == pytest.approx(4)
+    assert times_to_converge(0.05, 1.15, [1.2, None]) == pytest.approx(4)
+    assert times_to_converge(0.05, 1.0, [1.0, 1.15]) == pytest.approx(3)
+    assert times_to_converge(0.01, 1.0, [1.0]) == 1.5
+    assert times_to_converge(None, None, []) == times_to_converge(9, 9, [9]) == 20
 
 
 def test_summary_of_too_few_draws():

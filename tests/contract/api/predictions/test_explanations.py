@@ -176,7 +176,7 @@ def test_draws_leave_as_arrow_in_the_shape_arviz_wants(client, model):
     table = draws_of(client, model, f=True)
     facts = json.loads(table.schema.metadata[b"bartserve"])
 
-    assert table.column_names == ["chain", "draw", "sigma", "f"]
+    assert table.column_names == ["chain", "draw", "sigma", "log_likelihood", "f"]
     assert table["chain"].to_pylist() == [0] * 40 + [1] * 40
     assert table["draw"].to_pylist() == [*range(40)] * 2
     shape = facts["chains"], facts["draws"]
@@ -198,7 +198,7 @@ def test_fewer_draws_and_no_f(client, model):
     """f is omitted unless requested; `draws` takes the first draws of each chain."""
     table = draws_of(client, model, draws=7)
 
-    assert table.column_names == ["chain", "draw", "sigma"]
+    assert table.column_names == ["chain", "draw", "sigma", "log_likelihood"]
     assert table["draw"].to_pylist() == [*range(7)] * 2
     sigma = of_file(client, model).sigma[:, :7]
     np.testing.assert_array_equal(table["sigma"].to_numpy(), sigma.reshape(-1))
@@ -304,7 +304,7 @@ def test_two_classes_explain_themselves(client, settings):
     assert curve["classes"] == ["no", "yes"]
     assert 0 <= curve["mean"][0] < curve["mean"][-1] <= 1
     table = draws_of(client, model, f=True)
-    assert table.column_names == ["chain", "draw", "f"]
+    assert table.column_names == ["chain", "draw", "log_likelihood", "f"]
     assert json.loads(table.schema.metadata[b"bartserve"])["classes"] == ["no", "yes"]
 
 

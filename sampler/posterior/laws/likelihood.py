@@ -1,0 +1,34 @@
+"""Probabilities of the classes that rows have, and log-likelihoods of draws."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
+
+LEAST = -1e9  # of a row: sums with an infinite one couldn't be compared
+
+
+def own_probabilities(p: Floats, y: Floats) -> Floats:
+    """Look up the probability [.., row] of each row's class y [row] in p [.., row, class].
+
+    Any other class than those has probability 0.
+    """
+    own = y.astype(np.int64)
+    known = own < p.shape[-1]
+    return np.where(known, p[..., np.arange(len(own)), np.where(known, own, 0)], 0.0)
+
+
+def log_of_own(p: Floats, y: Floats) -> Floats:
+    """Return the logarithms of `own_probabilities`, of 0 that of the smallest positive float."""
+    return np.asarray(np.log(np.maximum(own_probabilities(p, y), np.finfo(np.float64).smallest_subnormal)))
+
+
+def sum_over_rows(logs: Floats) -> Floats:
+    """Sum log densities [draw, row] to log-likelihoods [draw]."""
+    return np.asarray(np.maximum(logs, LEAST).sum(axis=1))
