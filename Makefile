@@ -7,6 +7,7 @@ DEV_READY := $(VENV)/.dev-ready
 BENCH_READY := $(VENV)/.bench-ready
 SITE_READY := $(VENV)/.site-ready
 ENGINES_READY := $(VENV)/.engines-ready
+BOARDS_READY := $(VENV)/boards/.treeffuser-ready $(VENV)/boards/.autogluon-ready
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check
 # Modules are compiled at their first import, not all of them at the installation, which would take half as long
 # again; and they are kept even where the environment says otherwise, since a service and tests start many processes.
@@ -59,7 +60,7 @@ bakeoff: $(BENCH_READY) ## compare predictive distributions with other packages'
 	@mkdir -p build
 	$(BIN)/python benchmarks/bakeoff.py --keep build/bakeoff.json --picture build/bakeoff.svg
 
-scoringbench: $(BENCH_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
+scoringbench: $(BENCH_READY) $(BOARDS_READY) ## score predictive distributions by ScoringBench's protocol, beside other packages (hours; resumable)
 	$(BIN)/python benchmarks/scoringbench.py
 
 engines: $(ENGINES_READY) ## predict inside Dask, Ray and Spark (which needs Java 17), and print rows per second beside a bare loop
@@ -100,6 +101,11 @@ lock: $(DEV_READY) ## renew the pins of all dependencies, with hashes and withou
 	    pyproject.toml --group build --group engines -c locks/run.txt -o locks/engines.txt
 	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
 	    --group site -o locks/site.txt
+	@# --no-config: the overrides of pyproject.toml would give AutoGluon pandas 3.
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --no-config --group board-treeffuser -o locks/board-treeffuser.txt
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+	    --no-config --group board-autogluon -o locks/board-autogluon.txt
 
 docs: $(DEV_READY) ## regenerate the OpenAPI document and the page of settings
 	$(BIN)/python docs/generate.py
@@ -155,6 +161,13 @@ $(ENGINES_READY): pyproject.toml locks/engines.txt | $(BIN)/python
 	@$(BIN)/python -m venv $(VENV)/engines
 	@$(BEAT) $(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/engines.txt
 	@$(VENV)/engines/bin/python -m pip --quiet --disable-pip-version-check install --no-deps --no-build-isolation -e .
+	@touch $@
+
+# Separate: these peers need other versions of packages that the rest has.
+$(BOARDS_READY): $(VENV)/boards/.%-ready: locks/board-%.txt | $(BIN)/python
+	@echo "installing $* for the comparison (first run only)"
+	@$(BIN)/python -m venv $(VENV)/boards/$*
+	@$(BEAT) $(VENV)/boards/$*/bin/python -m pip --quiet --disable-pip-version-check install --require-hashes --no-deps -r locks/board-$*.txt
 	@touch $@
 
 # Separate: the tools that build pages share no pins with the run-time dependencies.

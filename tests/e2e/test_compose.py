@@ -165,7 +165,7 @@ def test_locks_are_installed_as_they_stand():
     """No install of a lock leaves a version to a resolver: a new release on the registry changes nothing."""
     lines = [line for name in ("Makefile", "Dockerfile") for line in (ROOT / name).read_text().splitlines()]
     installs = [line for line in lines if "-r locks/" in line]
-    assert len(installs) == 7
+    assert len(installs) == 8
     assert all("--require-hashes --no-deps -r" in line for line in installs)
 
 

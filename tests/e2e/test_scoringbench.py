@@ -4,6 +4,7 @@ import importlib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.stats import norm
 
@@ -58,6 +59,48 @@ def test_formats_of_tables(tmp_path, name, text, columns):
     assert "".join(map(str, table.columns)) == columns
     assert table.iloc[0].tolist() == [0.5, 3]
     assert table.iloc[1].isna().tolist() == [False, True]
+
+
+def test_a_method_without_its_environment_is_left_out(board, monkeypatch, tmp_path, capsys):
+    """A sentence says that the environment isn't there, and the others are scored."""
+    monkeypatch.setattr(board.other_environments, "FOLDER", tmp_path)
+    given = dict.fromkeys((*board.LOSSES, "coverage_90", "coverage_95", "seconds"), 1.0)
+    monkeypatch.setattr(board, "fold_scores", lambda *_: given)
+    arguments = "--folds 1 --tables Boston --methods ours treeffuser autogluon --keep"
+    monkeypatch.setattr("sys.argv", ["scoringbench.py", *arguments.split(), str(tmp_path / "scores.json")])
+    board.main()
+    printed = capsys.readouterr().out
+    for name in ("treeffuser", "autogluon"):
+        assert f"{name}: left out, its environment {tmp_path / name} is not there" in printed
+        assert printed.count(name) == 2  # in that sentence alone
+    assert "Boston               ours" in printed
+
+
+def test_cells_sent_to_another_environment(board, tmp_path):
+    """Numbers arrive as floats and categories as words, missing ones included, without pickles."""
+    numbers = {"a": [1, 2, 3], "b": [True, False, True], "d": [0.5, None, 2]}
+    table = pd.DataFrame(numbers | {"c": ["01", None, "u"]})
+    columns = board.other_environments.cells(table.assign(e=table.c.astype("category")))
+    np.savez(tmp_path / "task.npz", *columns)
+    with np.load(tmp_path / "task.npz") as found:
+        a, b, d, c, e = (found[name] for name in found.files)
+    np.testing.assert_array_equal([a, b, d], [[1, 2, 3], [1, 0, 1], [0.5, np.nan, 2]])
+    assert c.tolist() == e.tolist() == ["01", "missing", "u"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["treeffuser", "autogluon"])
+def test_a_method_in_its_own_environment(board, name):
+    """It gives each new row quantiles in order, which follow the outcome."""
+    if reason := board.lacking(name):
+        pytest.skip(reason + ": make scoringbench")
+    rng = np.random.default_rng(1)
+    X = pd.DataFrame({"a": rng.normal(size=120), "b": rng.choice(["u", "v"], 120)})
+    y = 3 * X.a + (X.b == "u") + 0.1 * rng.normal(size=120)
+    mean, quantiles = board.METHODS[name][1](X[:100], y[:100].to_numpy(), X[100:], 42)
+    assert quantiles.shape == (len(board.LEVELS), 20)
+    assert (np.diff(quantiles, axis=0) >= 0).all()
+    assert np.corrcoef(mean, y[100:])[0, 1] > 0.8
 
 
 def test_masses_of_quantiles():
