@@ -9,7 +9,7 @@ offset  type       content
 4       uint8      format version, 1
 5       uint8      kind of record: 4
 6       uint8      F, forests
-7       uint8      S, scalars besides sigma
+7       uint8      S, scalars besides sigma: 255 stands for as many or more, as the names tell
 8       uint32     CRC-32 of the bytes before and after this field
 12      uint32     d, draws
 16      uint32     m, trees of all forests in a draw
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
 HEAD = struct.Struct("<4sBBBBIIIQQ")
 LENGTH = struct.Struct("<Q")
+MANY = 255
 
 
 def pack_forests(draws: Draws, pack: Callable[[Draws], bytes]) -> bytes:
@@ -51,7 +52,7 @@ def pack_forests(draws: Draws, pack: Callable[[Draws], bytes]) -> bytes:
         block = pack(forest)
         body += LENGTH.pack(len(block)) + block
     head = HEAD.pack(
-        MAGIC, VERSION, FORESTS, len(forests), len(draws.scalars), 0, draws.num_draws,
+        MAGIC, VERSION, FORESTS, len(forests), min(len(draws.scalars), MANY), 0, draws.num_draws,
         sum(forest.num_trees for forest in forests), sum(forest.num_nodes for forest in forests), len(names),
     )  # fmt: skip
     return head[:8] + struct.pack("<I", _checksum(head, body)) + head[12:] + body
@@ -66,16 +67,16 @@ def unpack_forests(data: bytes, unpack: Callable[[bytes], Draws]) -> Draws:
         For bytes that are damaged, or whose parts don't belong together.
 
     """
-    _, version, _, num_forests, num_scalars, checksum, num_draws, num_trees, num_nodes, text = (
-        HEAD.unpack_from(data)
-    )
+    _, version, _, num_forests, few, checksum, num_draws, num_trees, num_nodes, text = HEAD.unpack_from(data)
     if version > VERSION:
         raise PackedError(f"the block of draws has format {version}; this version reads up to {VERSION}")
     if _checksum(data[: HEAD.size], data[HEAD.size :]) != checksum:
         raise PackedError("the block of draws is damaged: its checksum doesn't match")
-    at = HEAD.size + text + 8 * num_draws * num_scalars
     names = data[HEAD.size : HEAD.size + text].decode(errors="replace").split("\0")[:-1]
-    if len(data) < at or num_forests < 1 or len({*names}) != num_scalars + num_forests - 1:
+    num_scalars = len(names) + 1 - num_forests
+    at = HEAD.size + text + 8 * num_draws * num_scalars
+    counted = min(num_scalars, MANY) == few and len({*names}) == len(names)
+    if len(data) < at or num_forests < 1 or not counted:
         raise PackedError("the block of draws is damaged: its sizes contradict each other")
     numbers = np.frombuffer(data, "<f8", num_draws * num_scalars, HEAD.size + text).astype(np.float64)
     forests = []

@@ -3,6 +3,7 @@
 import hashlib
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -154,3 +155,17 @@ def test_read_only_arrays_can_be_packed():
         getattr(draws, name).flags.writeable = False
     assert unpack(pack(draws)) == draws
     assert np.all(draws.leaf_counts >= 1)
+
+
+@pytest.mark.parametrize("count", [1, 254, 255, 256, 700])
+def test_scalars_may_be_more_than_a_byte_counts(count):
+    """Lines of several outcomes have a slope for each column and outcome; all come back, by name."""
+    draws = random_draws(3, num_draws=4)
+    values = np.random.default_rng(1).normal(size=(count, 4))
+    scalars = {f"slope {k}": row for k, row in enumerate(values)}
+    block = pack(replace(draws, scalars=scalars, forests={"other": draws}))
+    back = unpack(block)
+    assert [*back.scalars] == [*scalars]
+    np.testing.assert_array_equal(np.array([*back.scalars.values()]), values)
+    assert [*back.forests] == ["other"]
+    assert pack(back) == block
