@@ -429,6 +429,7 @@ def _reference_outcomes(
     if not roles:
         return data, {}
     known = isinstance(roles, list) and roles[0] == OUTCOME and {*roles[1:]} <= {*OF_LIKELIHOOD, *LIMITS}
+    known = known and len({*LIMITS} & {*roles}) in {0, len(LIMITS)}
     end = len(data) - 8 * num_reference * len(roles)
     if not known or len({*roles}) < len(roles) or end < 0:
         raise ValueError("the outcomes of its reference rows are out of place")

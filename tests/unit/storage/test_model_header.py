@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from sampler import prepare
+from sampler.errors import PackedError
 from sampler.storage.file_dialect import FileDialect
 from sampler.storage.model_header import Header, with_counts
 
@@ -49,3 +50,34 @@ def test_a_report_of_reading_has_the_dialect():
     report = {"format": "csv", "decimal": "comma", "missing": [{"text": "-", "count": 3}], "spellings": ["x"]}
     assert FileDialect.of_report(report) == FileDialect(decimal="comma", missing=("x",))
     assert FileDialect.of_report({"format": "parquet", "compression": None, "missing": None}) is None
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"outcome": np.full(30, np.nan)},
+        {"outcome": np.full(30, np.inf)},
+        {"outcome": np.zeros(30), "weights": np.zeros(30)},
+        {"outcome": np.zeros(30), "exposure": np.full(30, -1.0)},
+        {"outcome": np.zeros(30), "lower": np.zeros(30)},
+        {"outcome": np.zeros(30), "treatment": np.zeros(30)},
+        {"weights": np.ones(30)},
+    ],
+    ids=["missing", "infinite", "no weight", "no exposure", "one limit", "treatment", "no outcome"],
+)
+def test_odd_outcomes_of_reference_rows_are_refused(odd):
+    """They are finite, with weights and exposures that a fit would take, and both limits or none."""
+    prepared = prepare({"x": np.arange(30.0)}, np.arange(30.0))
+    kept = Header.from_bytes(prepared.header()).reference_outcomes
+    np.testing.assert_array_equal(kept["outcome"], np.arange(30.0))
+    with pytest.raises(PackedError, match=r"reference rows|weight|exposure"):
+        Header.from_bytes(replace(prepared, reference_outcomes=odd).header())
+
+
+def test_outcomes_of_reference_rows_are_classes_of_the_model():
+    """Indices beyond the classes are refused."""
+    prepared = prepare({"x": np.arange(30.0)}, ["a", "b", "b"] * 10, family="probit")
+    assert set(Header.from_bytes(prepared.header()).reference_outcomes["outcome"]) == {0.0, 1.0}
+    for odd in (-1.0, 0.5, 2.0):
+        with pytest.raises(PackedError, match="out of range"):
+            Header.from_bytes(replace(prepared, reference_outcomes={"outcome": np.full(30, odd)}).header())
