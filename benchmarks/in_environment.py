@@ -33,7 +33,9 @@ def autogluon(train, y, new, levels, _seed):
     rows = pd.DataFrame({f"x{k}": column for k, column in enumerate(new)})
     options = {"problem_type": "quantile", "quantile_levels": levels.tolist(), "verbosity": 0}
     model = TabularPredictor("y", path="models", **options)
-    model.fit(table, time_limit=SECONDS, num_cpus=1, num_gpus=0)
+    # A model may take half of what is left: the first, a LightGBM model of each level, can take all and fail.
+    share = {"max_time_limit_ratio": 0.5}
+    model.fit(table, time_limit=SECONDS, ag_args_fit=share, num_cpus=1, num_gpus=0)
     quantiles = np.sort(model.predict(rows).to_numpy(float), axis=1).T
     return quantiles.mean(axis=0), quantiles
 
