@@ -224,9 +224,9 @@ def _estimated(
 def _needed(model: Model) -> int:
     """Estimate the kept draws per chain at which the verdict is "converged"."""
     diagnostics = model.diagnostics or {}
-    f, *scalars = (diagnostics.get(name) or {} for name in ("f", *SCALARS))
+    f = diagnostics.get("f") or {}
     chains = int(model.settings["num_chains"])
-    rhats = [each.get("rhat") for each in scalars]
+    rhats = {name: (diagnostics.get(name) or {}).get("rhat") for name in SCALARS}
     times = times_to_converge(f.get("mcse_p95"), f.get("rhat_p95"), rhats, chains)
     return round(times * int(model.settings["num_draws"]))
 

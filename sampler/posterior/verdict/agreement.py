@@ -12,7 +12,7 @@ from sampler.posterior.verdict import rhat_ess
 from sampler.posterior.verdict.reasons import Reason, ReasonCode, Verdict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -37,24 +37,31 @@ MOST_SHIFT = 0.2
 
 @dataclass(frozen=True)
 class VerdictLimits:
-    """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of scalars."""
+    """Upper limits of a verdict: R-hat of f, Monte Carlo errors in posterior sds, R-hat of `SCALARS`."""
 
     rhat: float
     error: float
     sigma_rhat: float
+    likelihood_rhat: float
 
     def of(self, chains: int) -> VerdictLimits:
         """Return the limits for single chains at which four groups of them would meet these."""
         size = min(max(chains / GROUPS, 1.0), MOST_GROUPED / GROUPS)
-        rhat, sigma_rhat = (
-            round(math.sqrt(1 + size * (limit**2 - 1)), 2) for limit in (self.rhat, self.sigma_rhat)
+        rhat, sigma_rhat, likelihood_rhat = (
+            round(math.sqrt(1 + size * (limit**2 - 1)), 2)
+            for limit in (self.rhat, self.sigma_rhat, self.likelihood_rhat)
         )
-        return VerdictLimits(rhat, self.error, sigma_rhat)
+        return VerdictLimits(rhat, self.error, sigma_rhat, likelihood_rhat)
+
+    def of_scalar(self, name: str) -> float:
+        """Return the limit of R-hat of one of `SCALARS`."""
+        return self.sigma_rhat if name == "sigma" else self.likelihood_rhat
 
 
 LIMITS: dict[Verdict, VerdictLimits] = {  # limits for four chains
-    "converged": VerdictLimits(1.05, 0.1, 1.05),
-    "approximate": VerdictLimits(1.10, 0.2, 1.20),
+    # The log-likelihood enters no answer, and by the limit of sigma it would refuse fits that are right.
+    "converged": VerdictLimits(1.05, 0.1, 1.05, 1.10),
+    "approximate": VerdictLimits(1.10, 0.2, 1.20, 1.20),
 }
 # Chains that do not quite meet are pooled to "approximate" where another fit would say the same and they have
 # settled: 95% of the means are then within 0.3 sd of other fits'. The limit of R-hat, whatever the number of
@@ -151,7 +158,8 @@ def _pooled(agreement: Agreement, rhats: Mapping[str, float], chains: int) -> bo
     few = len(agreement.rhat) < POOLED_ROWS
     if few or error is None or "sigma" not in rhats:
         return False
-    if not max(rhats.values()) <= LIMITS["approximate"].of(chains).sigma_rhat:
+    limits = LIMITS["approximate"].of(chains)
+    if not all(rhat <= limits.of_scalar(name) for name, rhat in rhats.items()):
         return False
     return error <= POOLED_ERROR and at_share(agreement.rhat) <= POOLED_RHAT
 
@@ -163,13 +171,14 @@ def _complaints(agreement: Agreement, rhats: Mapping[str, float], limits: Verdic
         seen = {"rhat": limits.rhat, "error": limits.error, "share": share}
         complaints.append(Reason("rows_disagree", seen))
     for name, rhat in rhats.items():
-        if not rhat <= limits.sigma_rhat:
-            complaints.append(Reason(SCALARS[name], {"rhat": rhat, "limit": limits.sigma_rhat}))
+        limit = limits.of_scalar(name)
+        if not rhat <= limit:
+            complaints.append(Reason(SCALARS[name], {"rhat": rhat, "limit": limit}))
     return complaints
 
 
 def times_to_converge(
-    error: float | None, rhat: float | None, rhats: Iterable[float | None], chains: int = GROUPS
+    error: float | None, rhat: float | None, rhats: Mapping[str, float | None], chains: int = GROUPS
 ) -> float:
     """Estimate how many times as many draws the verdict "converged" takes, 1.5 to 20.
 
@@ -178,7 +187,7 @@ def times_to_converge(
     error, rhat
         Monte Carlo error in posterior sds and R-hat of f at 95% of the rows; None if undefined.
     rhats
-        R-hat of scalars; None if undefined.
+        R-hat of scalars by name; None if undefined.
     chains
         Number of chains.
 
@@ -194,7 +203,8 @@ def times_to_converge(
     # errors fall with the square root of the draws, R-hat - 1 roughly in proportion to them
     factor = (error / limits.error) ** 2
     factor = max(factor, (rhat - 1) / (limits.rhat - 1))
-    factor = max([factor, *(((each or 1) - 1) / (limits.sigma_rhat - 1) for each in rhats)])
+    of_scalars = (((each or 1) - 1) / (limits.of_scalar(name) - 1) for name, each in rhats.items())
+    factor = max([factor, *of_scalars])
     return min(max(factor, 1.5), MOST_TIMES) if math.isfinite(factor) else MOST_TIMES
 
 

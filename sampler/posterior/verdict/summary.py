@@ -24,7 +24,7 @@ from sampler.posterior.verdict.reasons import Reason, Verdict, defined, reasons_
 from sampler.posterior.verdict.use import CLASS_ERROR, ERROR_SHARE, Use, use_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -217,7 +217,7 @@ def summarise(
     return Summary(
         verdict=verdict,
         reasons=reasons,
-        advice=_advice(verdict, agreement, rhats.values(), chains, draws)
+        advice=_advice(verdict, agreement, rhats, chains, draws)
         + (_more_trees(leaf_counts.shape[2]) if verdict == "not_converged" and "sigma" in scalars else ""),
         chains=chains,
         draws=draws,
@@ -301,7 +301,9 @@ def _figures_of(agreement: Agreement) -> dict[str, float | int | None]:
     }
 
 
-def _advice(verdict: Verdict, agreement: Agreement, rhats: Iterable[float], chains: int, draws: int) -> str:
+def _advice(
+    verdict: Verdict, agreement: Agreement, rhats: Mapping[str, float], chains: int, draws: int
+) -> str:
     if verdict == "converged":
         return "Means and credible intervals can be read as they are."
     if chains == 1:

@@ -96,10 +96,11 @@ def test_verdict_limits(rhat, error, sigma_rhat, num_chains, expected):
 
 
 @pytest.mark.parametrize(
-    ("rhat", "expected"), [(1.05, "converged"), (1.2, "approximate"), (1.201, "not_converged")]
+    ("rhat", "expected"),
+    [(1.10, "converged"), (1.101, "approximate"), (1.2, "approximate"), (1.201, "not_converged")],
 )
 @pytest.mark.parametrize("beside", [{}, {"sigma": 1.0}], ids=["classes", "numbers"])
-def test_the_log_likelihood_has_the_limits_of_sigma(beside, rhat, expected):
+def test_the_log_likelihood_has_limits_of_its_own(beside, rhat, expected):
     """Beside sigma, and alone of classes; the reason says which of them disagrees."""
     verdict, reasons = judge(agreement(1.0, 0.01), beside | {"log_likelihood": rhat}, 4)
     assert verdict == expected
@@ -266,11 +267,11 @@ def test_reproducibility_is_the_spread_over_fits():
 
 def test_needed_draws_are_estimated_from_stored_figures():
     """Errors fall with the root of the draws; undefined figures give the maximum."""
-    assert times_to_converge(0.2, 1.0, []) == pytest.approx(4)
-    assert times_to_converge(0.05, 1.15, [1.2, None]) == pytest.approx(4)
-    assert times_to_converge(0.05, 1.0, [1.0, 1.15]) == pytest.approx(3)
-    assert times_to_converge(0.01, 1.0, [1.0]) == 1.5
-    assert times_to_converge(None, None, []) == times_to_converge(9, 9, [9]) == 20
+    assert times_to_converge(0.2, 1.0, {}) == pytest.approx(4)
+    assert times_to_converge(0.05, 1.15, {"sigma": 1.2, "log_likelihood": None}) == pytest.approx(4)
+    assert times_to_converge(0.05, 1.0, {"sigma": 1.0, "log_likelihood": 1.3}) == pytest.approx(3)
+    assert times_to_converge(0.01, 1.0, {"sigma": 1.0}) == 1.5
+    assert times_to_converge(None, None, {}) == times_to_converge(9, 9, {"sigma": 9}) == 20
 
 
 def test_summary_of_too_few_draws():
