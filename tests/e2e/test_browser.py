@@ -80,7 +80,7 @@ def test_from_an_empty_service_by_a_file_to_a_prediction(window):
     window.lists_fit()
     window.shoot("models")
     window.go(at)
-    for tab, pictures in (("Chains", 3), ("Features", 2), ("Effects", 3), ("What if", 0)):
+    for tab, pictures in (("Chains", 4), ("Features", 2), ("Effects", 3), ("What if", 0)):
         page.click(f".tabs >> text={tab}")
         window.until(lambda tab=tab: page.inner_text(".tabs [aria-current]") == tab)
         window.until(lambda: page.query_selector("[data-part]") is None)

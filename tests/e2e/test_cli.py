@@ -376,7 +376,7 @@ def test_classes_are_found_fitted_and_predicted(run):
     (row,) = csv.DictReader(io.StringIO(answer.stdout))
     assert 0 <= float(row["lower_90"]) <= float(row["mean"]) <= float(row["upper_90"]) <= 1
     assert "family probit" in printed.stdout
-    assert re.search(r"verdict   .*R-hat [.\d]+ for f", printed.stdout)
+    assert re.search(r"verdict   .*R-hat [.\d]+ for the log-likelihood, [.\d]+ for f", printed.stdout)
     assert run("bartserve predict two x=1 --interval predictive").returncode == 1
 
 
