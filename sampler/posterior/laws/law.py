@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import replace
-from functools import cached_property, reduce
+from functools import cached_property, partial, reduce
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -228,8 +228,8 @@ class Law:
         if rows is None:
             return None
         chosen, used = self.draws.choose(None)
-        logs = self.log_densities(*rows, chosen)
-        return sum_over_rows(logs).reshape(self.draws.num_chains, used)
+        sums = sum_over_rows(partial(self.log_densities, *rows), chosen)
+        return sums.reshape(self.draws.num_chains, used)
 
     def scalars(self, num_draws: int | None = None) -> dict[str, Floats]:
         """Return draws [chain, draw] of the single figures by which chains are judged, by name."""

@@ -7,10 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float64]
 
+DRAWS_AT_ONCE = 1024  # 200 rows of ten classes take 16 MB
 LEAST = -1e9  # of a row: sums with an infinite one couldn't be compared
 
 
@@ -29,6 +32,7 @@ def log_of_own(p: Floats, y: Floats) -> Floats:
     return np.asarray(np.log(np.maximum(own_probabilities(p, y), np.finfo(np.float64).smallest_subnormal)))
 
 
-def sum_over_rows(logs: Floats) -> Floats:
-    """Sum log densities [draw, row] to log-likelihoods [draw]."""
-    return np.asarray(np.maximum(logs, LEAST).sum(axis=1))
+def sum_over_rows(densities: Callable[[NDArray[np.int64]], Floats], chosen: NDArray[np.int64]) -> Floats:
+    """Sum log densities to log-likelihoods [draw]; `densities` computes them for some draws, [draw, row]."""
+    parts = np.split(chosen, range(DRAWS_AT_ONCE, len(chosen), DRAWS_AT_ONCE))
+    return np.concatenate([np.maximum(densities(part), LEAST).sum(axis=1) for part in parts])

@@ -40,7 +40,7 @@ SENTENCES: dict[ReasonCode, str] = {
     "rows_disagree": "f: R-hat at most {rhat} and Monte Carlo error below {error} sd at only {share:.0%} of "
     "the {rows}",
     "sigma_disagrees": "sigma: R-hat {rhat:.2f} is above {limit}",
-    "likelihood_disagrees": "log-likelihood of the {rows}: R-hat {rhat:.2f} is above {limit}",
+    "likelihood_disagrees": "log-likelihood of the reference rows: R-hat {rhat:.2f} is above {limit}",
     "reproducible": "all chains together: another fit would move means by about {error:.2f} sd, and they "
     "have settled, though R-hat reaches {rhat:.2f}",
     "one_chain": "one chain alone can't show that it agrees with others",

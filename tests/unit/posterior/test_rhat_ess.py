@@ -107,7 +107,8 @@ def test_the_log_likelihood_has_limits_of_its_own(beside, rhat, expected):
     assert [reason.code for reason in reasons] == [
         "limits_met" if expected == "converged" else "likelihood_disagrees"
     ]
-    assert expected == "converged" or "log-likelihood of the reference rows" in str(reasons[0])
+    asked = replace(reasons[0], rows="rows asked")  # of which the verdict may be, not the likelihood
+    assert expected == "converged" or "log-likelihood of the reference rows" in str(asked)
 
 
 @pytest.mark.parametrize(
