@@ -47,7 +47,7 @@ def _beyond(figures: Figures) -> Answer:
     return judged(ours, far > 1.05 * edge, why)
 
 
-RESTARTS, NOISES = 4, (1.0, 0.1)
+RESTARTS = 4
 GROUPS, GROUP_SD, CORRELATION = 20, 2.0, 0.8
 
 
