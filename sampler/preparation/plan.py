@@ -186,7 +186,8 @@ def plan(
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
     _check_roles(settings, roles)
     arms = arms_of(roles[ROLE]) if ROLE in roles else None
-    check_treatment(settings, propensity, treated=ROLE in roles, dose=arms == DOSE)
+    timed = "event" in censoring
+    check_treatment(settings, propensity, treated=ROLE in roles, dose=arms == DOSE, timed=timed)
     if "weights" in roles and NOISES[settings.noise].mixture:
         raise SettingsError(
             "weights don't go with noise=mixture: leave them out, or set noise=t",

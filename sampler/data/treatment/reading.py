@@ -32,6 +32,11 @@ READ_AS_MISSING = (
     "; a word such as none or NA in a file was read as missing: if it is an arm, give it another name, or "
     "read the file with other spellings of missing values (?missing=NA over HTTP)"
 )
+TIMES = (
+    "event doesn't go with treatment, whose effect on times is not learnt: leave treatment out, so that its "
+    "column is a feature, and ask for the contrast of its values; or take the logarithms of the times as the "
+    "target, missing where event is 0, with those of the others as lower in place of event"
+)
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
 
@@ -211,8 +216,13 @@ def _tells(column: Column, columns: Sequence[Floats], treated: NDArray[np.bool_]
     return len(treated) >= ROWS_OF_A_LEVEL * len(rows) and bool(np.all((share == 0) | (share == rows)))
 
 
-def check_treatment(settings: Settings, propensity: str | None, *, treated: bool, dose: bool = False) -> None:
-    """Raise SettingsError where settings of a treatment have none, or it has no place beside the others."""
+def check_treatment(
+    settings: Settings, propensity: str | None, *, treated: bool, dose: bool = False, timed: bool = False
+) -> None:
+    """Raise SettingsError where settings of a treatment have none, or it has no place beside the others.
+
+    `timed`: the outcomes are times of events.
+    """
     if not treated:
         for name, value, default in (
             ("propensity", propensity, None),
@@ -226,6 +236,8 @@ def check_treatment(settings: Settings, propensity: str | None, *, treated: bool
                     code="not_applicable",
                 )
         return
+    if timed:
+        raise SettingsError(TIMES, field="event", code="contradiction")
     if not METHODS[settings.method].engine.forests:
         raise SettingsError(
             f"treatment needs method bart, not {settings.method}", field="method", code="contradiction"
