@@ -4,11 +4,11 @@ import logging
 import time
 from collections.abc import Callable
 
-from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from app.logging import bound
 from app.store.engine import session_scope
-from app.store.errors import LeaseLostError, ModelGoneError
+from app.store.errors import AWAY, LeaseLostError, ModelGoneError
 from app.store.queue import claims, units
 from app.store.queue.claims import Claim
 from app.store.queue.counters import JOBS, LOST
@@ -26,8 +26,6 @@ from worker.studies.unit import run_study
 log = logging.getLogger(__name__)
 
 RETRY_SECONDS = 0.5
-# The database is unreachable, full or has aborted; any other error of it is our mistake.
-AWAY = (OperationalError, InterfaceError, InternalError)
 
 _RUN: dict[str, Callable[[Context, Claim, Watch], None]] = {
     CHAIN: run_chain,

@@ -141,7 +141,7 @@ def view(session: Session, owner: str, webhook_id: str) -> WebhookView:
 
 def rotate(session: Session, owner: str, webhook_id: str) -> NewSecretView:
     """Give a webhook a new secret; the former one signs too for another day. Raises NotFoundError."""
-    row = _get(session, owner, webhook_id)
+    row = _get(session, owner, webhook_id, hold=True)
     row.old_secret, row.old_until, row.secret = row.secret, utc_now() + OVERLAP, _new_secret()
     session.flush()
     audit.record(session, owner, "webhook.rotated", row.id)
@@ -157,7 +157,7 @@ def delete(session: Session, owner: str, webhook_id: str) -> None:
 
 def test(session: Session, owner: str, webhook_id: str) -> DeliveryView:
     """Send a test; raises NotFoundError."""
-    row = _get(session, owner, webhook_id)
+    row = _get(session, owner, webhook_id, hold=True)
     return filled(DeliveryView, store.add(session, row, "test", {"webhook_id": row.id}))
 
 
@@ -171,15 +171,15 @@ def deliveries(session: Session, owner: str, webhook_id: str, limit: int, cursor
 
 def retry(session: Session, owner: str, webhook_id: str, delivery_id: str) -> DeliveryView:
     """Send a dead letter again; raises NotFoundError where the webhook has no such dead letter."""
-    row = _get(session, owner, webhook_id)
+    row = _get(session, owner, webhook_id, hold=True)
     again = store.again(session, row.id, delivery_id) if cursors.is_id(delivery_id) else None
     if again is None:
         raise NotFoundError("The webhook has no dead letter with this id.")
     return filled(DeliveryView, again)
 
 
-def _get(session: Session, owner: str, webhook_id: str) -> Webhook:
-    row = store.get(session, owner, webhook_id) if cursors.is_id(webhook_id) else None
+def _get(session: Session, owner: str, webhook_id: str, *, hold: bool = False) -> Webhook:
+    row = store.get(session, owner, webhook_id, hold=hold) if cursors.is_id(webhook_id) else None
     if row is None:
         raise NotFoundError("You have no webhook with this id.")
     return row

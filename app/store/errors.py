@@ -1,7 +1,9 @@
 """Errors of the store: refusals, deleted objects and damaged data."""
 
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, InterfaceError, InternalError, OperationalError
 
+# The database is unreachable, full or has aborted; any other error of it is our mistake.
+AWAY = (OperationalError, InterfaceError, InternalError)
 # Error codes of SQLite and Postgres for a full disk.
 SQLITE_FULL = frozenset({"SQLITE_FULL", "SQLITE_IOERR_SHMSIZE"})
 POSTGRES_FULL = "53100"

@@ -35,6 +35,7 @@ LOCK_ORDER = (
     "predictions",
     "studies",
     "models",
+    "webhooks",
     "idempotent_answers",
 )
 NOBODY = ""  # the owner of deleted objects until their rows are removed (`app.store.deletion`)

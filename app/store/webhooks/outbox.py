@@ -1,9 +1,11 @@
 """Webhooks: which events they are told of, and the deliveries, stored in the transactions of the events.
 
-A delivery is taken for a time, as work of workers is: one whose sender died is due again.
+A webhook is locked before a delivery refers to it, and a fault in the telling undoes that alone, never the
+event. A delivery is taken for a time, as work of workers is: one whose sender died is due again.
 """
 
 import json
+import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -13,6 +15,7 @@ from sqlalchemy import delete, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from app.store.clock import utc_now
+from app.store.errors import AWAY
 from app.store.statements import After, page, rows_changed
 from app.store.tables import (
     CANCELLED,
@@ -28,6 +31,7 @@ from app.store.tables import (
     new_id,
 )
 
+log = logging.getLogger(__name__)
 LEASE = timedelta(seconds=60)
 KEPT = timedelta(days=30)  # of deliveries that have ended
 MOST_WAITING = 1000  # deliveries of a webhook; beyond these, new ones are dead letters at once
@@ -82,16 +86,28 @@ def note_job(session: Session, kind: str, job: Any) -> None:
 
 
 def note(session: Session, owner: str, kind: str, model_id: str, name: str | None, detail: Json) -> None:
-    """Store a delivery for each webhook of an owner that is told of such events of this model."""
+    """Store a delivery for each webhook of an owner that is told of such events of this model.
+
+    If that fails the event stands even so, without deliveries; only a lost database ends its transaction.
+    """
+    if not count(session, owner):
+        return
     of_model = [Webhook.model.is_(None), Webhook.model == model_id]
     of_model += [] if name is None else [Webhook.model == name]
-    for webhook in session.scalars(select(Webhook).where(Webhook.owner == owner, or_(*of_model))):
-        if kind in webhook.events:
-            add(session, webhook, kind, {"model_id": model_id, "model_name": name, **detail})
+    told = select(Webhook).where(Webhook.owner == owner, or_(*of_model)).order_by(Webhook.id)
+    try:
+        with session.begin_nested():
+            for webhook in session.scalars(told.with_for_update(read=True, key_share=True)):
+                if kind in webhook.events:
+                    add(session, webhook, kind, {"model_id": model_id, "model_name": name, **detail})
+    except AWAY:
+        raise
+    except Exception:
+        log.exception("%s of model %s: its webhooks could not be told", kind, model_id)
 
 
 def add(session: Session, webhook: Webhook, kind: str, told: Json) -> WebhookDelivery:
-    """Store a delivery."""
+    """Store a delivery; the caller has locked the webhook."""
     now = utc_now()
     body = json.dumps({"type": kind, "timestamp": now.isoformat().replace("+00:00", "Z"), "data": told})
     delivery = WebhookDelivery(id=new_id("msg"), webhook_id=webhook.id, kind=kind, body=body, created_at=now)
@@ -107,9 +123,10 @@ def add(session: Session, webhook: Webhook, kind: str, told: Json) -> WebhookDel
     return delivery
 
 
-def get(session: Session, owner: str, webhook_id: str) -> Webhook | None:
-    """Return an owner's webhook, or None."""
-    return session.scalar(select(Webhook).where(Webhook.id == webhook_id, Webhook.owner == owner))
+def get(session: Session, owner: str, webhook_id: str, *, hold: bool = False) -> Webhook | None:
+    """Return an owner's webhook, or None; `hold` locks it until the transaction ends."""
+    mine = select(Webhook).where(Webhook.id == webhook_id, Webhook.owner == owner)
+    return session.scalar(mine.with_for_update(key_share=True) if hold else mine)
 
 
 def list_page(session: Session, owner: str, limit: int, after: After | None = None) -> list[Webhook]:

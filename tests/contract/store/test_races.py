@@ -5,16 +5,28 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from sqlalchemy import func, select, update
+from sqlalchemy import Engine, event, func, select, update
 from sqlalchemy.exc import DBAPIError
 
-from app.store import models
+from app.services import webhooks
+from app.services.errors import NotFoundError
+from app.store import datasets, models, predictions, studies
 from app.store.clock import db_now
 from app.store.engine import session_scope
-from app.store.errors import LeaseLostError
-from app.store.queue import units, workers
-from app.store.tables import Unit, Worker
-from tests.support.store_factories import OWNER, a_slice, claim, create_model, state_of
+from app.store.errors import LeaseLostError, StoreError
+from app.store.queue import restarts, units, workers
+from app.store.sets import model_sets
+from app.store.tables import Base, Dataset, ModelEvent, Unit, Webhook, WebhookDelivery, Worker
+from app.store.webhooks import outbox
+from tests.support.store_factories import (
+    OWNER,
+    a_slice,
+    claim,
+    create_model,
+    remove_all,
+    save_dataset,
+    state_of,
+)
 from tests.support.waiting import stretched
 
 THREADS = 8
@@ -195,3 +207,201 @@ def test_only_fresh_heartbeats_count(database):
         assert not workers.fresh_beat(session, 5.0)
         workers.forget(session, "w")
         assert not workers.beat(session, "w", "ready")
+
+
+def add_webhook(engine, number=1):
+    hook = Webhook(id=f"wh_{number}", owner=OWNER, url="https://example.org", events=[*outbox.EVENTS])
+    hook.secret = "whsec_AAAA"
+    with session_scope(engine) as session:
+        session.add(hook)
+    return hook.id
+
+
+def predict(session, model):
+    dataset = session.get(Dataset, model.dataset_id)
+    return predictions.create(session, owner=OWNER, model_id=model.id, dataset=dataset, request={})
+
+
+def cancelled_fit(engine):
+    add_webhook(engine)
+    model = create_model(engine)
+    return "wh_1", lambda session: models.cancel(session, OWNER, model.id)
+
+
+def failed_fit(engine):
+    add_webhook(engine)
+    create_model(engine)
+    claimed = claim(engine)
+    return "wh_1", lambda session: units.fail(session, claimed, {"type": "x", "detail": "It failed."})
+
+
+def succeeded_fit(engine):
+    add_webhook(engine)
+    create_model(engine, num_chains=1)
+    chain = claim(engine)
+    with session_scope(engine) as session:
+        units.finish_chain(session, chain, a_slice())
+    finish = claim(engine)
+    return "wh_1", lambda session: units.finish_model(
+        session, finish, verdict="converged", diagnostics={}, holdout=None
+    )
+
+
+def ended_prediction(engine):
+    add_webhook(engine)
+    model = create_model(engine)
+    with session_scope(engine) as session:
+        made = predict(session, model)
+    return "wh_1", lambda session: predictions.cancel(session, OWNER, made.id)
+
+
+def failed_study(engine):
+    add_webhook(engine)
+    model = create_model(engine)
+    with session_scope(engine) as session:
+        studies.create(session, owner=OWNER, model_id=model.id, kind="tuning", request={}, fits=[1])
+    with session_scope(engine) as session:
+        models.cancel(session, OWNER, model.id)
+    claimed = claim(engine)
+    return "wh_1", lambda session: units.fail(session, claimed, {"type": "x", "detail": "It failed."})
+
+
+def sent_test(engine):
+    return add_webhook(engine), lambda session: webhooks.test(session, OWNER, "wh_1")
+
+
+def rotated_webhook(engine):
+    return add_webhook(engine), lambda session: webhooks.rotate(session, OWNER, "wh_1")
+
+
+def new_prediction(engine):
+    model = create_model(engine)
+    return model.id, lambda session: predict(session, model)
+
+
+def new_study(engine):
+    model = create_model(engine)
+    asked = {"owner": OWNER, "model_id": model.id, "kind": "tuning", "request": {}, "fits": [1, 1]}
+    return model.id, lambda session: studies.create(session, **asked)
+
+
+def retried_fit(engine):
+    model = create_model(engine)
+    with session_scope(engine) as session:
+        models.cancel(session, OWNER, model.id)
+
+    def retry(session):
+        if (locked := restarts.locked(session, OWNER, model.id)) is not None:
+            restarts.retry(session, locked)
+
+    return model.id, retry
+
+
+def new_model(engine):
+    dataset = save_dataset(engine)
+    asked = {"owner": OWNER, "name": "m", "dataset_id": dataset.id, "target": "y", "settings": {}}
+    return dataset.id, lambda session: models.create(session, **asked, num_chains=1, iterations=1)
+
+
+def new_set(engine):
+    dataset = save_dataset(engine)
+    asked = {"owner": OWNER, "name": "s", "dataset_id": dataset.id, "target": "y", "by": ["town"]}
+    return dataset.id, lambda session: model_sets.create(
+        session, **asked, request={}, settings={}, num_groups=1
+    )
+
+
+# What refers to a parent that was made before, and the statement at which the parent goes.
+REFERRING = {
+    cancelled_fit: "INSERT INTO webhook_deliveries",
+    failed_fit: "INSERT INTO webhook_deliveries",
+    succeeded_fit: "INSERT INTO webhook_deliveries",
+    ended_prediction: "INSERT INTO webhook_deliveries",
+    failed_study: "INSERT INTO webhook_deliveries",
+    sent_test: "INSERT INTO webhook_deliveries",
+    rotated_webhook: "UPDATE webhooks",
+    new_prediction: "INSERT INTO predictions",
+    new_study: "INSERT INTO studies",
+    retried_fit: "INSERT INTO model_events",
+    new_model: "INSERT INTO models",
+    new_set: "INSERT INTO model_sets",
+}
+# Rows whose parent is made in the same transaction, or which are written under a lock on the parent or one of
+# its units (`models.lock`, `watches.lock`, a fenced unit); keys are never deleted.
+WITH_ITS_PARENT = {
+    "dataset_blocks",
+    "units",
+    "draw_blocks",
+    "prediction_blocks",
+    "outcome_reports",
+    "outcomes",
+    "outcome_weeks",
+    "outcome_watches",
+    "weekly_tables",
+    "sessions",
+}
+
+
+def test_every_reference_is_made_under_a_lock_on_its_parent():
+    """A new table that refers to another is named above, with what keeps the other from going."""
+    referring = {table.name for table in Base.metadata.tables.values() if table.foreign_keys}
+    asked = {statement.split()[-1] for statement in REFERRING.values() if statement.startswith("INSERT")}
+    assert referring == asked | WITH_ITS_PARENT
+    assert not asked & WITH_ITS_PARENT
+
+
+@pytest.mark.parametrize("refer", REFERRING, ids=lambda refer: refer.__name__)
+def test_a_parent_that_goes_takes_down_nothing(database, refer):
+    """Whatever refers to a row waits for its deletion, or is waited for; the change itself always stands."""
+    engine = database.engine
+    parent, act = refer(engine)
+    deletion = threading.Thread(target=lambda: remove(engine, parent))
+
+    def at(_connection, _cursor, statement, *_):
+        if statement.startswith(REFERRING[refer]) and deletion.ident is None:
+            deletion.start()
+            deletion.join(0.2)  # long enough, unless it has to wait for this transaction
+
+    event.listen(Engine, "before_cursor_execute", at)
+    try:
+        with session_scope(engine) as session:
+            act(session)
+    except (StoreError, NotFoundError):
+        pass  # a refusal; anything else is a fault
+    finally:
+        event.remove(Engine, "before_cursor_execute", at)
+    assert deletion.ident is not None, "the parent was deleted in the midst"
+    deletion.join()
+    with session_scope(engine, read_only=True) as session:
+        assert session.get(Webhook, "wh_1") is None
+        assert session.scalar(select(func.count()).select_from(WebhookDelivery)) == 0
+
+
+def remove(engine, parent):
+    """Delete an object as a request does, then its rows as workers do."""
+    with session_scope(engine) as session:
+        if parent.startswith("wh_"):
+            webhooks.delete(session, OWNER, parent)
+        elif parent.startswith("mdl_"):
+            models.delete(session, OWNER, parent)
+        else:
+            try:
+                datasets.delete(session, OWNER, parent)
+            except StoreError:
+                return  # it is needed by now
+    remove_all(engine)
+
+
+def test_a_fault_in_the_telling_of_webhooks_leaves_the_event(database):
+    """A webhook that can't be told, here by a damaged row, undoes its deliveries alone."""
+    for number in (1, 2):
+        add_webhook(database.engine, number)
+    model = create_model(database.engine)
+    with session_scope(database.engine) as session:
+        session.execute(update(Webhook).where(Webhook.id == "wh_2").values(events=5))
+    with session_scope(database.engine) as session:
+        models.cancel(session, OWNER, model.id)
+    assert state_of(database.engine, model.id) == ("cancelled", ["cancelled"] * 4)
+    with session_scope(database.engine, read_only=True) as session:
+        assert session.scalar(select(ModelEvent.kind).order_by(ModelEvent.sequence.desc())) == "cancelled"
+        assert session.scalar(select(func.count()).select_from(WebhookDelivery)) == 0
