@@ -43,9 +43,12 @@ async def invoke(
     """
     if not isinstance(request, FileRequest):
         refuse_misplaced(query)
-        asked = body.to_body()
-        sent = SentRows(asked.rows, asked.columns)
-        return await gate.run(lambda: _answered(predictor.predict(owner, model_id, asked, sent)))
+
+        def predict() -> Response:
+            asked = body.to_body(predictor.max_rows)
+            return _answered(predictor.predict(owner, model_id, asked, SentRows(asked.rows, asked.columns)))
+
+        return await gate.run(predict)
     options = Options(format=request.promised)
     asked_of_file = PredictionOptions(level=query.level, interval=query.interval)
 

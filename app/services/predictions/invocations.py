@@ -1,12 +1,14 @@
 """Requests and answers in the shapes of MLflow's scoring server, for a model of the service."""
 
+from collections import Counter
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.predictions.options import PredictBody
-from app.services.request_bodies import AskedInterval, Share
+from app.services.predictions.rows import Columns, check_count
+from app.services.request_bodies import CELL, AskedInterval, ColumnsInBody, RowsInBody, Share
 
 SHAPES = ("dataframe_split", "dataframe_records", "inputs", "instances")
 
@@ -36,8 +38,24 @@ class SplitFrame(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     columns: list[str]
-    data: list[list[Any]]
+    data: Annotated[
+        list[Any], WithJsonSchema({"type": "array", "items": {"type": "array", "items": CELL}, "minItems": 1})
+    ]
     index: list[Any] | None = None
+
+    def to_columns(self, max_rows: int) -> Columns:
+        """Return the values by column; raises InvalidRequestError, and TooLargeError before it copies."""
+        check_count(len(self.data), max_rows)
+        width = len(self.columns)
+        if twice := sorted({name for name, count in Counter(self.columns).items() if count > 1}):
+            detail = "the column occurs twice: give each a name of its own"
+            raise InvalidRequestError(errors=[Fault(name, None, detail) for name in twice])
+        for number, row in enumerate(self.data, 1):
+            if not isinstance(row, list) or len(row) != width:
+                has = f"has {len(row)} values" if isinstance(row, list) else "is no list"
+                detail = f"the row {has}, and there are {width} columns"
+                raise InvalidRequestError(errors=[Fault("dataframe_split", number, detail)])
+        return {name: [row[j] for row in self.data] for j, name in enumerate(self.columns)}
 
 
 class InvocationBody(BaseModel):
@@ -46,26 +64,27 @@ class InvocationBody(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     dataframe_split: SplitFrame | None = None
-    dataframe_records: list[dict[str, Any]] | None = None
-    inputs: list[dict[str, Any]] | dict[str, list[Any]] | None = Field(
+    dataframe_records: RowsInBody | None = None
+    inputs: RowsInBody | ColumnsInBody | None = Field(
         None, description="Rows as objects, or lists of values by column name."
     )
-    instances: list[dict[str, Any]] | None = None
+    instances: RowsInBody | None = None
     params: InvocationParams = InvocationParams()
 
-    def to_body(self) -> PredictBody:
-        """Return the request that `POST /models/{id}/predict` takes; raises InvalidRequestError."""
+    def to_body(self, max_rows: int) -> PredictBody:
+        """Return the request that `POST /models/{id}/predict` takes.
+
+        Raises
+        ------
+        InvalidRequestError, TooLargeError
+            There isn't one shape, it is uneven, or has more than `max_rows`.
+        """
         given = [name for name in SHAPES if getattr(self, name) is not None]
         if len(given) != 1:
             detail = f"send rows in one of these: {', '.join(SHAPES)}"
             raise InvalidRequestError(errors=[Fault(given[0] if given else None, None, detail)])
         rows = getattr(self, given[0])
-        if isinstance(rows, SplitFrame):
-            names = rows.columns
-            if short := next((i for i, row in enumerate(rows.data) if len(row) != len(names)), None):
-                detail = f"the row has {len(rows.data[short])} values and there are {len(names)} columns"
-                raise InvalidRequestError(errors=[Fault("dataframe_split", short + 1, detail)])
-            rows = {name: [row[j] for row in rows.data] for j, name in enumerate(names)}
+        rows = rows.to_columns(max_rows) if isinstance(rows, SplitFrame) else rows
         asked = self.params.model_dump() | {"columns" if isinstance(rows, dict) else "rows": rows}
         try:
             return PredictBody.model_validate(asked | {"quantiles": self.params.quantiles or None})

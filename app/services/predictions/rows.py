@@ -47,11 +47,11 @@ def columns_of(rows: Any, columns: Any, max_rows: int) -> Columns:
     if (rows is None) == (columns is None):
         raise InvalidRequestError("Send either rows, a list of objects, or columns, an object of lists.")
     if rows is not None:
-        _check_count(len(rows), max_rows)
+        check_count(len(rows), max_rows)
         converted = _from_rows(rows)
     else:
         converted = _checked(columns)
-        _check_count(len(next(iter(converted.values()), ())), max_rows)
+        check_count(len(next(iter(converted.values()), ())), max_rows)
     _check_cells(converted)
     return converted
 
@@ -61,7 +61,8 @@ def columns_if_any(rows: Any, columns: Any, max_rows: int) -> Columns | None:
     return None if rows is None and columns is None else columns_of(rows, columns, max_rows)
 
 
-def _check_count(count: int, max_rows: int) -> None:
+def check_count(count: int, max_rows: int) -> None:
+    """Raise InvalidRequestError for no rows, TooLargeError for more than `max_rows`."""
     if count == 0:
         raise InvalidRequestError("There are no rows to predict.")
     if count > max_rows:

@@ -50,6 +50,11 @@ def test_a_csv_and_refusals(client, settings):
         ({}, None),
         ({"instances": ROWS, "inputs": ROWS}, "inputs"),
         ({"dataframe_split": {"columns": NAMES, "data": [[1, "red"], [1]]}}, "dataframe_split"),
+        ({"dataframe_split": {"columns": NAMES, "data": [[1], [1, "red"]]}}, "dataframe_split"),
+        ({"dataframe_split": {"columns": NAMES, "data": [7]}}, "dataframe_split"),
+        ({"dataframe_split": {"columns": ["size", "colour", "size"], "data": [[1, "red", 2]]}}, "size"),
+        ({"instances": [7]}, None),
+        ({"inputs": {"size": 7}}, "size"),
         ({"instances": ROWS, "params": {"levels": 0.5}}, "params.levels"),
         ({"instances": ROWS, "params": {"level": 2}}, "params.level"),
     ):
