@@ -35,6 +35,7 @@ MAX_HEADERS = 200  # a browser sends twenty; each takes some 200 bytes of memory
 MAX_FRAMING_BYTES = 64 * 1024
 FRAMING_PER_BYTE = 16
 MAX_PIPELINED = 64  # requests sent ahead on one connection; each takes some kilobytes
+FLOOD_SECONDS = 10.0  # for which a connection with more of them counts as so many of its address
 LINGER_SECONDS = 5.0  # for the rest of a body after an early response
 STOP_SECONDS = 10
 RETRY = "Retry-After: 2\r\n"
@@ -65,11 +66,11 @@ class Deadlines(HttpToolsProtocol):
         self._timer: asyncio.TimerHandle | None = None
         self._watching: asyncio.TimerHandle | None = None  # checks that the response is being read
         self._head_bytes = self._framing_bytes = 0
-        self._in_head, self._in_body = True, False
+        self._in_head, self._in_body, self._is_full = True, False, False
         super().connection_made(transport)
         host = self.client[0] if self.client else ""
         self._address = counted_as(host)
-        self.addresses[self._address] += 1
+        self._count(1)
         if len(self.connections) > self.most:
             self._refuse(503)
         elif self.addresses[self._address] > self.most_each and not is_among(host, self.proxies):
@@ -81,35 +82,35 @@ class Deadlines(HttpToolsProtocol):
         """Cancel the deadlines."""
         self._cancel()
         self._stop_watching()
-        self.addresses[self._address] -= 1
+        self._count(-1)
+        super().connection_lost(exc)
+
+    def _count(self, more: int) -> None:
+        self.addresses[self._address] += more
         if not self.addresses[self._address]:
             del self.addresses[self._address]  # keep no entries of clients that have gone
-        super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
         """Count the bytes of the headers, and those of a body that are none of its content."""
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_full:
             return  # refused: the rest isn't read
         self._head_bytes += len(data) if self._in_head else 0
         self._framing_bytes += len(data) if self._in_body else 0
         super().data_received(data)
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._is_full:
             return
         if self._in_head and self._head_bytes > MAX_HEAD_BYTES:
             self._refuse(431)
         elif self._in_body and self._framing_bytes > MAX_FRAMING_BYTES:
             self._refuse(400)  # a trailer is kept in memory until it ends
-        elif len(self.pipeline) > MAX_PIPELINED:
-            self.transport.close()  # after the responses to those before
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Take a header; those after the body (trailers) are no headers of the request, nor are too many."""
         if not self._in_head:
             return
         if len(self.headers) >= MAX_HEADERS:
-            if not self.transport.is_closing():
-                self._refuse(431)
-            return
+            self._refuse(431)
+            raise ValueError("too many headers")  # ends the parser, which has a whole read before it
         super().on_header(name, value)
 
     def on_body(self, body: bytes) -> None:
@@ -118,7 +119,12 @@ class Deadlines(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_begin(self) -> None:
-        """Start the header deadline of a further request on a kept connection."""
+        """Start the header deadline of a further request on a kept connection, unless too many were sent."""
+        if len(self.pipeline) >= MAX_PIPELINED:
+            self._is_full = True  # closed after the responses to those before
+            self._count(MAX_PIPELINED)
+            self.loop.call_later(FLOOD_SECONDS, self._count, -MAX_PIPELINED)
+            raise ValueError("too many requests sent ahead")  # ends the parser
         super().on_message_begin()
         if not self._in_head:
             self._in_head, self._head_bytes = True, 1  # its first bytes have arrived
@@ -138,8 +144,11 @@ class Deadlines(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Limit the time for the rest of a body that follows an early response."""
+        """Limit the time for the rest of a body after an early response; close after the last of too many."""
+        is_last = self._is_full and not self.pipeline
         super().on_response_complete()
+        if is_last:
+            self.transport.close()
         if self._in_body and not self.transport.is_closing():
             self._set(LINGER_SECONDS, self.transport.close)
 
@@ -185,8 +194,9 @@ class Deadlines(HttpToolsProtocol):
         self._stop_watching()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002  the parser's message
-        """Refuse malformed HTTP with a problem document."""
-        self._refuse(400)
+        """Refuse malformed HTTP with a problem document, unless a limit has ended the parser."""
+        if not (self.transport.is_closing() or self._is_full):
+            self._refuse(400)
 
     def _late(self) -> None:
         if self._head_bytes:
