@@ -239,7 +239,7 @@ class Settings(SignInSettings):
         default_factory=_slots,
         json_schema_extra={"default_words": "one per core with 512 MiB of memory"},
         ge=1,
-        description="Chains and studies run at once; finishes and predictions have places of their own.",
+        description="Chains, studies and totals run at once; finishes and predictions have own places.",
     )
     worker_chain_threads: int = Field(
         default=0,

@@ -51,10 +51,14 @@ def look() -> None:
 
 
 def ahead(compute: Callable[[B], T], blocks: Iterable[B]) -> Iterator[tuple[B, T]]:
-    """Yield each block with its result; a spare thread, if there is one, computes the next meanwhile."""
+    """Yield each block with its result; a spare thread, if there is one, computes the next meanwhile.
+
+    The computation may be interrupted before each block.
+    """
     left, spare = list(blocks), _spare.get()
     if spare is None or len(left) < 2:
         for block in left:
+            look()
             yield block, compute(block)
         return
 
@@ -65,6 +69,7 @@ def ahead(compute: Callable[[B], T], blocks: Iterable[B]) -> Iterator[tuple[B, T
     coming = spare.submit(copy_context().run, compute_there, left[0])
     try:
         for number, block in enumerate(left, start=1):
+            look()
             result = coming.result()
             if number < len(left):
                 coming = spare.submit(copy_context().run, compute_there, left[number])

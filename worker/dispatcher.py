@@ -162,7 +162,7 @@ class Dispatcher:
                     self._processes,
                     busy=places.busy(),
                     slots=places.free_slots(),
-                    beside=places.kinds_beside_studies(),
+                    beside=places.kinds_beside(),
                 )
 
     def _beat(self, now: float) -> None:

@@ -1,6 +1,7 @@
-"""Heartbeats while a unit is processed, independent of the work itself."""
+"""Heartbeats while a unit is processed, independent of the work itself, and the end of work that goes on."""
 
 import logging
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -14,11 +15,14 @@ from app.store.queue import units
 from app.store.queue.claims import Claim
 from app.store.queue.units import Directive, Progress
 from app.store.tables import CHAIN
+from sampler.host.data import interrupt
 from worker.context import Context
 
 log = logging.getLogger(__name__)
 
-BEAT_SECONDS = 1.5  # between heartbeats; longer than a slice, whose commit is one
+BEAT_SECONDS = 1.0  # between heartbeats
+CHAIN_BEAT_SECONDS = 1.5  # of a chain: longer than a slice, whose commit is one
+GRACE_SECONDS = 0.5  # for the work to notice that its unit has ended; then its process ends
 BEATS_PER_LEASE = 4
 LONGEST_SECONDS = 1800.0  # without progress for longer, a unit counts as stuck and its lease expires
 
@@ -34,18 +38,34 @@ class EndedError(Exception):
     """The unit was ended or taken over while this process was working on it."""
 
 
+class _Flag(interrupt.StopFlag):
+    """Interrupts the work of a unit; work that looks at it is not stuck."""
+
+    def __init__(self, watch: "Watch") -> None:
+        super().__init__()
+        self._watch = watch
+
+    def is_set(self) -> bool:
+        self._watch.note_life()
+        return super().is_set()
+
+
 class Watch:
     """A thread that sends heartbeats for a unit whenever its process has been silent for a while.
 
-    A cancel, a drain or the end of a chain's time takes effect at once; the process notices it in `check`.
+    A cancel, a drain or the end of a chain's time takes effect at once; the process notices it in `check`,
+    and in loops that `flag` interrupts. Work that notices it in neither ends with its process, which the pool
+    replaces: so no unit outlives its end by more than two slices, whatever it computes.
     """
 
     def __init__(self, context: Context, claim: Claim) -> None:
         self._progress: Progress | None = None
         self.ended: Directive | None = None  # the directive by which the thread ended the unit
         self.lost = False  # another worker has the unit, or it is gone
-        self._engine, self._claim = context.engine, claim
-        self._every = min(BEAT_SECONDS, claim.lease_seconds / BEATS_PER_LEASE)
+        self.flag: interrupt.StopFlag = _Flag(self)  # set with one of these
+        self._context, self._engine, self._claim = context, context.engine, claim
+        seconds = CHAIN_BEAT_SECONDS if claim.kind == CHAIN else BEAT_SECONDS
+        self._every = min(seconds, claim.lease_seconds / BEATS_PER_LEASE)
         self._heard = self._moved = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name="watch", daemon=True)
@@ -58,6 +78,10 @@ class Watch:
     def tell(self, progress: Progress | None) -> None:
         """Set the progress for the next heartbeats; None keeps what the process has written itself."""
         self._progress, self._moved = progress, time.monotonic()
+
+    def note_life(self) -> None:
+        """Record that the process gets on, in a computation that doesn't count."""
+        self._moved = time.monotonic()
 
     def note_progress(self) -> None:
         """Record that the process has made progress and has written it itself."""
@@ -94,8 +118,18 @@ class Watch:
             except SQLAlchemyError as error:
                 log.warning("Unit %s: heartbeat failed: %s", self._claim.unit_id, error)
             if self.lost or self.ended is not None:
+                self.flag.set()
+                self._end_work()
                 return
             self._heard = max(self._heard, now)
+
+    def _end_work(self) -> None:
+        """End a process of the pool that goes on; all that counts is in the database."""
+        if self._over.wait(GRACE_SECONDS) or self._context.forks:
+            return
+        log.warning("Unit %s has ended, but not its work: the process ends.", self._claim.unit_id)
+        self._context.places.wake()
+        os._exit(1)
 
     def _beat(self) -> None:
         claim = self._claim

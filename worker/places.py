@@ -1,10 +1,10 @@
 """Shared memory with the units that the processes of one worker are working on.
 
 A worker never claims a unit that one of its own processes still runs, however late the unit's heartbeats are.
-It runs at most as many chains and units of studies as it has slots, but has two more processes. Finishes and
-predictions, which are short, so don't wait for a long unit to end. Units of studies don't yield: where they
-hold slots, one of those processes may take a long unit of an owner with nothing running, the other a chain of
-such an owner, which yields.
+It runs at most as many chains, units of studies and totals as it has slots, but has two more processes.
+Finishes and predictions, which are short, so don't wait for a long unit to end. Studies and totals don't
+yield: where they hold slots, one of those processes may take a long unit of an owner with nothing running,
+the other a chain of such an owner, which yields.
 """
 
 import fcntl
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from app.store.tables import CHAIN, LONG_KINDS, STUDY
+from app.store.tables import CHAIN, LASTING_KINDS, LONG_KINDS
 
 MORE_PROCESSES = 2  # a worker has so many processes more than slots
 _RECORD = struct.Struct("q10s40s")  # process id, kind of the unit, unit id
@@ -31,7 +31,7 @@ class WorkPlaces:
     Parameters
     ----------
     slots
-        Maximum of concurrent chains and units of studies, but for those beside studies; there are two more
+        Maximum of concurrent long units, but for those beside units that don't yield; there are two more
         places, and one for the main process.
     """
 
@@ -85,13 +85,13 @@ class WorkPlaces:
         return [unit_id for unit_id, _ in self._busy_places()]
 
     def free_slots(self) -> int:
-        """Return the number of chains and units of studies that this process may add to those of others."""
+        """Return the number of long units that this process may add to those of others."""
         return max(0, self.slots - len(self._long_kinds()))
 
-    def kinds_beside_studies(self) -> tuple[str, ...]:
+    def kinds_beside(self) -> tuple[str, ...]:
         """Return the kinds of long units that an owner with nothing running may have beside full slots."""
         kinds = self._long_kinds()
-        if STUDY not in kinds or len(kinds) < self.slots:
+        if not {*LASTING_KINDS}.intersection(kinds) or len(kinds) < self.slots:
             return ()
         return {0: LONG_KINDS, 1: (CHAIN,)}.get(len(kinds) - self.slots, ())
 

@@ -13,7 +13,8 @@ from app.store.queue import claims, units
 from app.store.queue.claims import Claim
 from app.store.queue.counters import JOBS, LOST
 from app.store.queue.units import Directive
-from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Json
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, TOTALS, Json
+from sampler.host.data import interrupt
 from worker.context import Context
 from worker.errors import Stopped, sentence
 from worker.fits.chain import run_chain
@@ -32,6 +33,7 @@ _RUN: dict[str, Callable[[Context, Claim, Watch], None]] = {
     FINISH: run_finish,
     PREDICTION: run_prediction,
     STUDY: run_study,
+    TOTALS: run_prediction,
 }
 OUTCOMES = {
     Directive.CANCEL: "cancelled",
@@ -68,7 +70,7 @@ def _claim(context: Context) -> Claim | None:
                 context.settings.lease_seconds,
                 busy=places.busy(),
                 long=places.free_slots() > 0,
-                beside=places.kinds_beside_studies(),
+                beside=places.kinds_beside(),
             )
             if claim is not None:
                 places.take(claim.unit_id, claim.kind)
@@ -105,12 +107,12 @@ def _worked(context: Context, claim: Claim) -> str:
     """Run the unit and return its outcome, one of `app.store.queue.counters.ENDS`."""
     watch = Watch(context, claim)
     try:
-        with watch:
+        with watch, interrupt.by(watch.flag):
             _RUN[claim.kind](context, claim, watch)
     except Stopped as stopped:
         _end(context, claim, stopped.directive)
         return OUTCOMES[stopped.directive]
-    except (EndedError, LeaseLostError, ModelGoneError):
+    except (EndedError, LeaseLostError, ModelGoneError, interrupt.InterruptedWorkError):
         if watch.ended is not None:
             return OUTCOMES[watch.ended]
         log.warning(

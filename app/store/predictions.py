@@ -16,7 +16,16 @@ from app.store.engine import binary_results
 from app.store.errors import CorruptBlockError
 from app.store.queue import lifecycle
 from app.store.queue.jobs import PREDICTIONS
-from app.store.tables import PREDICTION, QUEUED, BatchPrediction, Dataset, Json, PredictionBlock, new_id
+from app.store.tables import (
+    PREDICTION,
+    QUEUED,
+    TOTALS,
+    BatchPrediction,
+    Dataset,
+    Json,
+    PredictionBlock,
+    new_id,
+)
 
 get, list_page, rows_done = PREDICTIONS.get, PREDICTIONS.list_page, PREDICTIONS.done
 cancel, delete = PREDICTIONS.cancel, PREDICTIONS.delete
@@ -62,11 +71,10 @@ def create(
     )
     session.add(prediction)
     session.flush()  # the units refer to the row
+    kind = TOTALS if AGGREGATE in request else PREDICTION
     for number, first in enumerate(range(0, dataset.num_rows, rows)):
         of_unit = min(rows, dataset.num_rows - first)
-        session.add(
-            lifecycle.new_unit(owner, model_id, PREDICTION, number, of_unit, prediction_id=prediction.id)
-        )
+        session.add(lifecycle.new_unit(owner, model_id, kind, number, of_unit, prediction_id=prediction.id))
     session.flush()  # fail here rather than at the commit
     return prediction
 

@@ -15,8 +15,9 @@ from app.store.clock import UtcDateTime, utc_now
 Json = dict[str, Any]
 
 # Kinds of units; among one owner's, finishes come first, then predictions, then the oldest of the others.
-FINISH, PREDICTION, CHAIN, STUDY = KINDS = ("finish", "prediction", "chain", "study")
-LONG_KINDS = (CHAIN, STUDY)  # take a slot of a worker; the others are short
+FINISH, PREDICTION, CHAIN, STUDY, TOTALS = KINDS = ("finish", "prediction", "chain", "study", "totals")
+LONG_KINDS = (CHAIN, STUDY, TOTALS)  # take a slot of a worker; the others are short
+LASTING_KINDS = (STUDY, TOTALS)  # of these, those that don't yield
 QUEUED, RUNNING, DONE = "queued", "running", "done"  # states of units; a finished model is "succeeded"
 SUCCEEDED, FAILED, CANCELLED = "succeeded", "failed", "cancelled"
 OPEN_STATES = (QUEUED, RUNNING)
@@ -199,7 +200,7 @@ _SERVED = text("served_at IS NOT NULL")
 
 
 class Unit(Base):
-    """A unit of work: one chain, the finish of a model, a block of predictions, a part of a study."""
+    """A unit of work: one chain, the finish of a model, a block of predictions, totals, a part of a study."""
 
     __tablename__ = "units"
     __table_args__ = (

@@ -124,14 +124,14 @@ def claim(
 
     Among owners with equally many, the one that waits longest comes first: since a unit of its was last
     claimed, or ended its claim, or since its oldest was queued. Among one owner's units, finishes come
-    first, then predictions (their units are short), then the oldest chain or unit of a study.
+    first, then predictions (their units are short), then the oldest long one.
 
     Parameters
     ----------
     busy
         Units that processes of this worker are working on; never claimed, even after their leases expire.
     long
-        Whether chains and units of studies may be claimed; finishes and predictions always may.
+        Whether long units may be claimed; finishes and predictions always may.
     beside
         Long kinds whose units may be claimed even so for owners with nothing running.
     """

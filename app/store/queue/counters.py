@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from itertools import product
 
-from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, Json
+from app.store.tables import CHAIN, FINISH, PREDICTION, STUDY, TOTALS, Json
 
 LABELS_JOINED = ","
-UNIT_KINDS = (CHAIN, FINISH, PREDICTION, STUDY)
+UNIT_KINDS = (CHAIN, FINISH, PREDICTION, STUDY, TOTALS)
 ENDS = ("done", "cancelled", "released", "gave_way", "failed", "lost")
 
 

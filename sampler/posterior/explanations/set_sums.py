@@ -249,6 +249,7 @@ class SetSums:
         whole = np.zeros((len(chosen), cells, 1))
         size = min(ROWS, max(16, MAX_CELLS // (len(chosen) * width)))
         for start in range(0, len(part.rows), size):
+            interrupt.look()
             own = slice(start, start + size)
             mean = law.mean_of(self.coded.part(part.rows[own]), chosen).reshape(len(chosen), -1, width)
             mean = np.where(part.seen[own, None], part.y[own, None], mean)
@@ -343,6 +344,7 @@ class SetSums:
         waiting: list[Floats] = []
         size = max(1, MAX_CELLS // len(place))
         for repeat, start in product(range(self.repeats), range(0, len(self.chosen), size)):
+            interrupt.look()
             some = self.chosen[start : start + size]
             y = draw_outcomes(self.law, coded, some, None, [0, repeat, start])
             y[:, seen] = part.y[rows][seen]

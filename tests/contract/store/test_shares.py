@@ -7,7 +7,7 @@ from app.store import predictions, studies
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units
 from app.store.queue.units import Directive
-from app.store.tables import CHAIN, FINISH, LONG_KINDS, PREDICTION, STUDY, Dataset, Unit
+from app.store.tables import CHAIN, FINISH, LONG_KINDS, PREDICTION, STUDY, TOTALS, Dataset, Unit
 from tests.support.store_factories import a_slice, create_model
 from worker.places import WorkPlaces
 
@@ -190,13 +190,14 @@ def test_places_beside_studies():
         places.own = place
         places.take(f"unit {place}", kind)
         places.own = 3  # another process claims
-        return places.kinds_beside_studies()
+        return places.kinds_beside()
 
-    assert places.kinds_beside_studies() == ()
+    assert places.kinds_beside() == ()
     assert take(0, CHAIN) == ()
     assert take(0, STUDY) == LONG_KINDS
     assert take(1, PREDICTION) == LONG_KINDS
-    assert take(1, STUDY) == (CHAIN,)
+    assert take(1, TOTALS) == (CHAIN,)
+    assert take(0, TOTALS) == (CHAIN,)
     assert (take(2, CHAIN), places.free_slots()) == ((), 0)
 
 
