@@ -70,7 +70,7 @@ def subgroups_of(law: Law, coded: Coded, subgroups: Sequence[Subgroup]) -> NDArr
     if coded.num_rows:
         known = {*law.schema.kinds}
         check_columns(subgroups, known if {*columns_of(subgroups)} - known else ())
-    return np.zeros(0, np.uint64)
+    return np.zeros(coded.num_rows, np.uint64)
 
 
 def check_columns(subgroups: Sequence[Subgroup], names: Collection[str]) -> None:

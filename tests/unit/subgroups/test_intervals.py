@@ -149,6 +149,9 @@ def test_each_class_counts_by_itself():
     again = Posterior.from_bytes(calibrated.to_bytes())
     again = again.predict(X[600:], level=0.9, interval="calibrated")
     np.testing.assert_array_equal(again.sets[0].members, members)
+    alone = model.calibrate(X[300:600], y[300:600], subgroups=["by_class"])
+    inside = alone.predict(X[600:], level=0.9, interval="calibrated").sets[0].members[:, 0]
+    assert inside[rare].mean() > max(before[rare].mean(), 0.85)
 
 
 def test_new_groups(posterior):
