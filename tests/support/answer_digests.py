@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from sampler import DataWarning, Posterior, SettingsError
+from sampler import DataWarning, SettingsError
 from tests.support import fit_digests
 
 FILE = Path(__file__).parents[1] / "data" / "formats" / "answer_digests.json"
@@ -32,19 +32,82 @@ CASES = (
     "group-slopes", "probit", "classes", "classes-with-lines", "ordered", "counts", "counts-dispersed",
     "bcart", "bcart-mean-variance", "bcart-classes", "smc", "smc-classes", "rjhmc-df", "dcc-tree",
 )  # fmt: skip
+WITH_PARTS = (
+    "noise-mixture", "hurdle-plain", "ordered-groups", "treatment", "treatment-default-prior",
+    "treatment-ps-bart", "treatment-plain", "treatment-at-random", "treatment-transform", "treatment-classes",
+    "treatment-groups", "treatment-counts", "arms", "arms-classes", "arms-counts", "dose", "dose-plain",
+    "monotone", "monotone-noise", "monotone-groups", "monotone-probit", "monotone-ordered", "subgroups",
+    "subgroups-of-classes", "new-groups",
+)  # fmt: skip
+TOGETHER = ("several", "several-mixed", "set")  # of outcomes, and of models
+ALL = CASES + WITH_PARTS + TOGETHER
+# Of which totals of new outcomes are asked, and quantiles of these: few, since most are simulated.
+OF_TOTALS = {
+    "bart-default-prior", "bart-weights", "noise-forest", "group-slopes", "counts", "treatment-groups",
+    "hurdle-plain", "treatment-at-random", "arms-counts",
+}  # fmt: skip
+OF_QUANTILES = {"hurdle-plain", "treatment-at-random"}
 
 
-def answers(case: str) -> dict[str, Callable[[Posterior], Any]]:
-    """Return by name what a posterior of a case is asked."""
-    outcome, weighted, _ = fit_digests.CASES[case]
+def answers(case: str) -> dict[str, Callable[[Any], Any]]:
+    """Return by name what a posterior of a case, or a set of models, is asked."""
+    outcome, weighted, settings = fit_digests.CASES[case]
     X, y, weights = fit_digests.data(outcome)
+    treatment = settings.get("treatment")
+    X |= {role: settings[role] for role in ("treatment", "exposure") if role in settings}
     new = {name: values[:NEW_ROWS] for name, values in X.items()}
     # A level that was never seen, a value outside the range, a group that is new.
     new |= {"kind": ["z", *new["kind"][1:]], "last": [3.0, *new["last"][1:]]}
     if "site" in new:
         new["site"] = [99, *new["site"][1:]]
-    known = X | ({"event": [row % 3 > 0 for row in range(len(y))]} if outcome == "time" else {})
-    rows = (known, y, weights if weighted else None)
+    known = X | ({"event": [row % 3 > 0 for row in range(fit_digests.ROWS)]} if outcome == "time" else {})
+    if case == "set":
+        return {
+            "predict": lambda p: p.predict(new, level=[0.5, 0.9], quantiles=[0.1, 0.5], unknown="flag"),
+            # In files groups are in the order in which their fits ended.
+            "groups": lambda p: sorted(
+                zip(*(each for name, each in p.columns().items() if name != "seconds"), strict=True)
+            ),
+        }
+    if case in TOGETHER:
+        given = {"number": y["number"][:NEW_ROWS]}
+        asked = {
+            "predict": lambda p: p.predict(new, 0.8),
+            "predict-given": lambda p: p.predict(new | given, given=["number"]),
+            "predict-given-other": lambda p: p.predict(X, given={"other": y["other"]}, num_draws=3),
+            "sample-predictive": lambda p: p.sample_predictive(new),
+            "covariances": lambda p: p.covariances,
+            "score": lambda p: p.score(X, y),
+            "log-scores": lambda p: p.log_scores(X, y),
+        }
+        for name in y:
+            there = [row for row, value in enumerate(y[name]) if value is not None]
+            rows = {each: [X[each][row] for row in there] for each in X}, [y[name][row] for row in there]
+            of_one = _of_one(new, X, (*rows, None)).items()
+            asked |= {f"{name}: {each}": lambda p, name=name, ask=ask: ask(p[name]) for each, ask in of_one}
+        return asked
+    more = _of_effects(X, treatment) if treatment else {}
+    if settings.get("method") not in fit_digests.SOFT:  # of which narrow vectors have a record too
+        more["sample-predictive"] = lambda p: p.sample_predictive(new)
+        more["expected-total"] = lambda p: p.aggregate(new, by="kind", level=0.8, interval="credible")
+        more["population"] = lambda p: p.aggregate(new, of="mean", interval="credible", population=True)
+    if case in OF_TOTALS:
+        more["total"] = lambda p: p.aggregate(new, by="kind", level=0.8)
+    if case in OF_QUANTILES:
+        more["median-of-rows"] = lambda p: p.aggregate(new, of="quantile", q=0.5)
+    if case == "new-groups":
+        more["calibrated-total"] = lambda p: p.aggregate(X, by="site", level=0.5, interval="calibrated")
+    if "calibrate" in settings:
+        more["as-calibrated"] = lambda p: p.predict(new, level=[0.5, 0.8], interval="calibrated")
+        more["claims"] = lambda p: p.calibrated_levels([0.5, 0.8])
+    asked = _of_one(new, X, (known, y, weights if weighted else None)) | more
+    if treatment and outcome == "count":  # their trees split on more columns than SHAP values know
+        del asked["shap"], asked["interactions"]
+    return asked
+
+
+def _of_one(new: dict[str, Any], X: dict[str, Any], rows: tuple[Any, ...]) -> dict[str, Callable[[Any], Any]]:
+    """Return what the posterior of one outcome is asked about new rows, features, and rows with outcomes."""
     return {
         "predict": lambda p: p.predict(new, level=[0.5, 0.9], quantiles=[0.1, 0.5]),
         "predict-credible": lambda p: p.predict(new, level=0.8, interval="credible", num_draws=3),
@@ -69,20 +132,41 @@ def answers(case: str) -> dict[str, Callable[[Posterior], Any]]:
     }
 
 
-def digests(case: str) -> dict[str, str]:
-    """Return a digest of each answer of a case; of an answer that the kind refuses, the refusal's words."""
+def _of_effects(X: dict[str, Any], treatment: list[Any]) -> dict[str, Callable[[Any], Any]]:
+    """Return what is asked about a treatment: on average, in groups, by row, of curves, between two arms."""
+    against, *_, arm = (each if isinstance(each, str) else f"{each:g}" for each in sorted(set(treatment)))
+    return {
+        "effects": lambda p: p.effects(),
+        "effects-by-group": lambda p: p.effects(X, by="kind", level=0.8),
+        "effects-by-number": lambda p: p.effects(X, by="last", num_draws=3),
+        "effects-of-treated": lambda p: p.effects(X, of="treated"),
+        "effects-between": lambda p: p.effects(X, arm=arm, against=against),
+        "curve-of-effect": lambda p: p.partial_dependence(["last"], X, {"last": [0.1, 0.9]}, of="effect"),
+    }
+
+
+def digests(case: str, folder: Path) -> dict[str, str | list[str]]:
+    """Return a digest of each answer of a case, two where it changes once the posterior was saved and loaded.
+
+    Of an answer that the kind refuses, the refusal's words stand for the digest.
+    """
     posterior = fit_digests.fitted(case)
-    found = {}
+    again = fit_digests.loaded(case, posterior, folder)
+    found: dict[str, str | list[str]] = {}
     for name, ask in answers(case).items():
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DataWarning)
-                answer = plain(ask(posterior))
-        except SettingsError as refusal:
-            found[name] = f"refused: {refusal}"
-        else:
-            found[name] = hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()[:16]
+        fitted, loaded = (_digest(ask, each) for each in (posterior, again))
+        found[name] = fitted if fitted == loaded else [fitted, loaded]
     return found
+
+
+def _digest(ask: Callable[[Any], Any], posterior: Any) -> str:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            answer = plain(ask(posterior))
+    except SettingsError as refusal:
+        return f"refused: {refusal}"
+    return hashlib.sha256(json.dumps(answer, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def machine() -> dict[str, str]:
@@ -115,7 +199,7 @@ def plain(value: Any) -> Any:
     raise TypeError(f"a digest of {type(value)} is not defined")
 
 
-def expected(case: str, record: dict[str, Any]) -> list[dict[str, str]]:
+def expected(case: str, record: dict[str, Any]) -> list[dict[str, str | list[str]]]:
     """Return the recorded digests of a case: one, or one for each width in which kernels take sums."""
     return [record[part][case] for part in ("cases", "narrow") if case in record.get(part, {})]
 
@@ -136,8 +220,9 @@ def main(cases: list[str]) -> None:
     if record.get("machine", machine()) != machine():
         raise SystemExit("these digests are another machine's: renew all of them, without naming cases")
     record["machine"] = machine()
-    for case in cases or CASES:
-        record.setdefault(_part_of(case), {})[case] = digests(case)
+    for case in cases or ALL:
+        with tempfile.TemporaryDirectory() as folder:
+            record.setdefault(_part_of(case), {})[case] = digests(case, Path(folder))
     FILE.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n")
 
 

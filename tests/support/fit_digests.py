@@ -21,7 +21,9 @@ from typing import Any
 import llvmlite.binding as llvm
 import numpy as np
 
-from sampler import DataWarning, Posterior, fit, load
+from sampler import DataWarning, Posterior, fit, fit_many, load, load_many
+from sampler.many.posteriors import ManyPosteriors
+from tests.support.pickling_executor import PicklingExecutor
 
 FILE = Path(__file__).parents[1] / "data" / "formats" / "fit_digests.json"
 SOFT = {"rjhmc-df", "rjhmc-dfi", "dcc-tree"}
@@ -39,6 +41,7 @@ _DEFAULT = {
     "seed": 11,
 }
 _SHORT = _DEFAULT | {"prior": {"k": 2.0}}
+_LONGER = _SHORT | {"num_draws": 50, "thin": 1}  # by which outcomes are simulated at a moderate cost
 _TREE = {"num_chains": 2, "num_burnin": 40, "num_draws": 5, "thin": 4, "seed": 11}
 _SOFT = {"num_chains": 1, "num_burnin": 8, "num_draws": 4, "thin": 1, "seed": 11}
 _FILTER = {"method": "smc", "num_chains": 2, "num_draws": 12, "seed": 11}
@@ -47,8 +50,20 @@ _SEARCH = {
     "search": {"iterations": 1, "first": 2, "most": 2, "chains": 1, "draws": 20, "samples": 2},
 }  # fmt: skip
 
-# outcome ("number", "grouped" ones, "spike", "count", "time", "two" or "three" classes), whether rows have
-# weights, arguments of `fit`
+_TREATED = {"treatment": [float(row * 7 % 10 < 4) for row in range(ROWS)]}
+_ARMS = {"treatment": ["bcd"[row * 7 % 10 % 3] for row in range(ROWS)]}
+_DOSES = {"treatment": [float(row * 7 % 10 // 2) for row in range(ROWS)]}
+_EXPOSURES = [1.0 + row % 3 for row in range(ROWS)]
+_LEVELS = ["low", "mid", "top"]
+_MONOTONE = {"monotone": {"first": "increasing", "last": "decreasing"}}
+_BY_SITE = {"groups": "site", "slopes": "last"}
+_SUBGROUPS = [
+    "kind",
+    {"name": "low", "where": [{"column": "last", "below": 0.6}, {"column": "first", "missing": False}]},
+]
+
+# outcome ("number", "grouped" ones, of many "sites", "spike", "count", "time", "two" or "three" classes, a
+# "pair" of numbers, "mixed": a number and two classes), whether rows have weights, arguments of `fit`
 CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "bart": ("number", False, _SHORT),
     "bart-default-prior": ("number", False, _DEFAULT),
@@ -83,12 +98,55 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
     "noise-t-forest": ("number", True, _SHORT | {"noise": "t-forest"}),
     "noise-mixture": ("number", False, _SHORT | {"noise": "mixture"}),
     "hurdle": ("spike", False, _DEFAULT | {"family": "hurdle", "noise": "t-forest", "linear": True}),
+    "hurdle-plain": ("spike", False, _LONGER | {"family": "hurdle"}),
     "groups": ("grouped", False, _SHORT | {"groups": "site"}),
     "group-slopes": ("grouped", False, _SHORT | {"groups": "site", "slopes": "last", "linear": True}),
+    "ordered-groups": (
+        "grouped three",
+        False,
+        _SHORT | {"family": "ordinal", "levels": _LEVELS} | _BY_SITE,
+    ),
     "classes": ("three", False, _SHORT | {"family": "categorical", "linear": False}),
     "classes-with-lines": ("three", False, _SHORT | {"family": "categorical", "linear": True}),
     "classes-with-drawn-k": ("three", False, _DEFAULT | {"family": "categorical", "linear": True}),
-    "ordered": ("three", False, _SHORT | {"family": "ordinal", "levels": ["low", "mid", "top"]}),
+    "ordered": ("three", False, _SHORT | {"family": "ordinal", "levels": _LEVELS}),
+    "treatment": ("number", True, _SHORT | _TREATED),
+    "treatment-default-prior": ("number", False, _DEFAULT | _TREATED | {"linear": True}),
+    "treatment-ps-bart": ("number", False, _SHORT | _TREATED | {"effects": "ps-bart"}),
+    "treatment-plain": ("number", False, _SHORT | _TREATED | {"effects": "plain"}),
+    "treatment-at-random": (
+        "number",
+        False,
+        _LONGER | _TREATED | {"assignment": "random", "noise": "mixture"},
+    ),
+    "treatment-transform": ("number", False, _SHORT | _TREATED | {"transform": "yeo-johnson"}),
+    "treatment-classes": ("two", False, _SHORT | _TREATED | {"family": "probit"}),
+    "treatment-groups": ("grouped", False, _SHORT | _TREATED | _BY_SITE),
+    "treatment-counts": ("count", False, _SHORT | _TREATED | {"family": "poisson", "exposure": _EXPOSURES}),
+    "arms": ("number", False, _SHORT | _ARMS | {"noise": "forest"}),
+    "arms-classes": ("two", False, _SHORT | _ARMS | {"family": "probit"}),
+    "arms-counts": ("count", False, _LONGER | _ARMS | {"family": "negative-binomial"}),
+    "dose": ("number", False, _SHORT | _DOSES),
+    "dose-plain": ("number", False, _SHORT | _DOSES | {"effects": "plain"}),
+    "several": ("pair", False, _SHORT | {"linear": True}),
+    "several-mixed": ("mixed", False, _DEFAULT | {"family": "auto"} | _MONOTONE),
+    "monotone": ("number", True, _SHORT | _MONOTONE),
+    "monotone-noise": ("number", False, _SHORT | _MONOTONE | {"noise": "t-forest"}),
+    "monotone-groups": ("grouped", False, _SHORT | _MONOTONE | {"groups": "site"}),
+    "monotone-probit": ("two", False, _SHORT | _MONOTONE | {"family": "probit"}),
+    "monotone-ordered": ("three", False, _SHORT | _MONOTONE | {"family": "ordinal", "levels": _LEVELS}),
+    "subgroups": ("number", False, _SHORT | {"calibrate": "folds", "subgroups": _SUBGROUPS}),
+    "subgroups-of-classes": (
+        "three",
+        False,
+        _SHORT | {"family": "categorical", "calibrate": "folds", "subgroups": ["by_class"]},
+    ),
+    "set": ("grouped", False, _SHORT | {"by": "site"}),
+    "new-groups": (
+        "sites",
+        False,
+        _SHORT | {"calibrate": "folds", "new_rows": {"groups": "site"}},
+    ),
     "counts": ("count", False, _SHORT | {"family": "poisson"}),
     "counts-dispersed": ("count", False, _SHORT | {"family": "zero-inflated-negative-binomial"}),
     "bcart": ("number", False, _TREE | {"method": "bcart"}),
@@ -108,8 +166,8 @@ CASES: dict[str, tuple[str, bool, dict[str, Any]]] = {
 }
 
 
-def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
-    """Make columns with missing values and categories, outcomes, and weights."""
+def data(outcome: str) -> tuple[dict[str, list[Any]], Any, list[float]]:
+    """Make columns with missing values and categories, outcomes (several by name), and weights."""
     rng = np.random.default_rng(7)
     x = rng.uniform(size=(ROWS, 2)).round(3)
     kind = rng.choice(["a", "b", "c"], ROWS)
@@ -120,12 +178,19 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
     second: list[Any] = kind.tolist()
     second[8] = None
     columns = {"first": first, "kind": second, "last": x[:, 1].tolist()}
-    classes = {"two": ["no", "yes"], "three": ["low", "mid", "top"]}
-    y = number.tolist()
+    classes = {"two": ["no", "yes"], "three": _LEVELS, "grouped three": _LEVELS}
+    y: Any = number.tolist()
+    if outcome in ("pair", "mixed"):
+        second_error = rng.normal(0, 20, ROWS).round(1)
+        other: list[Any] = (30 * (number - level) + second_error).tolist()
+        if outcome == "mixed":
+            other = ["no" if value < 0 else "yes" for value in other]
+        other[2] = y[5] = None
+        y = {"number": y, "other": other}
     if outcome == "count":
         y = np.floor(np.exp(np.clip(number, -2, 3))).tolist()
-    if outcome == "grouped":
-        columns["site"] = [row % 4 for row in range(ROWS)]
+    if outcome.startswith("grouped") or outcome == "sites":
+        columns["site"] = [row % (12 if outcome == "sites" else 4) for row in range(ROWS)]
     if outcome == "spike":
         y = np.maximum(number, 1.0).tolist()
     if outcome == "time":
@@ -137,27 +202,45 @@ def data(outcome: str) -> tuple[dict[str, list[Any]], list[Any], list[float]]:
     return columns, y, rng.uniform(0.5, 2, ROWS).round(2).tolist()
 
 
-def fitted(case: str) -> Posterior:
-    """Fit a case."""
+def fitted(case: str, folder: Path | None = None) -> Any:
+    """Fit a case: a posterior, one of several outcomes, or a set of models, which are kept in the folder."""
     outcome, weighted, settings = CASES[case]
     X, y, weights = data(outcome)
     events = {"event": np.arange(ROWS) % 3 > 0} if outcome == "time" else {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DataWarning)
+        if "by" in settings:
+            there = {"folder": folder, "executor": PicklingExecutor(), "progress": False}
+            return fit_many(X | {"y": y}, target="y", **settings, **there)
         return fit(X, y, weights if weighted else None, progress=False, **settings, **events)
+
+
+def loaded(case: str, posterior: Any, folder: Path) -> Any:
+    """Return what a case's files hold: they are written to the folder."""
+    if isinstance(posterior, ManyPosteriors):
+        fitted(case, folder / case)
+        return load_many(folder / case)
+    posterior.save(folder / f"{case}.bart")
+    return load(folder / f"{case}.bart")
 
 
 def digests(case: str, folder: Path) -> dict[str, str]:
     """Return digests of a case: of its bytes, its saved file, and its predictions once loaded."""
     posterior = fitted(case)
-    path = folder / f"{case}.bart"
-    posterior.save(path)
+    again = loaded(case, posterior, folder)
     new = {name: values[:NEW_ROWS] for name, values in data(CASES[case][0])[0].items()}
-    sample = np.ascontiguousarray(load(path).sample(new), dtype=np.float64)
+    if isinstance(posterior, ManyPosteriors):
+        content, stored = (
+            b"".join(each[group].to_bytes() for group in sorted(each)) for each in (posterior, again)
+        )
+        sample = again.predict(new).mean
+    else:
+        content, stored = posterior.to_bytes(), (folder / f"{case}.bart").read_bytes()
+        sample = again.sample(new) if isinstance(again, Posterior) else again.sample_predictive(new)
     return {
-        "bytes": _digest(posterior.to_bytes()),
-        "file": _digest(path.read_bytes()),
-        "sample": _digest(sample.tobytes()),
+        "bytes": _digest(content),
+        "file": _digest(stored),
+        "sample": _digest(np.ascontiguousarray(sample, dtype=np.float64).tobytes()),
     }
 
 
