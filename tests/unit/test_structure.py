@@ -1,4 +1,4 @@
-"""Structure of the source: no circular imports, short folders, one meaning per public class."""
+"""Structure of the source: no circular imports, one meaning per public class, SQL in the store alone."""
 
 import ast
 import re
@@ -13,7 +13,6 @@ from tests.support.source import parsed
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("app", "worker", "sampler", "migrations")
-MOST_FILES = 17  # in a folder of the source
 # Names of SQLAlchemy allowed outside the store: none builds or runs a statement.
 NO_SQL = {
     "sqlalchemy": {"Engine", "event"},
@@ -55,14 +54,6 @@ DICTS = {
     "app.services.predictions.row_form.RowForm.row_of": "a row",
     "app.services.explanations.diagnostics.topologies": "as stored",
     "app.services.explanations.effects.EffectsView.averages": "averages by name",
-}
-
-# Source files that may name a thing: each layer that spells it again makes the next such thing dearer.
-SPELLED_IN = {
-    "exposure": 9,  # a role of a column
-    "accumulated_effects": 10,  # an explanation on all faces
-    "zero-inflated-negative-binomial": 8,  # a family
-    "sparse_theta": 5,  # an entry of the prior
 }
 
 
@@ -130,24 +121,6 @@ def test_no_circle_of_packages():
             if here != there and not inside:
                 arrows[str(here)].add(str(there))
     assert circle(arrows) is None
-
-
-def test_folders_are_short():
-    """Folders of the source have at most the allowed number of files, but for the migrations."""
-    sizes = defaultdict(int)
-    for file in modules().values():
-        if file.parent.name != "versions":
-            sizes[file.parent.relative_to(ROOT)] += 1
-    assert {folder: size for folder, size in sizes.items() if size > MOST_FILES} == {}
-
-
-@pytest.mark.parametrize(("word", "most"), SPELLED_IN.items())
-def test_few_files_name_a_thing(word, most):
-    """A role, an explanation, a family and a setting are each spelled in few files of the source."""
-    spelled = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
-    places = [ROOT / package for package in ("app", "worker", "sampler")]
-    texts = {file: file.read_text() for place in places for file in place.rglob("*.py")}
-    assert 0 < sum(bool(spelled.search(text)) for text in texts.values()) <= most
 
 
 def defined_types(node):
