@@ -212,7 +212,7 @@ def plan(
         num_rows=rows.num_rows if num_rows is None else num_rows,
         unfit=rows.copies,
     )
-    check_propensity(propensity, choice.kinds)
+    check_propensity(propensity, choice.kinds, table, dose=arms == DOSE)
     single = {name for name in sloped if name in table.names and _is_constant(table.column(name))}
     check_slopes(sloped, choice.kinds, single)
     check_monotone(settings, choice.kinds, sloped, treated=ROLE in roles)

@@ -78,8 +78,8 @@ def check_columns(dataset: Dataset, request: FitRequest) -> list[str]:
         new_rows = NewRows.read(request.new_rows, known)
         subgroups = Subgroups.read(request.subgroups, known)
     grouping = [*new_rows.columns, *subgroups.columns, *(_lacking(dataset) if subgroups.missing else ())]
-    sloped = (name for name in request.data.get("slopes") or () if name in known)
-    return [*request.reserved, *sloped, *grouping]
+    read = [*(request.data.get("slopes") or ()), request.data.get("propensity")]
+    return [*request.reserved, *(name for name in read if name in known), *grouping]
 
 
 def _lacking(dataset: Dataset) -> list[str]:

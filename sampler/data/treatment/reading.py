@@ -11,7 +11,7 @@ from sampler.data.scalars import as_text
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
 from sampler.data.treatment.design import DOSE, MOST_ARMS, TWO
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 from sampler.families import FAMILIES
 from sampler.methods import METHODS
 
@@ -21,11 +21,13 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
+    from sampler.data.table import Table
     from sampler.definitions.design import Design
     from sampler.settings import Settings
 
     Floats = NDArray[np.float64]
 
+HUNDRED = 100
 FEWEST_OF_ARM = 10  # rows of an arm
 MISSING = "the treatment is missing: fill it in, or leave the row out"
 READ_AS_MISSING = (
@@ -263,11 +265,30 @@ def check_treatment(
         )
 
 
-def check_propensity(name: str | None, kinds: Mapping[str, str]) -> None:
-    """Raise SettingsError for a propensity that is no feature of numbers beside others, of such kinds."""
-    if name is not None and (kinds.get(name) != "number" or len(kinds) == 1):
-        raise SettingsError(
-            f"propensity: {name!r} must be one of several features, and have numbers",
-            field="propensity",
-            code="not_accepted",
+def check_propensity(name: str | None, kinds: Mapping[str, str], table: Table, *, dose: bool) -> None:
+    """Refuse a propensity that is no feature of numbers beside others, of such kinds, or can't be one.
+
+    Raises SettingsError for its column, and DataError for its values, by row.
+    """
+    if name is None:
+        return
+    if name not in kinds:
+        message = f"propensity names {name!r}, which is not among the features{suggestion(name, [*kinds])}"
+        raise SettingsError(message, field="propensity", code="unknown")
+    raw, what = table.column(name), "expected dose" if dose else "probability of being treated"
+    numbers = raw.numbers
+    if kinds[name] != "number" or len(kinds) == 1 or numbers is None:
+        held = next((f" (row 1 holds {cell!r})" for cell in (raw.cells or ())[:1]), "")
+        message = f"propensity: {name!r} must be one of several features, and have numbers: the {what}{held}"
+        raise SettingsError(message, field="propensity", code="not_accepted")
+    fitted = "or leave propensity out, so that it is fitted"
+    reject_rows(name, np.isnan(numbers), f"the propensity is missing: fill it in, {fitted}")
+    if not dose:
+        percent = ", not percent: divide it by 100" if 1 < numbers.max() <= HUNDRED else ""
+        detail = f"a propensity is the {what}, from 0 to 1{percent}, {fitted}"
+        reject_rows(name, (numbers < 0) | (numbers > 1), detail)
+    if numbers.min() == numbers.max():
+        detail = f"every row has the propensity {as_text(float(numbers[0]))}, which tells nothing of a row"
+        raise DataError(
+            [DataProblem(name, None, f'{detail}: set assignment="random" in its place, {fitted}')]
         )

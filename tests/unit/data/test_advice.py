@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sampler import DataError, SettingsError, fit
+from sampler import DataError, SettingsError, fit, prepare
 from sampler.sklearn import BARTSurvival
 
 N = 120
@@ -19,6 +19,8 @@ TABLE = pd.DataFrame(
 )
 X = TABLE[["a", "b"]]
 TIMES = pd.Series(np.exp(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N)), name="time")
+Y = pd.Series(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N), name="y")
+KNOWN = pd.Series(RNG.uniform(0.2, 0.8, N).round(2), name="known")
 DIED, LOGS = TABLE["died"], np.log(TIMES).rename("log time")
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1, "progress": False}
 
@@ -28,6 +30,16 @@ def of_events(X, y, event, **more):
     short = {name: value for name, value in SHORT.items() if name != "progress"}
     y = np.array([*zip(event == 1, y, strict=True)], [("event", bool), ("time", float)])
     return BARTSurvival(**short, **more).fit(X, y).posterior_
+
+
+def of_propensity(known, **more):
+    """Prepare a fit with a propensity."""
+    return prepare(X.assign(known=known), Y, treatment=TABLE["z"], propensity="known", **more)
+
+
+def fitted_propensity(known, **more):
+    """Prepare such a fit without it."""
+    return prepare(X.assign(known=known), Y, treatment=TABLE["z"], **more)
 
 
 # The refused call, what it says, and the calls that this advises.
@@ -52,6 +64,26 @@ ADVICE = {
         lambda: of_events(TABLE[["a", "b", "z"]], TIMES, DIED, treatment="z"),
         "leave treatment out.*is a feature",
         [lambda: of_events(TABLE[["a", "b", "z"]], TIMES, DIED)],
+    ),
+    "a propensity in percent": (
+        lambda: of_propensity(100 * KNOWN),
+        "column 'known', row 1: .*from 0 to 1, not percent: divide it by 100, or leave propensity out",
+        [lambda: of_propensity(100 * KNOWN / 100), lambda: fitted_propensity(100 * KNOWN)],
+    ),
+    "a propensity that is missing": (
+        lambda: of_propensity(KNOWN.where(KNOWN.index != 4)),
+        "column 'known', row 5: the propensity is missing: fill it in, or leave propensity out",
+        [lambda: of_propensity(KNOWN), lambda: fitted_propensity(KNOWN.where(KNOWN.index != 4))],
+    ),
+    "a propensity of one value": (
+        lambda: of_propensity(0.5),
+        "column 'known': every row has the propensity 0.5.*assignment=.random. in its place",
+        [lambda: fitted_propensity(0.5, assignment="random"), lambda: fitted_propensity(0.5)],
+    ),
+    "a propensity in words": (
+        lambda: of_propensity(np.where(KNOWN > 0.5, "high", "low")),
+        "'known' must be one of several features, and have numbers.*row 1 holds '(high|low)'",
+        [lambda: of_propensity(KNOWN)],
     ),
 }
 
