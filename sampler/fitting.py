@@ -43,9 +43,9 @@ def fit(
     offset: Any = None,
     levels: Sequence[Any] | None = None,
     treatment: Any = None,
-    propensity: str | None = None,
-    groups: str | Sequence[str] | None = None,
-    slopes: str | Sequence[str] | None = None,
+    propensity: Any = None,
+    groups: Any = None,
+    slopes: Any = None,
     event: Any = None,
     lower: Any = None,
     upper: Any = None,
@@ -99,7 +99,8 @@ def fit(
         limits have the row labels of X where they have any, and the values of the column of X that is called
         as they are, if there is one.
     weights
-        n positive precision weights, or None: row i has variance sigma^2 / weight.
+        n positive precision weights, or None: row i has variance sigma^2 / weight. These and all columns with
+        a role below are given by their values or as the name of a column of X, which is no feature then.
     exposure
         n positive exposures of counts, or None: row i's expected count is in proportion to it. New rows have
         theirs in a column of its name ("exposure" unless it has one); without such a column, 1.
@@ -116,14 +117,14 @@ def fit(
         "bart", numbers or two classes). New rows have theirs in a column of its name ("treatment" unless it
         has one); without such a column, 0, or the first arm.
     propensity
-        Name of a feature that is each row's probability of being treated, known from elsewhere; None fits it.
+        A feature that is each row's probability of being treated, known from elsewhere; None fits it.
     groups
-        Name of a column of X, or names of up to four, whose levels (subjects, schools, sites) differ by more
-        than the features say: each has an intercept beside the trees, normal with a standard deviation that
-        is drawn too (method "bart", numbers, two classes or ordered ones). The columns are no features; new
-        rows may be of new groups.
+        A column of X or n values, or names of up to four columns, whose levels (subjects, schools, sites)
+        differ by more than the features say: each has an intercept beside the trees, normal with a standard
+        deviation that is drawn too (method "bart", numbers, two classes or ordered ones). The columns are no
+        features; new rows may be of new groups.
     slopes
-        Name of a feature (a number, date or boolean), or names of up to four, whose slope differs by group
+        A feature (a number, date or boolean), or names of up to four, whose slope differs by group
         too: ``groups="Subject", slopes="Days"``. A group's intercept and slopes are normal with a covariance
         that is drawn.
     event

@@ -31,7 +31,8 @@ except ImportError as error:  # pragma: no cover  # the development environment 
     raise ImportError("sampler.sklearn needs scikit-learn 1.6 or newer: pip install scikit-learn") from error
 
 from sampler.data.convert import to_labels
-from sampler.data.table import check_row_labels, read, read_column, row_labels
+from sampler.data.rows import named_column
+from sampler.data.table import RawColumn, check_row_labels, read, read_column, row_labels
 from sampler.definitions.other_names import suggest_arguments
 from sampler.fitting import fit
 from sampler.methods import find_method
@@ -71,7 +72,11 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         recipe: str = "none",
         monotone: Mapping[str, str] | None = None,
         exposure: str | None = None,
+        offset: str | None = None,
+        lower: str | None = None,
+        upper: str | None = None,
         treatment: str | None = None,
+        propensity: str | None = None,
         effects: str = "bcf",
         assignment: str = "observed",
         groups: str | Sequence[str] | None = None,
@@ -98,7 +103,11 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         self.recipe = recipe
         self.monotone = monotone
         self.exposure = exposure
+        self.offset = offset
+        self.lower = lower
+        self.upper = upper
         self.treatment = treatment
+        self.propensity = propensity
         self.effects = effects
         self.assignment = assignment
         self.groups = groups
@@ -147,9 +156,6 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
         del settings["random_state"]
         n_jobs = settings.pop("n_jobs")
         settings |= {"transform": settings.pop("outcome_transform"), "family": self.family or family} | roles
-        for role in ("exposure", "treatment"):
-            if (name := settings[role]) is not None:
-                settings[role] = read(self._named(X)).column(name)
         self.posterior_ = fit(
             self._named(X),
             y,
@@ -202,27 +208,36 @@ class _BART(BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
 class BARTRegressor(RegressorMixin, _BART):  # type: ignore[misc]
     """Sum of trees with Gaussian noise, or another `method`; of counts with `family="negative-binomial"`.
 
-    The parameters are those of `sampler.fit`, where None is the method's default; `exposure` and `treatment`,
-    as `groups`, name a column of X, in which new rows have theirs too. `random_state` takes the place of
-    `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs` is the
-    number of threads for the chains: None takes one per core. With `calibrate` "holdout" or "folds",
+    The parameters are those of `sampler.fit`, where None is the method's default; columns with a role, such
+    as `treatment` and `groups`, are named, and new rows have theirs in them too. `random_state` takes the
+    place of `seed`, `outcome_transform` that of `transform`, which scikit-learn takes for a method. `n_jobs`
+    is the number of threads for the chains: None takes one per core. With `calibrate` "holdout" or "folds",
     `predict_interval(X, interval="calibrated")` has intervals with a coverage that is stated however wrong
     the model.
     """
 
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> BARTRegressor:
-        """Draw from the posterior given X [n, p] and y [n]; rows of weight 0 are left out."""
+        """Draw from the posterior given X [n, p] and y [n]; rows of weight 0 are left out.
+
+        `sample_weight` may be the name of a column of X, which is no feature then.
+        """
         _check_labels(X, y, sample_weight)
         table = self._table(X, reset=True)
         target_name = self._name_of(y)
         y = column_or_1d(y, warn=True, dtype=np.float64)
-        weights = None
+        weights: Any = None
+        by_name = isinstance(sample_weight, str)
+        if by_name:
+            column = named_column(read(self._named(table)), "sample_weight", sample_weight)
+            sample_weight = np.array(column.cells if column.numbers is None else column.numbers)
         if sample_weight is not None:
             weights = _check_sample_weight(sample_weight, y, dtype=np.float64, ensure_non_negative=True)
             seen = weights > 0
             if not seen.all():
                 rows = np.flatnonzero(seen)
                 table, y, weights = _take(table, rows), y[rows], weights[rows]
+        if by_name:
+            weights = RawColumn(column.name, "number", weights)
         self._fit(table, y, weights, "gaussian", target_name)
         return self
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -19,16 +20,17 @@ from sampler.data.table import (
     row_labels,
 )
 from sampler.data.target import check_length
-from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET
+from sampler.definitions.data import COLUMN_ROLES, MISSING_TARGET, NAMED
 from sampler.definitions.several import MAX_OUTCOMES, are_several
 from sampler.engines import load_code
-from sampler.errors import DataError, DataProblem, SettingsError
+from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
+NAMED_COLUMNS = 10  # in a refusal
 UNNAMED = ("y", "target")  # names of outcomes that have none
 
 
@@ -62,6 +64,24 @@ class Rows:
     others: Mapping[str, RawColumn] = field(default_factory=dict)
 
     @classmethod
+    def of_arguments(
+        cls, X: Any, y: Any, arguments: dict[str, Any], target_name: str | Sequence[str] | None = None
+    ) -> Rows:
+        """Read rows with the columns to which arguments of a fit give a role; see `read`, which this calls.
+
+        Of the arguments it takes those of `COLUMN_ROLES` out, and puts names in place of the values of
+        columns that stay in the table (`NAMED`).
+        """
+        table = read(X)
+        for role in NAMED:
+            table, names = by_name(table, role, arguments.get(role))
+            if names is not arguments.get(role):
+                if role != "groups" and arguments.get("features") is not None:
+                    arguments["features"] = [*dict.fromkeys([*arguments["features"], *names])]
+                arguments[role] = names[0] if role == "propensity" else names
+        return cls.read(table, y, {role: arguments.pop(role, None) for role in COLUMN_ROLES}, target_name)
+
+    @classmethod
     def read(
         cls,
         X: Any,
@@ -78,8 +98,8 @@ class Rows:
         y
             n outcomes, or a table of several, which have no columns with other roles beside them.
         roles
-            n values by role, or None. Values without a name take that of the column of the table that has
-            them, or else that of the role.
+            n values by role, the name of a column of the table, or None. Values without a name take that of
+            the column of the table that has them, or else that of the role.
         target_name
             Name of the outcomes; None takes their own, or else "y" ("target" where a feature is called so).
             Of several their names; None takes those of the table, and y1, y2, .. of an array.
@@ -95,7 +115,8 @@ class Rows:
             For columns of other lengths or row labels, and for one called as a column of the table that has
             other values.
         SettingsError
-            For another number of names, or of several outcomes, than there may be.
+            For another number of names, or of several outcomes, than there may be, and for a role whose name
+            no column has.
 
         """
         if are_several(y):
@@ -105,7 +126,11 @@ class Rows:
                 "target_name must be one name: there is one outcome", field="target_name", code="not_accepted"
             )
         table, y = read(X), one_column(y)
-        given = {role: one_column(values) for role, values in (roles or {}).items() if values is not None}
+        given = {
+            role: named_column(table, role, values) if isinstance(values, str) else one_column(values)
+            for role, values in (roles or {}).items()
+            if values is not None
+        }
         labels = {"the table": table.labels, "the target": row_labels(y)}
         check_row_labels(
             labels | {f"the {COLUMN_ROLES[role].noun}": row_labels(each) for role, each in given.items()}
@@ -121,13 +146,11 @@ class Rows:
             columns["weights"] = _freely_named(columns["weights"], table, ("weights",))
         copies = {}
         for role, column in columns.items():
-            if _own_name(given[role]) is None and column.name not in table.names:
-                exact = (each for each in map(table.column, table.names) if each.equals(column))
-                found = next((each.name for each in exact if repeats(each, column)), None)
-                if found is not None:
-                    columns[role] = replace(column, name=found)
-                    whose = f"the values of the {COLUMN_ROLES[role].noun}, and is their column"
-                    copies[found] = f"it has {whose}: new rows have theirs in it"
+            unnamed = _own_name(given[role]) is None and column.name not in table.names
+            if unnamed and (found := _same_column(table, column)) is not None:
+                columns[role] = replace(column, name=found)
+                whose = f"the values of the {COLUMN_ROLES[role].noun}, and is their column"
+                copies[found] = f"it has {whose}: new rows have theirs in it"
         copies |= find_copies(table, columns)
         _check_names(table, outcome, columns)
         return cls(table, outcome, columns, name is not None, copies)
@@ -238,6 +261,60 @@ class Rows:
         )
 
 
+def named(given: Any) -> list[str]:
+    """List the name that was given for a column with a role; none for values."""
+    return [given] if isinstance(given, str) else []
+
+
+def named_column(table: Table, role: str, name: str) -> RawColumn:
+    """Read the column of a name that was given for a role; raise SettingsError where there is none."""
+    if name not in table.names:
+        advice = suggestion(name, table.names) or f"; it has {', '.join(table.names[:NAMED_COLUMNS])}"
+        advice += ", .." if len(table.names) > NAMED_COLUMNS and "did you mean" not in advice else ""
+        message = f"{role} names {name!r}, which the table doesn't have{advice}"
+        raise SettingsError(message, field=role, code="unknown")
+    return table.column(name)
+
+
+def by_name(table: Table, role: str, given: Any) -> tuple[Table, Any]:
+    """Put columns with a role that are given by their values into the table, and return it with their names.
+
+    Names are returned as they are given. Raises DataError as `Rows.read`.
+    """
+    names = named(given) or given
+    if given is None or (
+        isinstance(names, list | tuple)
+        and all(isinstance(name, str) for name in names)
+        and (len(names) != table.num_rows or {*names} <= {*table.names})
+    ):
+        return table, given
+    check_row_labels({"the table": table.labels, f"the {role}": row_labels(given)})
+    given = one_column(given)
+    if isinstance(given, Mapping) or hasattr(given, "columns") or is_array(given):
+        own = read(given)
+        columns = [own.column(name) for name in own.names]
+    else:
+        column = read_column(given, _own_name(given) or role)
+        same = None if _own_name(given) is not None else _same_column(table, column)
+        columns = [column if same is None else replace(column, name=same)]
+    for column in columns:
+        check_length(column, table.num_rows)
+        if column.name in table.names and not table.column(column.name).equals(column):
+            detail = f"{role} has a column of this name with other values: rename one of the two"
+            raise DataError([DataProblem(column.name, None, detail)])
+    return table.with_columns({column.name: column for column in columns}), [each.name for each in columns]
+
+
+def one_by_name(table: Table, role: str, given: Any) -> tuple[Table, str]:
+    """Put a column into a table as `by_name`, and return it with the name of that one column."""
+    table, names = by_name(table, role, given)
+    names = named(names) or names
+    if len(names) != 1:
+        raise SettingsError(f"{role} is one column here, not {len(names)}", field=role, code="not_accepted")
+    named_column(table, role, names[0])
+    return table, names[0]
+
+
 def read_roles(
     columns: Mapping[str, Any], num_rows: int, arms: tuple[str, ...] | None = None
 ) -> dict[str, NDArray[np.float64]]:
@@ -268,7 +345,7 @@ def read_roles_again(
     table
         The rows.
     y, weights
-        Their outcomes, and weights or None.
+        Their outcomes, and weights, the name of their column, or None.
     names
         Names of the columns that have a role, {role: name}.
     weighted
@@ -286,6 +363,8 @@ def read_roles_again(
         table's.
 
     """
+    if isinstance(weights, str):
+        weights = named_column(table, "weights", weights)
     check_row_labels(
         {"the rows": table.labels, "the outcomes": row_labels(y), "the weights": row_labels(weights)}
     )
@@ -314,6 +393,13 @@ def missing_role(role: str, name: str) -> DataProblem:
 def _own_name(values: Any) -> str | None:
     name = getattr(values, "name", None)
     return None if name is None or name == "" else str(name)
+
+
+def _same_column(table: Table, column: RawColumn) -> str | None:
+    """Return the name of the first column of the table that has the values of another, which vary."""
+    exact = (each for each in map(table.column, table.names) if each.equals(column))
+    names = column.numbers is None and len({*(column.cells or ())}) > 1
+    return next((each.name for each in exact if names or repeats(each, column)), None)
 
 
 def _freely_named(column: RawColumn, table: Table, names: Sequence[str]) -> RawColumn:

@@ -235,6 +235,7 @@ ROLES: dict[str, Setting] = {
         noun="upper limits",
     ),
 }
+NAMED = ("groups", "slopes", "propensity")  # roles of columns that stay in the table: a fit has their names
 CHOSEN = ("features", "columns")  # of which a plan has the rest, where a request leaves it open
 COLUMN_ROLES = {name: role for name, role in ROLES.items() if isinstance(role, Role)}
 CENSORING = tuple(name for name, role in COLUMN_ROLES.items() if role.of_outcome)

@@ -75,7 +75,11 @@ class NewRows:
                     field="new_rows",
                     code="unknown",
                 )
-        return cls(**_checked({field: each for field, each in value.items() if each is not None}, columns))
+        given = {field: each for field, each in value.items() if each is not None}
+        given |= {  # a list of one name is that name
+            field: each[0] for field, each in given.items() if isinstance(each, list) and len(each) == 1
+        }
+        return cls(**_checked(given, columns))
 
     @property
     def are_like_these(self) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
+from sampler.data.rows import Rows
 from sampler.data.scalars import counted
 from sampler.data.table import read
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, NAMED
 from sampler.definitions.other_names import meant_setting
 from sampler.errors import DataWarning, SamplerError, SettingsError, suggestion
 from sampler.fitting import fit
@@ -144,7 +145,7 @@ def fit_many(
     progress
         Show a progress bar.
     settings
-        Settings of all fits, as `fit` takes them; weights and other columns with a role by name.
+        Settings of all fits, as `fit` takes them.
 
     Returns
     -------
@@ -162,7 +163,7 @@ def fit_many(
     data = read(table)
     data = data.reading_once(data.names)
     names = read_by(by, data.names)
-    roles = _check(data, names, target, settings)
+    data, roles = _check(data, names, target, settings)
     kept = None if folder is None else ModelFolder.open(folder, names, target)
     fits = _Fits(data.without(names), rows_by_group(data, names), target, roles, settings)
     found = _Found(fits, kept)
@@ -222,14 +223,20 @@ def fit_group(
     return FittedGroup(posterior.to_bytes(), facts)
 
 
-def _check(table: Table, by: Sequence[str], target: str, settings: dict[str, Any]) -> dict[str, str]:
-    """Check the names of arguments and columns; take the columns with a role out of the settings."""
+def _check(
+    table: Table, by: Sequence[str], target: str, settings: dict[str, Any]
+) -> tuple[Table, dict[str, str]]:
+    """Check the names of arguments and columns; take the columns with a role out of the settings.
+
+    Returns the table, with these, and their names by role.
+    """
     known = inspect.signature(fit).parameters
     for name in settings:
         if name not in known or name in NOT_SHARED:
             raise TypeError(f"fit_many() has no argument {name!r}{meant_setting(name, known)}")
-    roles = {role: settings.pop(role) for role in COLUMN_ROLES if settings.get(role) is not None}
-    for field, name in {"target": target, **roles}.items():
+    given = {role: settings.pop(role) for role in COLUMN_ROLES if settings.get(role) is not None}
+    named = {role: name for role, name in given.items() if isinstance(name, str)}
+    for field, name in {"target": target, **named}.items():
         if name not in table.names or name in by:
             raise SettingsError(
                 f"{field} must be the name of a column beside those of by, not {name!r}"
@@ -237,7 +244,12 @@ def _check(table: Table, by: Sequence[str], target: str, settings: dict[str, Any
                 field=field,
                 code="unknown",
             )
-    return roles
+    if {*given} != {*named} or any(settings.get(role) is not None for role in NAMED):
+        settings |= given
+        rows = Rows.of_arguments(table, table.column(target), settings, settings.get("target_name"))
+        table = rows.table.with_columns({column.name: column for column in rows.roles.values()})
+        named = {role: column.name for role, column in rows.roles.items()}
+    return table, named
 
 
 def _run_all(

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
+from sampler.data.rows import named, one_by_name
 from sampler.data.splits.split_plan import Split, SplitPlan
 from sampler.data.table import read_rows
 from sampler.definitions.new_rows import NewRows
@@ -70,7 +71,7 @@ class AssessablePosterior:
         return self.law.summary.use(scores)
 
     def score(
-        self, X: Any, y: Any, weights: Any = None, *, groups: str | None = None, quick: bool = False
+        self, X: Any, y: Any, weights: Any = None, *, groups: Any = None, quick: bool = False
     ) -> Scores:
         """Score the posterior on rows that it was not fitted to (`holdout_rows` chooses such rows).
 
@@ -81,11 +82,12 @@ class AssessablePosterior:
         y
             n outcomes.
         weights
-            n positive precision weights, or None: row i has variance sigma^2 / weight.
+            n positive precision weights, the name of their column of X, or None: row i has variance
+            sigma^2 / weight.
         groups
-            Column of X whose values the fit has not seen, a subject or a site: rows of one value resemble
-            each other, and count as one in the ranges and the verdict on intervals. None for the one that
-            the model was calibrated by, if X has it.
+            Column of X, by name or values, whose values the fit has not seen, a subject or a site: rows of
+            one value resemble each other, and count as one in the ranges and the verdict on intervals. None
+            for the one that the model was calibrated by, if X has it.
         quick
             Leave out `crps` and `pinball`, which take most of the time.
 
@@ -213,7 +215,7 @@ class AssessablePosterior:
         y: Any,
         weights: Any = None,
         *,
-        groups: str | None = None,
+        groups: Any = None,
         subgroups: Sequence[Any] | None = None,
     ) -> Self:
         """Calibrate by rows that the posterior was not fitted to (`holdout_rows` chooses such).
@@ -226,8 +228,8 @@ class AssessablePosterior:
         X, y, weights
             Rows, outcomes and weights, as for `score`. At most 10,000 of the rows are used, evenly spaced.
         groups
-            Name of a column of `X`, of which new rows have other values (subjects, sites): each value then
-            counts once, and the claim is of rows of a new one. None where new rows are like these.
+            A column of `X`, by name or values, of which new rows have other values (subjects, sites): each
+            value then counts once, and the claim is of rows of a new one. None where new rows are like these.
         subgroups
             Subgroups in each of which the share asked for is covered, named before their outcomes are looked
             at: columns (a category's levels, a number's quarters);
@@ -249,12 +251,14 @@ class AssessablePosterior:
 
         """
         table, draws = read_rows(X), self.law.draws
+        if groups is not None:
+            table, groups = one_by_name(table, "groups", groups)
         declared = Subgroups.read(subgroups, table.names)
         own: tuple[Subgroup, ...] = ()
         if not declared.are_none:
             kinds, cuts, of_classes = self.law.schema.kinds, draws.header.quarters, draws.classes is not None
             own = resolve(declared, table, kinds, cuts, of_classes=of_classes)
-        beside = [*declared.columns, *([] if groups is None else [groups])]
+        beside = [*declared.columns, *named(groups), *named(weights)]
         coded = draws.encode(table, subgroups=own, beside=beside)
         rows = LabelledRows.read(self.law, table, y, weights, coded)
         most = MAX_ROWS if declared.are_none else MAX_ROWS_OF_SUBGROUPS

@@ -119,7 +119,7 @@ class ExplainablePosterior:
         level: float = 0.9,
         permutations: int = 10,
         seed: int = 0,
-        groups: str | None = None,
+        groups: Any = None,
     ) -> PermutationImportance:
         """Rank the features by how much a loss grows when one of them is shuffled among the rows.
 
@@ -143,7 +143,7 @@ class ExplainablePosterior:
         seed
             Seed of the permutations.
         groups
-            Name of a column of `X`, as for `score`: a feature that is constant within its values (a subject's
+            A column of `X`, as for `score`: a feature that is constant within its values (a subject's
             age) is shuffled between these; None takes the column of declared new groups.
 
         Returns

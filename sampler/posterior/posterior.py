@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sampler.data.encode import Coded
+from sampler.data.rows import named, named_column
 from sampler.data.scalars import counted
 from sampler.data.table import read_rows
 from sampler.data.target import read_weights
@@ -230,7 +231,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
             "predictive" is of what will be observed, "credible" of what is expected; "calibrated", with a
             stated coverage, of totals and means by the column that `new_rows` of a calibrated fit named.
         weights
-            n positive factors by which outcomes count, such as areas; None for 1.
+            n positive factors by which outcomes count, such as areas, or the name of their column; None for
+            1.
         observed
             n outcomes, missing where they are not known: known ones count as they are.
         compare
@@ -264,9 +266,10 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
             raise SettingsError(
                 "classes have no quantile: of is sum or mean", field="of", code="not_applicable"
             )
-        table = read_rows(X).reading_once(request.columns) if request.columns else None
+        columns = [*request.columns, *named(weights)]
+        table = read_rows(X).reading_once(columns) if columns else None
         rows = X if table is None else table
-        coded = self.law.draws.encode(rows, ignore_extra=ignore_extra, beside=request.columns)
+        coded = self.law.draws.encode(rows, ignore_extra=ignore_extra, beside=columns)
         sets = RowSets.read(self.law, coded, table, request, weights, observed)
         return aggregate(self.law, coded, sets, request, num_draws)
 
@@ -280,7 +283,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
         X
             n rows, as for `predict`; of a model of censored outcomes, the draws are not censored.
         weights
-            n positive precision weights, or None for 1: row i has variance sigma^2 / weight.
+            n positive precision weights, the name of their column, or None for 1: row i has variance
+            sigma^2 / weight.
         num_draws
             Use the first `num_draws` draws of each chain; None uses all.
         seed
@@ -302,8 +306,11 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
 
         """
         draws = self.law.draws
-        coded, (chosen, used) = draws.coded(X), draws.choose(num_draws)
         check_weighted(self.law, weighted=weights is not None)
+        if isinstance(weights, str):
+            table = read_rows(X)
+            X, weights = draws.encode(table, beside=[weights]), named_column(table, "weights", weights)
+        coded, (chosen, used) = draws.coded(X), draws.choose(num_draws)
         precisions = None if weights is None else read_weights(weights, coded.num_rows)
         y = draw_outcomes(self.law, coded, chosen, precisions, seed)
         return y.reshape(draws.num_chains, used, coded.num_rows)

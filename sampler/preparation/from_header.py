@@ -8,7 +8,7 @@ import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles
 from sampler.data.encode import encode
-from sampler.data.rows import read_roles, read_roles_again
+from sampler.data.rows import named, read_roles, read_roles_again
 from sampler.data.table import read, read_column
 from sampler.data.target import in_order
 from sampler.data.treatment.design import ROLE
@@ -54,9 +54,8 @@ def prepare_one_again(header: Header, X: Any, y: Any, weights: Any = None) -> Pr
     """
     settings = Settings.from_json(header.settings)
     table = read(X)
-    coded = encode(
-        table, header.schema, header.grid, keep_values=header.needs_values, beside=header.beside.values()
-    )
+    beside = {*header.beside.values(), *named(weights)} - {*header.schema.kinds}
+    coded = encode(table, header.schema, header.grid, keep_values=header.needs_values, beside=beside)
     roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
     name = header.schema.target.name
     if FAMILIES[settings.family].has_order:

@@ -6,7 +6,6 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from sampler.data.rows import Rows
-from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.several import are_several
 from sampler.preparation.encode import prepare_one, resemblance_warnings
 from sampler.preparation.from_header import prepare_one_again
@@ -30,8 +29,7 @@ def prepare(
     """Read, check and encode the data of a fit; the arguments are those of `fit`, and of `prepare_rows`."""
     if are_several(y):
         check_several(arguments)
-    roles = {role: arguments.pop(role, None) for role in COLUMN_ROLES}
-    rows = Rows.read(X, y, roles, target_name).to_fit(missing_target)
+    rows = Rows.of_arguments(X, y, arguments, target_name).to_fit(missing_target)
     prepared = prepare_rows(rows, **arguments)
     return replace(prepared, warnings=[*prepared.warnings, *resemblance_warnings(rows, prepared)])
 

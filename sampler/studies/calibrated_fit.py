@@ -12,7 +12,7 @@ from sampler.data.rows import Rows
 from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan, without_new_groups
 from sampler.data.target import family_warnings, guess_family
-from sampler.definitions.data import CALIBRATE, COLUMN_ROLES, HOLDOUT
+from sampler.definitions.data import CALIBRATE, HOLDOUT
 from sampler.definitions.new_rows import NewRows
 from sampler.errors import DataWarning
 from sampler.noise import AUTO, CONSTANT
@@ -57,7 +57,7 @@ def fit_calibrated(
     """Fit and calibrate; the arguments are those of `sampler.fitting.fit`, which see."""
     CALIBRATE.check("calibrate", calibrate)
     refuse_censoring(settings, "calibrate")
-    rows = Rows.read(X, y, {role: settings.pop(role) for role in COLUMN_ROLES}, target_name)
+    rows = Rows.of_arguments(X, y, settings, target_name)
     declared = NewRows.read(new_rows, rows.table.names)
     named = Subgroups.read(subgroups, rows.table.names)
     rows = without_new_groups(rows.to_fit(missing_target), declared, settings)

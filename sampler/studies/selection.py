@@ -17,7 +17,6 @@ import numpy as np
 from sampler.data.censoring.outcomes import refuse_censoring
 from sampler.data.groupings import group_names
 from sampler.data.rows import Rows
-from sampler.definitions.data import COLUMN_ROLES
 from sampler.definitions.setting import Setting
 from sampler.definitions.several import are_several
 from sampler.errors import SettingsError
@@ -290,10 +289,10 @@ def select_features(
     level = LEVEL.check("level", level)
     num_permutations = PERMUTATIONS.check("num_permutations", num_permutations)
     common = {"num_trees": num_trees, "num_burnin": num_burnin, "num_draws": num_draws, "thin": 1}
+    settings["weights"] = weights
     if are_several(y):
-        check_several(settings | {"weights": weights})
-    roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
-    rows = Rows.read(X, y, roles, settings.pop("target_name", None))
+        check_several(settings)
+    rows = Rows.of_arguments(X, y, settings, settings.pop("target_name", None))
     if rows.others:
         settings["families"] = families_of(rows.outcomes, settings.get("family"))
     fits = NullFits(rows if executor is None else rows.apart(), num_chains, seed, common | settings)

@@ -18,7 +18,7 @@ from sampler.data.rows import Rows
 from sampler.data.scalars import counted, number_to_text
 from sampler.data.splits.copies import copied_rows
 from sampler.data.splits.split_plan import SplitPlan, without_new_groups
-from sampler.definitions.data import COLUMN_ROLES
+from sampler.definitions.data import COLUMN_ROLES, NAMED
 from sampler.definitions.new_rows import NewRows
 from sampler.definitions.setting import Setting
 from sampler.definitions.several import are_several
@@ -205,13 +205,18 @@ def tune(
     refuse_censoring(settings, "tuning")
     folds = FOLDS.check("folds", folds)
     several = are_several(y)
+    settings["weights"] = weights
     if several:
-        check_several(settings | {"weights": weights})
+        check_several(settings)
     family = "gaussian" if several else str(settings.get("family", "gaussian"))
     tried = candidates_of(candidates, family, several=several)
-    roles = {role: settings.pop(role, None) for role in COLUMN_ROLES} | {"weights": weights}
     of_data = dict(settings)
-    rows = Rows.read(X, y, roles, of_data.pop("target_name", None))
+    rows = Rows.of_arguments(X, y, of_data, of_data.pop("target_name", None))
+    common = {  # without values of rows
+        name: value
+        for name, value in settings.items()
+        if name not in COLUMN_ROLES and (name not in NAMED or of_data[name] is value)
+    }
     if several:
         of_data["families"] = families_of(rows.outcomes, of_data.get("family"))
     declared = NewRows.read(new_rows, rows.table.names)
@@ -236,7 +241,7 @@ def tune(
                 progress(done, len(units))
     return compare(
         tried, [[scores[place, fold] for fold in range(len(parts))] for place in range(len(tried))],
-        parsimony=parsimony, common=dict(settings),
+        parsimony=parsimony, common=common,
     )  # fmt: skip
 
 

@@ -9,10 +9,10 @@ import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
 from sampler.data.convert import NAMED_CELLS, to_labels
-from sampler.data.rows import Rows, read_roles_again
+from sampler.data.rows import Rows, named, one_by_name, read_roles_again
 from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
-from sampler.errors import DataError, DataProblem, SettingsError, suggestion
+from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import takes
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ class LabelledRows:
             Law of the model.
         X, y, weights
             Rows with the model's columns, also those of exposures, events or limits where it has such; their
-            outcomes; and their weights or None.
+            outcomes; and their weights, the name of their column, or None.
         coded
             The rows, if they are encoded already.
 
@@ -88,12 +88,12 @@ class LabelledRows:
         check_weighted(law, weighted=weights is not None)
         table = read_rows(X)
         if coded is None:
-            coded = law.draws.encode(table)
+            coded = law.draws.encode(table, beside=named(weights))
         roles = read_roles_again(table, y, weights, header.roles, weighted=header.weighted)
         return cls._with_outcomes(law, coded, y, roles)
 
     @classmethod
-    def read_groups(cls, law: Law, X: Any, y: Any, weights: Any, groups: str | None) -> LabelledRows:
+    def read_groups(cls, law: Law, X: Any, y: Any, weights: Any, groups: Any) -> LabelledRows:
         """Check, encode and return rows; those of one value of the column `groups` count as one group.
 
         None takes the column by which new rows differ, where the model is calibrated for such and the rows
@@ -104,15 +104,11 @@ class LabelledRows:
         if groups is None and (calibrated := law.draws.header.calibration) is not None:
             known = calibrated.new_rows.groups
             groups = known if known in table.names else None
-        elif groups is not None and groups not in table.names:
-            raise SettingsError(
-                f"groups names {groups!r}, which X doesn't have{suggestion(groups, table.names)}",
-                field="groups",
-                code="unknown",
-            )
+        elif groups is not None:
+            table, groups = one_by_name(table, "groups", groups)
         if groups is None:
             return cls.read(law, table, y, weights)
-        coded = law.draws.encode(table, beside=[groups])
+        coded = law.draws.encode(table, beside=[groups, *named(weights)])
         return cls.read(law, table, y, weights, coded).of_groups(table.column(groups))
 
     @classmethod

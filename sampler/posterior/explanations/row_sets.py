@@ -9,6 +9,7 @@ import numpy as np
 
 from sampler.data.columns import sort_levels
 from sampler.data.convert import to_floats, to_labels
+from sampler.data.rows import named_column
 from sampler.data.table import read_column
 from sampler.data.target import check_length, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError, unknown_feature
@@ -194,6 +195,8 @@ class RowSets:
         number = coded.num_rows
         if not number:
             raise SettingsError("X: there must be at least one row", field="X", code="not_accepted")
+        if isinstance(weights, str) and table is not None:
+            weights = named_column(table, "weights", weights)
         factor = np.ones(number) if weights is None else read_weights(weights, number)
         known = _outcomes(law, observed, number)
         place, names = np.zeros(number, np.int64), dict[str, list[str | None]]()
