@@ -120,12 +120,12 @@ CAR = {
     "origin": 3,
 }
 MODEL_ID = (
-    "A model's id or name. If several models share the name, the newest is meant, or for results of the fit "
-    "the newest that has succeeded and isn't withheld."
+    "A model's id or name. If several models share the name, it means the newest that has succeeded and "
+    "isn't withheld; until one has, the newest."
 )
 SET_ID = (
-    "A set's id or name. If several sets share the name, the newest is meant, or for predictions the newest "
-    "of which a model has succeeded."
+    "A set's id or name. If several sets share the name, it means the newest of which a model has succeeded; "
+    "until one has, the newest."
 )
 DESCRIBED = {"model_id": MODEL_ID, "set_id": SET_ID}
 # Examples of parameters by name.

@@ -30,7 +30,7 @@ DOCUMENTED: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.get("/{model_id}/events", response_model=EventPage, responses=responses(503) | DOCUMENTED)
+@router.get("/{model_id}/events", response_model=EventPage, responses=responses(409, 503) | DOCUMENTED)
 @needs(READ)
 async def list_events(
     model_id: str,

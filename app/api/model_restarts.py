@@ -187,7 +187,7 @@ def roll_back(
 ) -> Response:
     """Let a name mean the model before the present one again, and return that one.
 
-    `model_id` is the name, or the id of the model that it means now; `promote` undoes it.
+    `model_id` is the name, or the id of the model that it means now; `promote` undoes it, by the id.
     """
 
     def make() -> StoredResponse:

@@ -129,7 +129,7 @@ def list_models(session: Reading, owner: Owner, limit: Limit = 50, cursor: Curso
     return models.list_page(session, owner, limit, cursor)
 
 
-@router.get("/{model_id}", responses=responses())
+@router.get("/{model_id}", responses=responses(409))
 @needs(READ)
 def get_model(model_id: str, session: Reading, owner: Owner) -> ModelView:
     """Return a model with its progress."""

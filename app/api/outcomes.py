@@ -126,14 +126,14 @@ async def report_outcomes(
     return await gate.run(await request.reading(lambda file: report(query, SentRows(file=(file, reading)))))
 
 
-@router.get("/{model_id}/outcomes", responses=responses())
+@router.get("/{model_id}/outcomes", responses=responses(409))
 @needs(READ, PREDICT)
 def get_outcomes(model_id: str, session: Reading, owner: Owner) -> OutcomesView:
     """Return what the outcomes say: coverage, PIT and log score by week, and whether the intervals hold."""
     return summary.of_model(session, owner, model_id)
 
 
-@router.delete("/{model_id}/outcomes", status_code=204, responses=responses())
+@router.delete("/{model_id}/outcomes", status_code=204, responses=responses(409))
 @needs(TRAIN)
 def delete_outcomes(model_id: str, session: Deleting, owner: Owner) -> None:
     """Delete all outcomes of a model; monitoring starts afresh, and its calibration stays."""
@@ -243,14 +243,14 @@ def set_schedule(model_id: str, body: ScheduleBody, session: Writing, owner: Own
     return schedules.put(session, owner, model_id, body)
 
 
-@router.get("/{model_id}/schedule", responses=responses())
+@router.get("/{model_id}/schedule", responses=responses(409))
 @needs(READ)
 def get_schedule(model_id: str, session: Reading, owner: Owner) -> ScheduleView:
     """Return the schedule of a model's name, and what came of its last time."""
     return schedules.get(session, owner, model_id)
 
 
-@router.delete("/{model_id}/schedule", status_code=204, responses=responses())
+@router.delete("/{model_id}/schedule", status_code=204, responses=responses(409))
 @needs(TRAIN)
 def delete_schedule(model_id: str, session: Deleting, owner: Owner) -> None:
     """Delete the schedule of a model's name: nothing is fitted again by itself."""

@@ -31,7 +31,7 @@ FORBIDDEN = 403
 WAIT = 50.0  # seconds: less than clients of the protocol wait for an answer
 FILES = (".csv", ".txt", *BY_SUFFIX)  # what an assistant may upload of the folder
 NamedModel = Annotated[
-    str, Field(description="A model's id, or a name, which means the newest of that name.")
+    str, Field(description="A model's id, or a name, which means the newest that has succeeded.")
 ]
 FewRows = Annotated[
     list[dict[str, Any]],

@@ -10,7 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, OfOutcome, print_json, writing
+from app.cli.common import AsJson, DataDir, ModelName, OfOutcome, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import Url
 from app.cli.output import make_console, out
@@ -58,7 +58,7 @@ def register(app: typer.Typer) -> None:
 
 
 def aggregate(
-    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    model: ModelName,
     rows: Annotated[
         str, typer.Argument(metavar="ROWS", help="A file with the rows, or the id of a dataset.")
     ],
@@ -187,7 +187,7 @@ def _write_table(found: Any, output: Path | None, errors: Console, *, as_json: b
 
 
 def effects(
-    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    model: ModelName,
     rows: Annotated[Path | None, typer.Argument(metavar="ROWS", help="A file with the rows.")] = None,
     by: Annotated[str | None, typer.Option(help="A feature by which averages are given too.")] = None,
     of: Annotated[

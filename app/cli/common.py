@@ -20,7 +20,11 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON; messages go to
 DataDir = Annotated[Path | None, typer.Option(help="The folder with all data of the service.")]
 Limit = Annotated[int, typer.Option(min=1, help="The maximum number of entries.")]
 ModelName = Annotated[
-    str, typer.Argument(metavar="MODEL", help="A model's id, or a name, which means the newest.")
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="A model's id, or a name, which means the newest that has succeeded and isn't withheld.",
+    ),
 ]
 OfOutcome = Annotated[
     str | None,

@@ -51,7 +51,9 @@ Examples
 """,
     invoke_without_command=True,
 )
-SetName = Annotated[str, typer.Argument(metavar="SET", help="A set's id, or a name, which means the newest.")]
+SetName = Annotated[
+    str, typer.Argument(metavar="SET", help="A set's id, or a name, which means the newest with a model.")
+]
 Promotion = Literal["auto", "always", "never"]
 CARD_FORMS: dict[str, Literal["html", "markdown"]] = {".html": "html", ".md": "markdown"}
 

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from app.cli.common import AsJson, DataDir, print_json, writing
+from app.cli.common import AsJson, DataDir, ModelName, print_json, writing
 from app.cli.embedded import asking
 from app.cli.fit_predict import SETTING, SHOWN_ROWS, Url, pairs
 from app.cli.output import make_console, out
@@ -36,7 +36,7 @@ def register(app: typer.Typer) -> None:
 
 
 def survival(
-    model: Annotated[str, typer.Argument(help="A model's id, or a name, which means the newest.")],
+    model: ModelName,
     rows: Annotated[list[str], typer.Argument(metavar="ROWS", help="A file, or NAME=VALUE pairs.")],
     times: Annotated[
         str | None, typer.Option(help="Increasing times, separated by commas; default: 50 of them.")

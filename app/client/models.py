@@ -75,7 +75,7 @@ class Models(Calls):
         target
             The column to predict, or several whose errors may have correlations (`joint`).
         name
-            Name that can replace the model's id; it then means the newest model of that name.
+            Name that can replace the model's id; it then means the newest that has succeeded.
         features, columns
             Columns to learn from, and kinds that override the detected ones, by column: "number", "boolean",
             "category", "date".

@@ -29,7 +29,7 @@ class Outcomes(Calls):
         Parameters
         ----------
         model
-            A model, its id, or a name, which means the newest succeeded model of that name.
+            A model, its id, or a name, which means its newest that has succeeded.
         rows
             A list of dicts, one row as a dict, a dict of lists or arrays, the path of a file, or a frame.
         key

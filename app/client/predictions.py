@@ -32,7 +32,7 @@ class Predictions(Calls):
         Parameters
         ----------
         model
-            A model returned by `fit`, an id, or a name, which means the newest succeeded model of that name.
+            A model returned by `fit`, an id, or a name, which means its newest that has succeeded.
         rows
             A list of dicts, one row as a dict or a pandas series, a dict of lists or arrays, the path of a
             file, or a data frame.

@@ -20,7 +20,7 @@ class Studies(Calls):
         Parameters
         ----------
         model
-            A succeeded model, its id, or a name, which means the newest succeeded model of that name.
+            A succeeded model, its id, or a name, which means its newest that has succeeded.
         **options
             Fields of POST /models/{id}/studies: permutations, level, seed.
         """
@@ -37,7 +37,7 @@ class Studies(Calls):
         Parameters
         ----------
         model
-            A succeeded model, its id, or a name, which means the newest succeeded model of that name.
+            A succeeded model, its id, or a name, which means its newest that has succeeded.
         **options
             Fields of POST /models/{id}/studies: candidates ("model", "prior" or a list of settings), folds,
             parsimony, seed.

@@ -35,7 +35,7 @@ def file_of(engine: Engine, owner: str, model: str) -> tuple[str, bytes]:
     Parameters
     ----------
     model
-        Its id, or a name, which means the newest succeeded model of that name.
+        Its id, or a name, which means its newest that has succeeded.
 
     Raises
     ------

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, Select, bindparam, case, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events
@@ -103,6 +103,7 @@ class ModelHead(NamedTuple):
 
 
 _TABLE = Model.__table__.c
+_HAS_SUCCEEDED = or_(Model.state == SUCCEEDED, Model.verdict.is_not(None))
 _HEAD = select(*(_TABLE[name] for name in ModelHead._fields)).where(
     _TABLE["id"] == bindparam("model_id"), _TABLE["owner"] == bindparam("owner")
 )
@@ -124,18 +125,29 @@ def still_there(session: Session, model_ids: Sequence[str]) -> Sequence[Model]:
     return session.scalars(select(Model).where(Model.id.in_(model_ids), Model.owner != NOBODY)).all()
 
 
-def newest_succeeded(session: Session, owner: str, name: str) -> Model | None:
-    """Return the model that a name means: the newest that has succeeded and isn't withheld.
+def meant(session: Session, owner: str, name: str) -> Model | None:
+    """Return the model that a name means: the newest that has succeeded, also if it is being extended now.
 
-    Also if it is being extended now.
+    Until one has, the newest. A withheld one only where there is no other: it doesn't answer to the name.
     """
-    named = _succeeded(owner, name).where(Model.withheld.is_not(True))
-    return session.scalar(page(named, Model, 1, None), execution_options={"populate_existing": True})
+    named = select(Model).where(Model.owner == owner, Model.name == name, Model.set_id.is_(None))
+    last = case((Model.withheld.is_(True), 1), else_=0), case((_HAS_SUCCEEDED, 0), else_=1)
+    query = page(named.order_by(*last), Model, 1, None)
+    return session.scalar(query, execution_options={"populate_existing": True})
 
 
-def answering(session: Session, owner: str, name: str) -> list[str]:
-    """Return the ids of the model that a name means and of the one before it, as far as there are any."""
-    named = _succeeded(owner, name).where(Model.withheld.is_not(True))
+def answers(model: Model) -> bool:
+    """Tell whether a model has succeeded and isn't withheld, so that its name may mean it for good."""
+    return not model.withheld and (model.state == SUCCEEDED or model.verdict is not None)
+
+
+def answering(session: Session, owner: str, name: str, *, withheld: bool = False) -> list[str]:
+    """Return the ids of the model that a name means and of the one before it, as far as there are any.
+
+    `withheld`: of the two newest that have succeeded and that it doesn't mean.
+    """
+    which = Model.withheld.is_(True) if withheld else Model.withheld.is_not(True)
+    named = _succeeded(owner, name).where(which)
     return [model.id for model in session.scalars(page(named, Model, 2, None))]
 
 
@@ -172,8 +184,7 @@ def roll_back(session: Session, owner: str, name: str) -> tuple[Model, Model] | 
 
 
 def _succeeded(owner: str, name: str) -> Select[Model]:
-    has_succeeded = or_(Model.state == SUCCEEDED, Model.verdict.is_not(None))
-    return select(Model).where(Model.owner == owner, Model.name == name, has_succeeded)
+    return select(Model).where(Model.owner == owner, Model.name == name, _HAS_SUCCEEDED)
 
 
 def list_page(

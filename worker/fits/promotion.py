@@ -96,8 +96,9 @@ class _Before:
 def _champion(session: Session, model: Model) -> _Before | None:
     """Find the model that the name means now, or else the one that was fitted again."""
     assert model.refit is not None
-    named = None if model.name is None else models.newest_succeeded(session, model.owner, model.name)
-    found = named or models.get(session, model.owner, model.refit["of"])
+    named = None if model.name is None else models.meant(session, model.owner, model.name)
+    answers = named is not None and models.answers(named)
+    found = named if answers else models.get(session, model.owner, model.refit["of"])
     return None if found is None else _Before(found, models.header(session, found.id))
 
 

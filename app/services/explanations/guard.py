@@ -123,7 +123,7 @@ class Answering(Protocol[T_co]):
 
 
 def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]) -> T:
-    """Answer a question about the model with this id, or the newest succeeded one with this name.
+    """Answer a question about the model with this id, or the one that this name means.
 
     Raises
     ------
@@ -146,7 +146,7 @@ def explain(predictor: Predictor, owner: str, model: str, question: Answering[T]
 
 
 def finished(predictor: Predictor, owner: str, model: str) -> tuple[ModelHead, Posterior]:
-    """Return the succeeded model with this id, or the newest with this name, and its posterior.
+    """Return the succeeded model with this id, or the one that this name means, and its posterior.
 
     Raises
     ------

@@ -20,7 +20,11 @@ def promote(session: Session, owner: str, model_id: str) -> models.ModelView:
         It has no name, or hasn't succeeded.
     """
     model = models.get(session, owner, model_id)
-    _named(model)
+    newest = store.answering(session, owner, _named(model), withheld=True)
+    if model.id != model_id and newest:
+        raise ConflictError(
+            f"The name means {model.id} already: promote another, such as {newest[0]}, by its id."
+        )
     if model.verdict is None:
         raise ConflictError("The model hasn't succeeded: its name can't mean it yet.")
     store.promote(session, model)
@@ -43,11 +47,11 @@ def roll_back(session: Session, owner: str, model_id: str) -> models.ModelView:
     ConflictError
         The model has no name or isn't the one that the name means, or there is none before it.
     """
-    model = models.get(session, owner, model_id, succeeded=True)
+    model = models.get(session, owner, model_id)
     name = _named(model)
-    present = store.newest_succeeded(session, owner, name)
-    if present is None or present.id != model.id:
-        raise ConflictError("The name means another model: roll back by the name.")
+    present = models.get(session, owner, name)
+    if present.id != model.id:
+        raise ConflictError(f"The name means {present.id}, not this model: roll back by the name.")
     back = store.roll_back(session, owner, name)
     if back is None:
         raise ConflictError("No earlier model of this name has succeeded: there is nothing to go back to.")

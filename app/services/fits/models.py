@@ -1,6 +1,6 @@
 """Models: viewing, cancelling and deleting them. `creation` accepts new ones."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Annotated, Any, Literal, NotRequired
@@ -26,6 +26,7 @@ from sampler.host.storage import Header
 COMPILING, FINISHING = "compiling", "finishing"
 PHASES = (COMPILING, "burn_in", "sampling")  # phases of a chain, in order
 MAX_NAME = 200  # characters
+ON_A_NAME = 50  # newest models of a name, of which one may be meant
 NO_LONGER = "no_longer_hold"  # verdict of reported outcomes
 ALMOST = 0.99  # the chains are done, the verdict is pending
 
@@ -271,20 +272,41 @@ class ModelPage(Page[ModelView]):
     items: list[ModelView]
 
 
-def get(session: Session, owner: str, model: str, *, succeeded: bool = False) -> Model:
-    """Return the owner's model with this id, or the newest with this name; raises NotFoundError.
+def get(session: Session, owner: str, model: str) -> Model:
+    """Return the owner's model with this id, or the one that this name means, whatever is asked of it.
 
-    `succeeded`: for a name, prefer the newest that has succeeded.
+    A name means the newest that has succeeded and isn't withheld; until one has, the newest not withheld.
+
+    Raises
+    ------
+    NotFoundError
+        There is none.
+    ConflictError
+        All models of this name are withheld.
     """
     stored = None
     if model.startswith("mdl_"):
         stored = store.get(session, owner, model) if is_id(model) else None
     elif _may_be_name(model):
-        stored = store.newest_succeeded(session, owner, model) if succeeded else None
-        stored = stored or next(iter(store.list_page(session, owner, 1, name=model)), None)
+        stored = store.meant(session, owner, model)
     if stored is None:
         raise NotFoundError("There is no model with this id or name: GET /models lists yours.")
+    if stored.withheld and stored.id != model:
+        raise ConflictError(f"No model answers to this name. {_why_withheld(stored)}")
     return stored
+
+
+def _why_withheld(model: Model) -> str:
+    """Say of the only model of a name why the name doesn't mean it, and what to do."""
+    if model.verdict is None:
+        until = "decided" if model.state in OPEN_STATES else "continued (POST /models/{id}/retry) and decided"
+        return (
+            f"Its newest, {model.id}, is {model.state}, and withheld until it is {until}: ask it by its id."
+        )
+    return (
+        f"Its newest, {model.id}, is withheld, as it was refused or rolled back: ask it by its id, or let "
+        f"the name mean it by POST /models/{model.id}/promote."
+    )
 
 
 def _may_be_name(text: str) -> bool:
@@ -341,11 +363,19 @@ def cancel(session: Session, owner: str, model_id: str) -> ModelView:
     """
     model = get(session, owner, model_id)
     if model.state not in {*OPEN_STATES, CANCELLED}:
-        raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.")
+        another = another_of_name(session, model, model_id, OPEN_STATES)
+        raise ConflictError(f"The model has {model.state}: there is nothing left to cancel.{another}")
     if model.state != CANCELLED and not model.cancel_requested:
         audit.record(session, owner, "model.cancelled", model.id)
     store.cancel(session, owner, model.id)
     return view(session, owner, model.id)
+
+
+def another_of_name(session: Session, model: Model, asked: str, states: Container[str]) -> str:
+    """Name the newest model that was asked for by a name, but that the name doesn't mean; "" without any."""
+    named = [] if asked == model.id else store.list_page(session, model.owner, ON_A_NAME, name=asked)
+    other = next((each for each in named if each.state in states and each.id != model.id), None)
+    return "" if other is None else f" {other.id} has this name too and is {other.state}: ask by its id."
 
 
 def delete(session: Session, owner: str, model_id: str) -> str:
@@ -361,7 +391,7 @@ def delete(session: Session, owner: str, model_id: str) -> str:
     model = get(session, owner, model_id)
     if model.id != model_id and len(store.list_page(session, owner, 2, name=model_id)) > 1:
         raise ConflictError(
-            f"Several models have this name, the newest is {model.id}: delete by id; GET /models lists yours."
+            f"Several models have this name, which means {model.id}: delete by id; GET /models lists yours."
         )
     store.delete(session, owner, model.id)
     audit.record(session, owner, "model.deleted", model.id)

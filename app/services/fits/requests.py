@@ -90,7 +90,7 @@ def request_like(
         It is to be promoted by its scores, and no row is held out.
     """
     with session_scope(engine, read_only=True) as session:
-        model = models.get(session, owner, model_id, succeeded=promote is not None)
+        model = models.get(session, owner, model_id)
     if model.dataset_id is None:
         raise ConflictError("The model was imported: it has no dataset to fit it to again.")
     settings = model.settings

@@ -39,7 +39,8 @@ def retry(session: Session, owner: str, model_id: str) -> ModelView:
     """
     model = _locked(session, owner, model_id)
     if model.state == SUCCEEDED:
-        raise ConflictError("The model has succeeded: POST /models/{id}/extend draws more.")
+        another = models.another_of_name(session, model, model_id, {CANCELLED, FAILED})
+        raise ConflictError(f"The model has succeeded: POST /models/{{id}}/extend draws more.{another}")
     if model.state not in {CANCELLED, FAILED}:
         state = "is being cancelled: retry it afterwards" if model.cancel_requested else "is not finished"
         raise ConflictError(f"The model is {model.state} and {state}.")

@@ -99,7 +99,7 @@ def predict(predictor: Predictor, owner: str, set_id: str, body: SetOptions, sen
         There are too many rows or groups, or it is too much work.
     """
     with session_scope(predictor.engine, read_only=True) as session:
-        of = stored.get(session, owner, set_id, answering=True)
+        of = stored.get(session, owner, set_id)
         some = store.any_answering(session, of.id)
     columns, facts = _columns_of(predictor, owner, sent, of.by, some)
     with session_scope(predictor.engine, read_only=True) as session:

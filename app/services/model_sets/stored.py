@@ -178,18 +178,18 @@ def accept(session: Session, owner: str, planned: PlannedSet) -> ModelSetView:
     return _view(made, {})
 
 
-def get(session: Session, owner: str, set_id: str, *, answering: bool = False) -> ModelSet:
-    """Return the owner's set with this id, or the newest with this name; raises NotFoundError.
+def get(session: Session, owner: str, set_id: str) -> ModelSet:
+    """Return the owner's set with this id, or the one that this name means; raises NotFoundError.
 
-    `answering`: for a name, prefer the newest of which a model has succeeded.
+    A name means the newest of which a model has succeeded; until one has, the newest.
     """
     found = None
     if set_id.startswith("set_"):
         found = store.get(session, owner, set_id) if is_id(set_id) else None
     elif set_id.isprintable():
-        for only in (True, False) if answering else (False,):
-            named = store.list_page(session, owner, 1, name=set_id, answering=only)
-            found = found or next(iter(named), None)
+        for only in (True, False):
+            if found is None:
+                found = next(iter(store.list_page(session, owner, 1, name=set_id, answering=only)), None)
     if found is None:
         raise NotFoundError("There is no set of models with this id or name: GET /model-sets lists yours.")
     return found
@@ -261,13 +261,13 @@ def delete(session: Session, owner: str, set_id: str) -> list[str]:
     ConflictError
         Several sets have the name: a repeated request would delete two of them.
     """
-    newest = get(session, owner, set_id).id
-    if newest != set_id and len(store.list_page(session, owner, 2, name=set_id)) > 1:
+    found = get(session, owner, set_id).id
+    if found != set_id and len(store.list_page(session, owner, 2, name=set_id)) > 1:
         raise ConflictError(
-            f"Several sets have this name, the newest is {newest}: delete by id; GET /model-sets lists all."
+            f"Several sets have this name, which means {found}: delete by id; GET /model-sets lists all."
         )
-    model_ids = store.delete_set(session, owner, newest)
-    audit.record(session, owner, "model_set.deleted", newest)
+    model_ids = store.delete_set(session, owner, found)
+    audit.record(session, owner, "model_set.deleted", found)
     return model_ids or []
 
 

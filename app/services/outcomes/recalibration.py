@@ -55,7 +55,7 @@ def recalibrate(session: Session, owner: str, name: str, since: date | None = No
         It hasn't succeeded, is of censored outcomes, or has too few outcomes for 90% intervals; or it is
         recalibrated weekly.
     """
-    model = models.get(session, owner, name, succeeded=True)
+    model = models.get(session, owner, name)
     check_succeeded(model)
     try:
         begun = watches.lock(session, owner, model.id)

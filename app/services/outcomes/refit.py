@@ -83,7 +83,7 @@ def grown(
         The owner's quota of stored bytes is exhausted.
     """
     with session_scope(engine, read_only=True) as session:
-        model = models.get(session, owner, name, succeeded=True)
+        model = models.get(session, owner, name)
         check_succeeded(model)
         begun = watches.get(session, model.id)
         week = None if since is None else week_since(session, model, begun, since)

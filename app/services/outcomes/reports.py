@@ -241,7 +241,7 @@ def has_classes(model: Model) -> bool:
 
 def delete(session: Session, owner: str, model: str) -> int:
     """Delete the outcomes of a model; return their number. Raises NotFoundError."""
-    model_id = models.get(session, owner, model, succeeded=True).id
+    model_id = models.get(session, owner, model).id
     _locked(session, owner, model_id)
     removed = store.delete_all(session, model_id)
     if removed:

@@ -89,7 +89,7 @@ def put(session: Session, owner: str, model_id: str, asked: ScheduleBody) -> Sch
     InvalidRequestError
         It would never be due, or too seldom, or has no held-out rows for its gate.
     """
-    model = models.get(session, owner, model_id, succeeded=True)
+    model = models.get(session, owner, model_id)
     if model.name is None or model.dataset_id is None:
         what = "name" if model.name is None else "dataset, as it was imported"
         raise ConflictError(f"The model has no {what}: it can't be fitted again by itself.")
@@ -175,7 +175,7 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> tuple[str,
     with session_scope(engine, read_only=True) as session:
         if any(m.state in OPEN_STATES for m in model_store.list_page(session, owner, 1, name=name)):
             return "The last fit under this name hasn't ended.", None
-        model = models.get(session, owner, name, succeeded=True)
+        model = models.get(session, owner, name)
         if model.dataset_id is None:
             return "The model that the name means was imported: it has no dataset.", None
         known = get_dataset(session, owner, model.dataset_id)
@@ -216,7 +216,7 @@ def _fit(engine: Engine, settings: Settings, taken: RefitSchedule) -> tuple[str,
 
 
 def _found(session: Session, owner: str, model_id: str) -> tuple[str, RefitSchedule]:
-    model = models.get(session, owner, model_id, succeeded=True)
+    model = models.get(session, owner, model_id)
     schedule = None if model.name is None else store.get(session, owner, model.name)
     if schedule is None:
         raise NotFoundError("This name has no schedule: PUT /models/{id}/schedule sets one.")

@@ -111,7 +111,7 @@ class OutcomesView:
 
 def of_model(session: Session, owner: str, name: str) -> OutcomesView:
     """Return what a model's outcomes say; raises NotFoundError."""
-    model = models.get(session, owner, name, succeeded=True)
+    model = models.get(session, owner, name)
     of_classes = has_classes(model)
     begun = watches.get(session, model.id)
     report = judged(session, model, begun)

@@ -125,7 +125,7 @@ def set_policy(session: Session, owner: str, name: str, policy: Policy) -> Model
     InvalidRequestError
         Its outcomes are classes, or its calibration is by subgroups.
     """
-    model = models.get(session, owner, name, succeeded=True)
+    model = models.get(session, owner, name)
     check_succeeded(model)
     try:
         begun = watches.lock(session, owner, model.id)

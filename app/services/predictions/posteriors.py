@@ -180,7 +180,7 @@ class Posteriors:
 
     def _present(self, owner: str, model: str) -> tuple[ModelHead, int | None]:
         with session_scope(self.engine, read_only=True) as session:
-            stored = models.get(session, owner, model, succeeded=True)
+            stored = models.get(session, owner, model)
             draws = self._common_draws(session, stored)
             if stored.state != SUCCEEDED and not draws:
                 raise _not_finished(stored, partly=True)
@@ -234,11 +234,11 @@ def _is_calibrated_as(posterior: Posterior, model: ModelHead) -> bool:
 
 
 def find(session: Session, owner: str, model: str, *, partly: bool = False) -> Model:
-    """Return the model with this id, or the newest succeeded one with this name; it must have succeeded.
+    """Return the model with this id, or the one that this name means; it must have succeeded.
 
     `partly`: draws in all of its chains suffice. Raises NotFoundError and NotFinishedError.
     """
-    stored = models.get(session, owner, model, succeeded=True)
+    stored = models.get(session, owner, model)
     if stored.state != SUCCEEDED and not (partly and store.common_draws(session, stored.id)):
         raise _not_finished(stored, partly=partly)
     return stored

@@ -96,7 +96,7 @@ class Predictor(Posteriors):
         owner
             The owner of the model.
         model
-            The id of a model, or a name, which means the newest succeeded model of that name.
+            The id of a model, or a name, which means its newest that has succeeded.
         options
             The requested figures.
         sent

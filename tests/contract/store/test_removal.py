@@ -82,7 +82,7 @@ def test_what_is_deleted_is_gone_at_once(database):
     forget(engine, dataset_id, model_id)
     with session_scope(engine, read_only=True) as session:
         assert models.get(session, OWNER, model_id) is None
-        assert models.newest_succeeded(session, OWNER, "m") is None
+        assert models.meant(session, OWNER, "m") is None
         assert predictions.get(session, OWNER, prediction_id) is None
         assert datasets.get(session, OWNER, dataset_id) is None
         lists = (models.list_page, predictions.list_page, studies.list_page, datasets.list_page)

@@ -138,7 +138,7 @@ def test_the_last_chain_brings_the_finish(database):
 
     assert state_of(database.engine, model.id) == ("succeeded", ["done", "done"])
     with session_scope(database.engine, read_only=True) as session:
-        ended = models.newest_succeeded(session, OWNER, "m")
+        ended = models.meant(session, OWNER, "m")
         assert (ended.verdict, ended.diagnostics) == ("converged", {"a": 1})
         assert ended.started_at <= ended.finished_at
 

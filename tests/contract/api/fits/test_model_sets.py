@@ -319,16 +319,17 @@ def test_a_row_without_a_group_is_refused(client):
     assert "belongs to no group" in refused["detail"]
 
 
-def test_a_name_means_the_newest_set(client, settings, database):
-    """A set answers by its name as by its id; predictions prefer one with models, and no name deletes two."""
+def test_a_name_means_one_set(client, settings, database):
+    """A name means the newest set with a model; until one has, the newest; and no name deletes two."""
     older = completed(client, settings, database, text=shops((20, 20)), name="shops")
     newer = created(client, text=shops((20, 20)), name="shops")
     row = {"rows": [{"shop": 1, "size": 1, "colour": "red"}]}
 
-    assert client.get("/model-sets/shops").json()["id"] == newer["id"]
+    assert client.get("/model-sets/shops").json()["id"] == older["id"]
     assert client.post("/model-sets/shops/predict", json=row).json()["set_id"] == older["id"]
     refused = problem(client.delete("/model-sets/shops"), 409, "conflict")
-    assert newer["id"] in refused["detail"]
-    assert client.delete(f"/model-sets/{newer['id']}").status_code == 204
+    assert older["id"] in refused["detail"]
+    assert client.delete(f"/model-sets/{older['id']}").status_code == 204
+    assert client.get("/model-sets/shops").json()["id"] == newer["id"]
     assert client.delete("/model-sets/shops").status_code == 204
     problem(client.get("/model-sets/shops"), 404, "not-found")

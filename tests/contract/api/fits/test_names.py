@@ -8,9 +8,12 @@ import pytest
 from app.web.negotiation import ARROW
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.databases import only
+from tests.support.html_page import ACCEPT, page_of
 from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.routes import address, body_for, every_route
 
 pytestmark = only("sqlite")
+ROW = {"rows": [{"size": 1, "colour": "red"}]}
 
 
 def calls(client) -> list[tuple[str, str]]:
@@ -30,8 +33,9 @@ def model_id_in(answer) -> str:
 
 
 def test_every_call_takes_a_name(client, settings):
-    """Responses for the name equal those for the id, and contain the id."""
+    """Every answer to a name is of one model, beside newer ones: one rolled back, one that waits."""
     model = fitted(client, settings, name="mine", holdout=0.2)
+    others = [rolled_back(client, settings), client.post("/models", json=waiting(model)).json()["id"]]
     bodies = {
         "predict": {"rows": client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]},
         "predictions": {"dataset_id": model["dataset_id"]},
@@ -61,8 +65,11 @@ def test_every_call_takes_a_name(client, settings):
         answer = client.request(
             method, path.replace("{model_id}", "mine").replace("{other_id}", "mine"), json=body
         )
-        if path.endswith(("/cancel", "/retry", "/rollback")):
+        if path.endswith(("/cancel", "/retry", "/rollback", "/promote")):
             problem(answer, 409)  # found, with nothing to do
+            continue
+        if method == "delete" and path == "/models/{model_id}":
+            assert model["id"] in problem(answer, 409)["detail"]  # several have the name
             continue
         if path.endswith("/survival"):
             assert "event" in problem(answer, 422)["detail"]  # found, but nothing censors its outcomes
@@ -75,32 +82,53 @@ def test_every_call_takes_a_name(client, settings):
             continue
         assert answer.is_success, (path, answer.text)
         assert model_id_in(answer) == model["id"], (method, path)
+    refit = client.post("/models/mine/refit", json={"promote": "always"}).json()
+    assert refit["refit"]["of"] == model["id"]
+    for other in (*others, refit["id"]):
+        client.delete(f"/models/{other}")
+    gone = client.delete("/models/mine")
+    assert (gone.status_code, gone.headers["Bartserve-Model-Id"]) == (204, model["id"])
     problem(client.get(f"/models/{model['id']}"), 404)
     problem(client.get("/models/mine"), 404)
 
 
-def test_a_name_means_the_newest_model(client, settings):
-    """A name means the newest succeeded model when its fit is read, otherwise the newest model."""
-    old = fitted(client, settings, name="mine", holdout=0.2)
-    body = {"dataset_id": old["dataset_id"], "target": "y", "name": "mine"} | SMALL
-    new = client.post("/models", json=body).json()
+def waiting(like: dict) -> dict:
+    """Return the request for a fit of the same name as another."""
+    return {"dataset_id": like["dataset_id"], "target": "y", "name": "mine"} | SMALL
 
-    assert client.get("/models/mine").json()["id"] == new["id"]
-    events = client.get("/models/mine/events").json()
-    assert events["model_id"] == new["id"]
-    assert [event["kind"] for event in events["items"]] == ["created"]
-    for read in ("diagnostics", "holdout", "variable-importance"):
-        assert client.get(f"/models/mine/{read}").json()["model_id"] == old["id"]
-    refused = problem(client.delete("/models/mine"), 409)
-    assert new["id"] in refused["detail"]
-    assert client.post("/models/mine/cancel").json()["id"] == new["id"]
-    again = client.post("/models/mine/retry")
-    assert again.json()["id"] == new["id"]
-    assert again.headers["Location"] == f"/models/{new['id']}"
-    assert client.delete(f"/models/{new['id']}").status_code == 204
-    gone = client.delete("/models/mine")
-    assert (gone.status_code, gone.headers["Bartserve-Model-Id"]) == (204, old["id"])
-    problem(client.delete("/models/mine"), 404)
+
+def rolled_back(client, settings) -> str:
+    """Fit another model of the name, go back to the one before, and return its id."""
+    other = fitted(client, settings, name="mine", holdout=0.2)["id"]
+    assert client.post("/models/mine/rollback").json()["id"] != other
+    return other
+
+
+def test_a_withheld_model_never_answers_to_its_name(client, settings):
+    """When the one that the name meant is deleted, every route and page says so, and what to do."""
+    old = fitted(client, settings, name="mine", holdout=0.2)
+    withheld = rolled_back(client, settings)
+    assert client.delete(f"/models/{old['id']}").status_code == 204
+    hidden = page_of(client.get(f"/ui/models/{withheld}", headers=ACCEPT)).hidden
+    asked = [route for route in every_route() if "{model_id}" in route[1]]
+    assert len(asked) > 60
+    for method, path in asked:
+        named = address(path, model_id="mine", other_id="mine")
+        sent = {"data": hidden} if path.startswith("/ui") and method == "POST" else {}
+        if method in {"POST", "PUT"}:
+            sent = sent or body_for(path, old["dataset_id"])
+        answer = client.request(method, named, **sent)
+        assert answer.status_code == 409, (method, path, answer.text)
+        assert withheld in answer.text, (method, path)
+    problem(client.post(f"/models/{withheld}/rollback"), 409)
+    assert f"POST /models/{withheld}/promote" in problem(client.get("/models/mine"), 409)["detail"]
+    new = client.post("/models", json=waiting(old)).json()["id"]
+    assert client.get("/models/mine").json()["id"] == new  # until one has succeeded, the newest
+    assert new in problem(client.post("/models/mine/predict", json=ROW), 409)["detail"]
+    assert client.post("/models/mine/cancel").json()["id"] == new
+    assert client.post(f"/models/{withheld}/promote").status_code == 200
+    assert client.post("/models/mine/predict", json=ROW).json()["model_id"] == withheld
+    assert new in problem(client.post("/models/mine/retry"), 409)["detail"]  # by its id
 
 
 def test_unknown_names_are_not_found(client):
