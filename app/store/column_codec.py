@@ -291,7 +291,7 @@ def usual(values: pa.ChunkedArray, sign: str = POINT) -> pa.ChunkedArray:
     elif pa.types.is_timestamp(values.type):
         days = pc.cast(values, pa.date32(), safe=False)
         seconds = pc.cast(pc.cast(values, pa.timestamp("s", values.type.tz), safe=False), pa.string())
-        at_midnight = pc.equal(pc.cast(days, values.type), values)
+        at_midnight = pc.and_(pc.equal(pc.cast(days, values.type), values), values.type.tz is None)
         text = pc.if_else(at_midnight, pc.cast(days, pa.string()), seconds)
     else:
         text = values

@@ -13,7 +13,7 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.row_flags import OUTSIDE_RANGE, first_of, mark_levels, mark_numbers, unseen_in_words
-from sampler.data.scalars import counted, days_to_text, number_to_text, text_to_days
+from sampler.data.scalars import counted, days_to_text, has_zone, number_to_text, text_to_days
 from sampler.data.schema import Column, why_too_large
 from sampler.data.table import is_array, read, read_rows
 from sampler.errors import DataError, DataProblem
@@ -31,6 +31,12 @@ FEW = 16  # rows that may be encoded cell by cell
 PLAIN: dict[str, tuple[type, ...]] = {"number": (float, int), "boolean": (bool,), "date": (str,)}
 MAX_INDICATORS = 1_000  # per category: each takes a byte per row and a share of the split proposals
 NAMED_COLUMNS = 10
+ZONES = {
+    True: "times without a zone are taken as UTC, and those of the training data had a zone: write it, as in "
+    "2026-01-31T12:00+01:00",
+    False: "times with a zone are converted to UTC, and those of the training data had none: write them "
+    "without, as there",
+}  # of new rows, by whether those of training had a zone
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,8 @@ def train_column(
     low, high = (float(present.min()), float(present.max())) if len(present) else (None, None)
     if why := why_too_large(low, high):
         problems.append(DataProblem(raw.name, None, why))
-    return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text), values
+    zoned = next(iter(raw.zones)) if kind == "date" and len(raw.zones) == 1 else None
+    return Column(raw.name, kind, (), len(values) - len(present), low, high, read_text, zoned), values
 
 
 def _level_of(column: Column, labels: Labels) -> NDArray[np.intp]:
@@ -291,6 +298,8 @@ def _usual_values(cells: list[Any], column: Column) -> list[list[float]] | None:
     low, high, plain = column.min, column.max, PLAIN[column.kind]
     if low is None or high is None or not all(type(cell) in plain for cell in cells):
         return None
+    if column.zoned is not None and any(has_zone(cell) != column.zoned for cell in cells):
+        return None
     try:
         values = [text_to_days(cell) if plain == (str,) else float(cell) for cell in cells]
     except (ValueError, OverflowError):
@@ -359,6 +368,8 @@ def _new_values(
             marks[:] = mark_numbers(values, column)
             _warn_outside(column, int(np.count_nonzero(marks == OUTSIDE_RANGE)), warnings)
         _warn_missing(column, int(np.count_nonzero(np.isnan(values))), warnings)
+        if column.zoned is not None and (not column.zoned) in raw.zones:
+            warnings.append(f"{column.name}: {ZONES[column.zoned]}")
         yield values
 
 

@@ -181,13 +181,25 @@ def shortened(text: str) -> str:
     return repr(text if len(text) <= MOST_SHOWN else f"{text[: MOST_SHOWN - 3]}...")
 
 
-def days_to_text(days: float) -> str:
-    """Format days since 1970 as an ISO 8601 date, with the time of day unless it is midnight."""
+def days_to_text(days: float, *, zoned: bool | None = False) -> str:
+    """Format days since 1970 as an ISO 8601 date, with the time of day unless it is midnight.
+
+    `zoned`: always with the time of day, and with Z for UTC.
+    """
     moment = np.datetime64(round(days * MICROSECONDS_A_DAY), "us")
+    if zoned:
+        return (
+            f"{str(moment.astype('datetime64[s]')) if moment == moment.astype('datetime64[s]') else moment}Z"
+        )
     if moment == moment.astype("datetime64[D]"):
         return str(moment.astype("datetime64[D]"))
     whole_seconds = moment == moment.astype("datetime64[s]")
     return str(moment.astype("datetime64[s]") if whole_seconds else moment)
+
+
+def has_zone(text: str) -> bool:
+    """Tell whether the ISO 8601 text of a time has a zone: a Z at its end, or a sign after its date."""
+    return len(text) > len("2026-01-31") and (text[-1] in "Zz" or "+" in text[10:] or "-" in text[10:])
 
 
 def text_to_days(text: str) -> float:

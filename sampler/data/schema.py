@@ -40,6 +40,8 @@ class Column:
     from_text
         Whether the training column was text converted to `kind` on request; then text is accepted in
         prediction too.
+    zoned
+        Whether the times of a date's training column had a zone; None where only some had, or it isn't known.
 
     """
 
@@ -50,6 +52,7 @@ class Column:
     min: float | None = None
     max: float | None = None
     from_text: bool = False
+    zoned: bool | None = None
 
     @cached_property
     def indicators(self) -> tuple[str | None, ...]:
@@ -65,7 +68,8 @@ class Column:
 
     def to_json(self) -> dict[str, Any]:
         """Return the fields as JSON values."""
-        return asdict(self) | {"levels": list(self.levels)}
+        fields = asdict(self) | {"levels": list(self.levels)}
+        return {name: value for name, value in fields.items() if name != "zoned" or value is not None}
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -25,6 +26,7 @@ from sampler.data.scalars import (
     as_text,
     date_to_days,
     days_since_1970,
+    has_zone,
     is_missing,
     type_of_cell,
 )
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
 Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 ALL = slice(None)  # rows
 KEPT_BLOCKS = 2
+NO_TIMES: frozenset[bool] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,7 @@ class RawColumn:
     cells: list[Any] | None = None
     dtype: str = ""  # the source library's name of an unusable type
     levels: tuple[str, ...] = ()  # its levels in order, where that was given
+    zoned: frozenset[bool] = NO_TIMES  # whether its dates and times have a zone: both, if only some have
 
     def __len__(self) -> int:
         if self.numbers is not None:
@@ -87,6 +91,13 @@ class RawColumn:
         if cells is not None:
             cells = cells[rows] if isinstance(rows, slice) else [cells[i] for i in rows]
         return replace(self, numbers=None if numbers is None else numbers[rows], cells=cells)
+
+    @property
+    def zones(self) -> frozenset[bool]:
+        """Whether its dates and times, also as ISO 8601 text, have a zone: both, if only some have."""
+        if self.type == "date":
+            return self.zoned if self.missing < len(self) else NO_TIMES
+        return frozenset(has_zone(cell) for cell in self.cells or () if isinstance(cell, str))
 
     @property
     def missing(self) -> int:
@@ -329,6 +340,8 @@ def _unwrapped(values: Any) -> Any:
     if module == "pyarrow" and kind.endswith("Array") and kind != "ChunkedArray":
         if kind == "DictionaryArray":
             values = values.dictionary_decode()
+        if str(values.type).startswith("timestamp"):  # numpy has no zones
+            return sys.modules["pyarrow"].chunked_array([values])
         if values.null_count and "int" in str(values.type):  # numpy would have floats
             return values.to_pylist()
         return values.to_numpy(zero_copy_only=False)
@@ -412,7 +425,7 @@ def _from_array(values: NDArray[Any], name: str) -> RawColumn:
     if kind == "b":
         return RawColumn(name, "boolean", values.astype(np.float64))
     if kind == "M":
-        return RawColumn(name, "date", days_since_1970(values))
+        return RawColumn(name, "date", days_since_1970(values), zoned=frozenset({False}))
     if kind in "OUT":
         return from_cells(values.tolist(), name)
     return RawColumn(name, "other", cells=[None] * len(values), dtype=str(values.dtype))
@@ -453,7 +466,8 @@ def _from_series(series: Any, name: str) -> RawColumn:
     if family == "Boolean":
         return RawColumn(name, "boolean", _floats(series))
     if family in {"Datetime", "Date"}:
-        return RawColumn(name, "date", _dates(series))
+        zoned = getattr(dtype, "time_zone", None) is not None
+        return RawColumn(name, "date", _dates(series), zoned=frozenset({zoned}))
     if family in {"Categorical", "Enum"}:  # whatever its levels are made of
         return RawColumn(
             name,
@@ -525,7 +539,9 @@ def from_cells(cells: list[Any], name: str) -> RawColumn:
         days = np.array(
             [math.nan if cell is None else date_to_days(cell) for cell in cells], dtype=np.float64
         )
-        return RawColumn(name, "date", days)
+        present = [cell for cell in cells if cell is not None]
+        zoned = frozenset(isinstance(cell, datetime) and cell.tzinfo is not None for cell in present)
+        return RawColumn(name, "date", days, zoned=zoned)
     if types == {"text"}:
         return RawColumn(name, "text", cells=cells)
     return RawColumn(name, "mixed", cells=cells)

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, time
+from functools import partial
 from typing import Any
 
 import pyarrow as pa
@@ -12,7 +13,7 @@ from app.services.predictions.predict_rows import Predictor
 from app.services.predictions.row_reading import RowReading
 from app.services.readers.table import WORDS
 from sampler import DataError
-from sampler.host.data import days_to_text
+from sampler.host.data import days_to_text, text_to_days
 
 
 @dataclass(frozen=True)
@@ -104,11 +105,14 @@ def row_form(
     fields = []
     for column in posterior.schema.inputs:
         date = column.kind == "date"
-        low, high = ((days_to_text(v) if date and v is not None else v) for v in (column.min, column.max))
+        shown = partial(days_to_text, zoned=column.zoned)
+        low, high = ((shown(v) if date and v is not None else v) for v in (column.min, column.max))
         profile = (profiles or {}).get(column.name) or {}
         typical = _typical(profile)
         if typical is None:
             typical = column.levels[0] if column.levels else low
+        elif date:
+            typical = shown(text_to_days(typical))
         levels = list(column.levels)
         unit = posterior.header.units.get(column.name)
         field = FormColumn(column.name, column.kind, levels, low, high, column.missing, typical, unit)

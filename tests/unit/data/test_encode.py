@@ -1,9 +1,11 @@
 """New rows are matched by column name; mismatches are reported, never guessed."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -11,6 +13,7 @@ from hypothesis import strategies as st
 
 from sampler import DataError, prepare
 from sampler.data.encode import _few_usual_rows, encode
+from sampler.data.schema import Schema
 
 SETTINGS = {"num_trees": 5, "num_chains": 1, "num_burnin": 1, "num_draws": 2}
 TRAIN = pd.DataFrame(
@@ -74,6 +77,39 @@ def test_a_row_of_lists_has_the_codes_and_values_of_the_table():
     for change, usual in (({}, True), ({"size": 6.5}, False), ({"trio": "d"}, False), ({"when": "x"}, False)):
         rows = columns(ROW | change)
         assert (_few_usual_rows(rows, PROBLEM.schema, PROBLEM.grid) is not None) == usual, change
+
+
+TIMES = pd.date_range("2020-01-01 06:00", periods=6, freq="D")
+FORMS = {
+    "pandas": pd.Series,
+    "polars": lambda times: pl.Series(times.to_pydatetime()),
+    "arrow": pa.array,
+    "chunked": lambda times: pa.chunked_array([pa.array(times)]),
+    "datetimes": lambda times: [*times.to_pydatetime()],
+    "text": lambda times: [time.isoformat() for time in times],
+    "a row": lambda times: [times[2].isoformat()],
+    "one of many": lambda times: [TIMES[0].isoformat(), times[2].isoformat()],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("trained", [None, "Europe/Berlin"])
+def test_times_with_a_zone_are_told_from_those_without(form, trained):
+    """Rows of every type that differ from training, in what its file keeps too, are named."""
+    problem = prepare(pd.DataFrame({"when": TIMES.tz_localize(trained)}), TRAIN["y"], **SETTINGS)
+    schema = Schema.from_json(problem.schema.to_json())
+    assert schema.columns[0].zoned is (trained is not None)
+    for zone in (None, "Europe/Berlin"):
+        rows = FORMS[form](TIMES.tz_localize(zone))
+        if trained and form == "one of many":
+            rows[0] = TIMES.tz_localize(trained)[0].isoformat()
+        warnings = encode({"when": rows}, schema, problem.grid).warnings
+        told = [warning for warning in warnings if "zone" in warning]
+        assert len(told) == (zone != trained), (zone, warnings)
+        assert all(("taken as UTC" if trained else "converted to UTC") in warning for warning in told)
+    old = replace(schema, columns=(replace(schema.columns[0], zoned=None),))  # of an earlier version
+    assert "zoned" not in old.columns[0].to_json()
+    assert "zone" not in str(encode({"when": rows}, old, problem.grid).warnings)
 
 
 @given(st.permutations(list(ROW)))

@@ -2,6 +2,8 @@
 
 import gzip
 import io
+import re
+from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
@@ -431,3 +433,28 @@ def test_a_file_keeps_its_own_columns_and_ids(client, model):
     problem(send(client, model, rows.encode(), keep="*"), 422)
     clashing = rows.replace("id,", "mean,", 1).encode()
     assert places(problem(send(client, model, clashing, accept=CSV, keep="*"), 422)) == [("mean", None)]
+
+
+@only("sqlite")
+@pytest.mark.parametrize("trained", ["", "+02:00"])
+def test_a_lost_or_added_time_zone_is_named(client, settings, trained):
+    """Rows of every form say so where their times have no zone and the model's had one, or the other way."""
+    days = [f"2024-05-{1 + row % 28:02}T0{row % 4}:30:00" for row in range(40)]
+    text = "at,y\n" + "".join(f"{day}{trained},{row % 28}\n" for row, day in enumerate(days))
+    model = fitted(client, settings, text=text, columns={"at": "date"})
+    preview = client.get(f"/datasets/{model['dataset_id']}/preview?rows=1").json()["rows"]
+    for zone in ("", "+02:00"):
+        at = f"2024-05-03T01:30:00{zone}"
+        table = pa.table({"at": pa.array([datetime.fromisoformat(at)])})
+        answers = [
+            ask(client, model, columns={"at": [at]}),
+            send(client, model, f"at\n{at}\n"),
+            send(client, model, stream(table), ARROW),
+            send(client, model, parquet(table), PARQUET),
+        ]
+        told = [[said for said in answer.json()["warnings"] if "zone" in said] for answer in answers]
+        assert [len(each) for each in told] == 4 * [int(zone != trained)], told
+    form = client.get(f"/ui/models/{model['id']}/predict", headers={"Accept": "text/html"}).text
+    for shown in (preview[0]["at"], re.search('value="(2024-[^"]*)"', form)[1]):
+        answer = client.post(f"/models/{model['id']}/predict", json={"rows": [{"at": shown}]})
+        assert answer.json()["warnings"] == [], shown
