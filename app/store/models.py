@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import NamedTuple
 
-from sqlalchemy import Connection, Select, bindparam, case, func, literal, or_, select, tuple_, update
+from sqlalchemy import Connection, Select, and_, bindparam, case, func, literal, or_, select, tuple_, update
 from sqlalchemy.orm import Session
 
 from app.store import datasets, deletion, events
@@ -134,6 +134,12 @@ def meant(session: Session, owner: str, name: str) -> Model | None:
     last = case((Model.withheld.is_(True), 1), else_=0), case((_HAS_SUCCEEDED, 0), else_=1)
     query = page(named.order_by(*last), Model, 1, None)
     return session.scalar(query, execution_options={"populate_existing": True})
+
+
+def lock_name(session: Session, model: Model) -> None:
+    """Keep what a model's name means as it is until this transaction ends; its own units are locked first."""
+    lifecycle.lock_all(session, model.id)
+    lock_rows(session, Model, and_(Model.owner == model.owner, Model.name == model.name))
 
 
 def answers(model: Model) -> bool:

@@ -26,7 +26,7 @@ from worker.errors import OutOfTimeError, Stopped
 from worker.fits import stop_rules
 from worker.fits.draw_blocks import BlockWriter
 from worker.fits.fit_spec import SplitRows, plan_of, read_rows, read_spec, split
-from worker.fits.promotion import decided
+from worker.fits.promotion import decided, stands
 from worker.fits.scoring import calibrate, importance_of, joint_scores, look_at, score
 from worker.heartbeat import Watch
 from worker.kernels import PREDICTION, load_kernels
@@ -66,26 +66,32 @@ def run_finish(context: Context, claim: Claim, watch: Watch) -> None:
     scores = _score(context, claim, watch, posterior)
     table = scores.table
     weeks = (scores.holdout or {}).get("weeks_once")
-    refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
-    watch.check()
-    with session_scope(context.engine) as session:
-        units.finish_model(
-            session,
-            claim,
-            verdict=summary.verdict,
-            diagnostics=json_safe(summary.to_json() | _chosen(posterior, model.settings)),
-            holdout=json_safe(scores.holdout),
-            held_out=json_safe(scores.by_row),
-            stopped=json_safe(stopped),
-            cut=cut,
-            warnings=None if scores.warning is None else [*(cut or model).warnings, scores.warning],
-            calibrated=None
-            if table is None
-            else units.Calibrated(with_calibration(cut.header if cut else header, table), table.summary()),
-            refit=json_safe(refit),
-        )
-        if model.settings.get("calibrate") == "folds":
-            _calibrate_by_folds(session, claim.model_id)
+    while True:
+        refit = _decide(context, claim, watch, summary.verdict, posterior, weeks)
+        watch.check()
+        with session_scope(context.engine) as session:
+            if refit is not None and not stands(session, claim.model_id, refit):
+                continue  # the name means another model now: compare with that
+            units.finish_model(
+                session,
+                claim,
+                verdict=summary.verdict,
+                diagnostics=json_safe(summary.to_json() | _chosen(posterior, model.settings)),
+                holdout=json_safe(scores.holdout),
+                held_out=json_safe(scores.by_row),
+                stopped=json_safe(stopped),
+                cut=cut,
+                warnings=None if scores.warning is None else [*(cut or model).warnings, scores.warning],
+                calibrated=None
+                if table is None
+                else units.Calibrated(
+                    with_calibration(cut.header if cut else header, table), table.summary()
+                ),
+                refit=json_safe(refit),
+            )
+            if model.settings.get("calibrate") == "folds":
+                _calibrate_by_folds(session, claim.model_id)
+            return
 
 
 def _chosen(posterior: Posterior, settings: Json) -> Json:

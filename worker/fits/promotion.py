@@ -88,6 +88,18 @@ def decided(
     }
 
 
+def stands(session: Session, model_id: str, refit: Json) -> bool:
+    """Tell whether the name still means the model that a refit was compared with; it does until the commit.
+
+    Another may have got it: a refit that ended at the same time, or one promoted by hand.
+    """
+    model = session.get_one(Model, model_id)
+    models.lock_name(session, model)
+    before = _champion(session, model)
+    compared = None if before is None or before.header is None else before.model_id
+    return bool(refit["champion"] == compared)
+
+
 class _Before:
     def __init__(self, model: Model, header: bytes | None) -> None:
         self.model_id, self.verdict, self.header = model.id, model.verdict or VERDICTS[0], header

@@ -7,6 +7,7 @@ from app.client import Client, ProblemError
 from sampler import holdout_rows
 from tests.support.api_calls import post_csv, problem, table
 from tests.support.models.fitted_models import fitted, run_units
+from worker.fits import finish
 
 ROWS = {"rows": [{"size": 3, "colour": "red"}]}
 
@@ -134,6 +135,28 @@ def test_too_few_unseen_rows_decide_nothing(client, settings, champion):
     assert refit["log_score"]["difference"] is None
     plain = client.post("/models/mine/refit", json={}).json()
     assert (plain["refit"], plain["withheld"], plain["settings"]["holdout"]) == (None, False, 0.0)
+
+
+def test_refits_that_end_together_do_not_both_win_against_one(client, settings, champion, monkeypatch):
+    """While one is compared another gets the name: it is compared again, with that one."""
+    body = {"dataset_id": post_csv(client, csv(120, 6)).json()["id"], "holdout": 0.5}
+    first, second = (client.post("/models/mine/refit", json=body).json()["id"] for _ in range(2))
+    compared, ending = finish.decided, []
+
+    def beside_another(*asked):
+        decision = compared(*asked)
+        ending.append(decision["champion"])
+        if len(ending) == 1:
+            run_units(settings)  # the other one ends in between
+        return decision
+
+    monkeypatch.setattr(finish, "decided", beside_another)
+    run_units(settings)
+    assert ending[:2] == [champion["id"]] * 2
+    decided = [client.get(f"/models/{each}").json()["refit"] for each in (first, second)]
+    assert {each["champion"] for each in decided if each["decision"] == "promoted"} >= {champion["id"]}
+    assert sorted(each["champion"] == champion["id"] for each in decided) == [False, True]
+    assert {decided[0]["champion"], decided[1]["champion"]} & {first, second}
 
 
 def test_refusals_of_refits(client, settings, champion):
