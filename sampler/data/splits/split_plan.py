@@ -14,7 +14,7 @@ import numpy as np
 from sampler.data.columns import sort_levels
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.groupings import group_names
-from sampler.data.scalars import counted, days_to_text, number_to_text
+from sampler.data.scalars import GAP, counted, days_to_text, number_to_text
 from sampler.data.splits.holdout import holdout_rows, random_words
 from sampler.errors import DataError, DataProblem, SettingsError
 
@@ -34,6 +34,7 @@ FEWEST_GROUPS = 3  # with two, a fit without one of them has seen a single other
 FEW_GROUPS = 10  # with fewer, each is a fold of its own
 ORIGINS = (0.4, 0.5, 0.6, 0.7, 0.8, 0.9)  # shares of the rows that are past where rehearsals begin
 FEWEST_IN_REHEARSAL = 30  # rows
+FEWEST_WHOLE = 2  # rehearsals that reach a declared horizon: by one alone nobody sees how much they differ
 NEWEST = 0.1  # share of the newest rows whose span is the usual horizon
 _FOLDS_STREAM = 2
 
@@ -172,7 +173,10 @@ class SplitPlan:
             return f"Judged by {seen}: for {told}."
         first, last = self.time[test].min(), self.time[test].max()
         ends = [days_to_text(end) if is_date else number_to_text(end) for end in (first, last)]
-        reach = number_to_text(float(self.new_rows.horizon or last - first))
+        declared = self.new_rows.horizon
+        reach = number_to_text(
+            float(declared if declared and self._reaches(first, declared) else last - first)
+        )
         if column is None:
             seen, told = f"the newest {rows}", "rows"
         return (
@@ -261,11 +265,18 @@ class SplitPlan:
         span = float(ordered[-1] - ordered[int((1 - NEWEST) * (self.num_rows - 1))])
         return span or float(ordered[-1] - ordered[0])
 
+    def _reaches(self, start: float, horizon: float) -> bool:
+        """Tell whether there are times up to the end of a horizon from `start`, but for a usual step."""
+        assert self.time is not None
+        times = np.unique(self.time)
+        step = float(np.median(np.diff(times))) if len(times) > 1 else 0.0
+        return bool(start + horizon <= times[-1] + step)
+
     def _rehearsals(self) -> list[Split]:
         assert self.time is not None
         ordered, horizon = np.sort(self.time), self.horizon()
         part = None if self.new_rows.groups is None else self._parts_of_groups(len(ORIGINS))
-        splits = []
+        splits, origins = [], []
         for j, share in enumerate(ORIGINS):
             origin = ordered[min(int(share * self.num_rows + 1e-9), self.num_rows - 1)]
             train = self.time < origin - self.new_rows.gap
@@ -274,8 +285,18 @@ class SplitPlan:
                 train, test = train & (part != j), test & (part == j)
             if np.count_nonzero(train) > 1 and np.any(test):
                 splits.append(Split(np.flatnonzero(train), np.flatnonzero(test)))
+                origins.append(float(origin))
         if not splits or sum(len(each.test) for each in splits) < FEWEST_IN_REHEARSAL:
             raise _too_few_times(self.new_rows.later)
+        last = origins[:FEWEST_WHOLE][-1]  # of those that have to be whole
+        if self.new_rows.horizon is not None and not self._reaches(last, horizon):
+            span, reach = (number_to_text(ordered[-1] - start) for start in (ordered[0], last))
+            raise SettingsError(
+                f"new_rows: the rows span {span} of {self.new_rows.later}, in which a horizon of "
+                f"{number_to_text(horizon)} can't be rehearsed: declare at most {reach}",
+                field="new_rows.horizon",
+                code="out_of_range",
+            )
         return splits
 
 
@@ -335,7 +356,30 @@ def _times(column: RawColumn) -> NDArray[np.float64]:
         problems.append(DataProblem(column.name, None, "new_rows.later takes a column of dates or numbers"))
         raise DataError(problems)
     _refuse_missing(column.name, ~np.isfinite(column.numbers), "time", problems)
+    if column.type == "number" and (form := _written_as(column.numbers)):
+        first, last = (
+            number_to_text(end).replace(GAP, "") for end in (column.numbers.min(), column.numbers.max())
+        )
+        detail = (
+            f"{first} to {last} look like dates written as {form}, and as numbers would count too many days "
+            "from one month or year to the next: write dates (2026-01-31)"
+        )
+        raise DataError([DataProblem(column.name, None, detail)])
     return column.numbers
+
+
+def _written_as(times: NDArray[np.float64]) -> str:
+    """Name the form in which all numbers would be dates, over several months or years; "" for none."""
+    if not len(times) or not np.all(times == np.floor(times)):
+        return ""
+    for form, months in (("yyyymmdd", times // 100), ("yyyymm", times)):
+        are_months = (
+            (months // 100 >= 1900) & (months // 100 <= 2100) & (months % 100 >= 1) & (months % 100 <= 12)
+        )
+        are_days = (times % 100 >= 1) & (times % 100 <= 31) | (form == "yyyymm")
+        if np.all(are_months & are_days) and np.ptp(times // 100):
+            return form
+    return ""
 
 
 def _refuse_missing(name: str, missing: NDArray[np.bool_], noun: str, problems: list[DataProblem]) -> None:

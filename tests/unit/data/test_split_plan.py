@@ -90,6 +90,44 @@ def test_rehearsals_begin_where_four_to_nine_tenths_are_past():
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize("groups", [{}, {"groups": "g"}])
+def test_a_horizon_that_the_rows_can_not_rehearse_is_refused(groups):
+    """It names the largest, which is taken; a sentence on held-out rows claims no more than these span."""
+    columns = {"t": np.repeat(np.arange(100.0), 4), "g": np.arange(400) % 40}
+    declared = groups | {"later": "t", "horizon": 400}
+    with pytest.raises(SettingsError, match=r"span 99 of t.* declare at most 49") as refused:
+        plan_of(declared, columns, 400).folds(5)
+    assert refused.value.field == "new_rows.horizon"
+    for horizon in (49, 50):  # of 50 days each
+        assert len(plan_of(declared | {"horizon": horizon}, columns, 400).folds(5)) == 6
+    with pytest.raises(SettingsError, match="at most 49"):
+        plan_of(declared | {"horizon": 51}, columns, 400).folds(5)
+    plan = plan_of(declared, columns, 400)
+    assert "up to 9 of t later" in plan.judged_by(plan.holdout(0.1).test)
+
+
+@pytest.mark.parametrize(
+    ("times", "form"),
+    [
+        ([20240130, 20240131, 20240201], "yyyymmdd"),
+        ([202311, 202312, 202401], "yyyymm"),
+        ([20240101, 20240102, 20240131], ""),  # of one month: no day is counted twice
+        ([202401, 202412], ""),
+        ([20240130, 20240132, 20240201], ""),
+        ([2023, 2024, 2025], ""),
+        ([19000, 19001.5, 19002], ""),
+    ],
+)
+def test_dates_written_as_numbers_are_no_times(times, form):
+    """From 20240131 to 20240201 a number goes up by 70."""
+    column = {"t": np.repeat(np.array(times, float), 20)}
+    if not form:
+        plan_of({"later": "t"}, column, 20 * len(times))
+        return
+    with pytest.raises(DataError, match=rf"{times[0]} to {times[-1]} look like dates written as {form}"):
+        plan_of({"later": "t"}, column, 20 * len(times))
+
+
 def test_new_groups_later_are_judged_by_neither_their_own_nor_later_rows():
     rng = np.random.default_rng(1)
     group, time = rng.integers(0, 40, 2000), rng.uniform(0, 100, 2000)
