@@ -229,7 +229,7 @@ def judged(session: Session, model: Model, begun: OutcomeWatch | None) -> WatchR
     noun = "rows" if rows == calibration.get("rows") else "groups"
     intervals = WatchedIntervals(has_classes(model), rows, begun.era, noun)
     report = watch(sums, begun.first_week, intervals, counted_once(session, model, begun.era, sums))
-    if begun.weekly_from is not None and report.verdict == "no_longer_hold":
+    if report.verdict == "no_longer_hold" and weekly.has_adapted(session, model.id, begun):
         return replace(report, text=report.text + weekly.ADVICE)
     return report
 

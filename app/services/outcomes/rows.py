@@ -30,7 +30,7 @@ from sampler.host.settings import COLUMN_ROLES
 MAX_KEY = 200  # characters
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 AHEAD = timedelta(days=1)  # how far clocks and zones may differ
-EARLIEST = datetime(1800, 1, 1, tzinfo=UTC)
+EARLIEST = datetime(1970, 1, 1, tzinfo=UTC)  # a slip of the year would date an alarm
 DAY = 86_400_000_000  # microseconds
 Repeated = Literal["refuse", "replace", "skip"]
 Name = Annotated[str, Field(min_length=1, max_length=1000)]

@@ -247,6 +247,12 @@ def in_force(made: Sequence[WeeklyTable], at: Sequence[datetime]) -> NDArray[np.
     return np.maximum(np.searchsorted(since, times, side="right") - 1, 0)
 
 
+def has_adapted(session: Session, model_id: str, begun: OutcomeWatch) -> bool:
+    """Tell whether weekly recalibration is on, and has counted outcomes."""
+    on = begun.weekly_from
+    return on is not None and any(each.counted for each in store.tables(session, model_id, on))
+
+
 def judged_in_time(
     session: Session, model_id: str, begun: OutcomeWatch | None, scores: OutcomeScores, at: Sequence[datetime]
 ) -> OutcomeScores:

@@ -179,6 +179,18 @@ def of_subjects(count, each, seed, shift=0.0):
     ]
 
 
+def test_an_alarm_speaks_of_adapted_intervals_once_they_were(client, model, weeks_on):
+    """Not of a policy that hasn't counted any outcome; nor is an alarm dated by a slip of the year."""
+    policy(client, "weekly")
+    for week in range(2):
+        weeks_on(week)
+        said = report(client, rows_of(100, seed=week, shift=9.0)).json()
+        assert said["verdict"] == "no_longer_hold"
+        assert ("adapted each week" in said["text"]) == (week > 0), said
+    early = report(client, [row | {"when": "1800-01-01"} for row in rows_of(1, seed=0)], at="when")
+    assert "before 1970" in problem(early, 422)["detail"]
+
+
 def test_new_groups_count_once_each_week(client, settings, weeks_on):
     """Tables are the library's by groups; rows of no known subject move nothing; by hand too."""
     lines = [f"{row['subject']},{row['x']},{row['y']}" for row in of_subjects(60, 5, 0)]
