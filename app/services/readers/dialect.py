@@ -8,7 +8,7 @@ import csv
 import io
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
@@ -271,7 +271,7 @@ def _with_names(dialect: Dialect, rows: list[list[str]], options: Options) -> Di
     widths = {len(row) for row in rows[1:]}
     labels = False
     if options.header is None:
-        _check_header(names, rows, dialect.line)
+        _check_header(names, rows, dialect.line, {*options.known, *options.kinds})
     if widths == {len(names) + 1} and len(names) > 1:
         if all(not row[-1].strip() for row in rows[1:]):
             names.append("")  # every row ends with a separator
@@ -302,8 +302,8 @@ def _check_width(width: int) -> None:
         raise UnusableDataError(f"The header names {width} columns; at most {MAX_COLUMNS} are accepted.")
 
 
-def _check_header(names: Sequence[str], rows: list[list[str]], line: int) -> None:
-    if _all_numbers(names):
+def _check_header(names: Sequence[str], rows: list[list[str]], line: int, known: Collection[str]) -> None:
+    if _all_numbers(names) and not {name.strip() for name in names} & {*known}:
         raise UnusableDataError(
             f"The first line (line {line}) holds only numbers, so the file seems to have no header: "
             "put a line with the column names first, or pass ?header=false."

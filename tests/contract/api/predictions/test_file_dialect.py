@@ -129,6 +129,20 @@ def test_a_file_that_contradicts_the_models_is_refused_with_both_readings(client
     assert english.status_code == 200
 
 
+def test_columns_named_by_numbers_are_a_header_where_the_model_has_them(client, settings):
+    """A file of years is no table without a header; a line of other numbers still is."""
+    rows = "".join(f"{k % 7},{k % 5},{k % 3},{k % 7}\n" for k in range(60))
+    dataset = post_csv(client, f"2019,2020,2021,y\n{rows}").json()
+    body = {"dataset_id": dataset["id"], "target": "y", "name": "years"} | SMALL
+    assert client.post("/models", json=body).status_code == 202
+    run_units(settings)
+    asked = {"rows": [{"2019": 2, "2020": 2, "2021": 2}]}
+    expected = client.post("/models/years/predict", json=asked).json()["mean"]
+    assert send(client, "years", "2021,2020,2019\n2,2,2\n").json()["mean"] == expected
+    assert "no header" in problem(send(client, "years", "5,6,7\n2,2,2\n"), 422)["detail"]
+    assert "the model needs this column" in problem(send(client, "years", "2019,2020\n2,2\n"), 422)["detail"]
+
+
 def test_outcomes_and_refit_read_as_the_models_own_file(client, settings, model):
     """Outcomes of the training rows hold; the refit's dataset has all columns as the first has."""
     rows = german()
