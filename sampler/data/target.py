@@ -237,6 +237,22 @@ def in_order(raw: RawColumn, levels: Sequence[Any] | None, family: str) -> RawCo
     return replace(raw, levels=tuple(names))
 
 
+def absent_levels(raw: RawColumn, target: Column, family: str) -> list[str]:
+    """Say which of the levels that were put in order no row has, and what the classes are without them."""
+    absent = [level for level in raw.levels if level not in target.levels]
+    if not absent or FAMILIES[family].target != "ordered":
+        return []
+    return [
+        f"{raw.name}: no row has {_listed(absent)}, of the levels in order: the model has no such class, and "
+        f"its classes are {_listed(target.levels)}"
+    ]
+
+
+def _listed(levels: Sequence[str]) -> str:
+    more = f" and {len(levels) - NAMED_CELLS} more" if len(levels) > NAMED_CELLS else ""
+    return ", ".join(map(shortened, levels[:NAMED_CELLS])) + more
+
+
 def _read_classes(raw: RawColumn, target: Target) -> tuple[Column, NDArray[np.float64]]:
     names, index = _labelled(raw)
     classes = _in_order(raw, names, index) if target == "ordered" else sort_levels(names)
@@ -332,8 +348,7 @@ def _unknown_class(name: str, target: Column, names: list[str], index: NDArray[n
     levels = target.levels
     rows = np.flatnonzero(index == names.index(name))
     also = f", here and in {counted(len(rows) - 1, 'other row')}" if len(rows) > 1 else ""
-    known = ", ".join(map(shortened, levels[:NAMED_CELLS]))
-    known += f" and {len(levels) - NAMED_CELLS} more" if len(levels) > NAMED_CELLS else ""
+    known = _listed(levels)
     near = [
         level for level in levels if any({name.casefold(), level.casefold()} <= same for same in SYNONYMS)
     ]

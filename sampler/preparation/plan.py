@@ -24,7 +24,7 @@ from sampler.data.groupings import (
     slope_columns,
 )
 from sampler.data.schema import Choice, Column, choose
-from sampler.data.target import family_warnings, find_point, guess_family, in_order
+from sampler.data.target import absent_levels, family_warnings, find_point, guess_family, in_order
 from sampler.data.transform import check_outcomes
 from sampler.data.treatment.design import DOSE, ROLE
 from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
@@ -238,7 +238,7 @@ def plan(
         propensity=propensity,
         arms=arms or (),
         point=point,
-        warnings=[*choice.warnings, *family_notes],
+        warnings=[*choice.warnings, *family_notes, *absent_levels(y, target, settings.family)],
     )
 
 
