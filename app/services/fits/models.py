@@ -459,17 +459,20 @@ def draws_of(model: Model, chains: Sequence[Unit]) -> int:
 
 
 def progress(state: str, settings: Mapping[str, Any], chains: Sequence[Unit]) -> ProgressView:
-    """Return the progress of a fit by its chains."""
+    """Return the progress of a fit by its chains; the fraction never falls, as more draws are expected."""
     made = int(settings.get("discarded", 0)) + int(settings["num_draws"])
     each = int(settings["num_burnin"]) + made * int(settings["thin"])
+    # Stop rules that aren't met ask for more.
+    more = max(int((settings.get("stop") or {}).get("max_draws") or 0) - int(settings["num_draws"]), 0)
     done = sum(
         each if c.state == DONE else 0 if c.phase == COMPILING else min(c.iteration, each) for c in chains
     )
     total = max(each * len(chains), 1)
+    most = total + more * int(settings["thin"]) * len(chains)
     rates = [c.rate for c in chains if c.state == RUNNING and c.phase != COMPILING and c.rate]
     rate = sum(rates) if rates and state == RUNNING else None
     return ProgressView(
-        fraction=1.0 if state == SUCCEEDED else min(done / total, ALMOST),
+        fraction=1.0 if state == SUCCEEDED else min(done / most, ALMOST),
         phase=_phase(state, chains),
         iterations_per_second=rate,
         eta_seconds=(total - done) / rate if rate else None,

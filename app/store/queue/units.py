@@ -342,13 +342,16 @@ def _store_slice(session: Session, claim: Claim, slice_: Slice, **values: Any) -
 
 
 def _counts(progress: Progress) -> dict[str, Any]:
-    counts = {
+    counts: dict[str, Any] = {
         "phase": progress.phase,
         "iteration": progress.iteration,
         "iterations": progress.iterations,
         "rate": progress.rate,
     }
-    return counts | ({"num_draws": progress.num_draws} if progress.phase != "compiling" else {})
+    if progress.phase != "compiling":
+        return counts | {"num_draws": progress.num_draws}
+    begun = Unit.checkpoint.is_not(None)  # a chain that goes on elsewhere keeps the iterations it has
+    return {name: case((begun, getattr(Unit, name)), else_=value) for name, value in counts.items()}
 
 
 def _directive(session: Session, claim: Claim) -> Directive:

@@ -143,6 +143,20 @@ def test_the_last_chain_brings_the_finish(database):
         assert ended.started_at <= ended.finished_at
 
 
+def test_a_chain_that_compiles_again_keeps_its_progress(database):
+    """It goes on from its checkpoint, on another machine, whose kernels are no iterations."""
+    create_model(database.engine, num_chains=1)
+    claimed = claim(database.engine)
+    shown = []
+    for tell in (units.Progress("compiling", 1, 9), a_slice(iteration=50), units.Progress("compiling", 2, 9)):
+        with session_scope(database.engine) as session:
+            (units.commit_slice if isinstance(tell, units.Slice) else units.heartbeat)(session, claimed, tell)
+        with session_scope(database.engine, read_only=True) as session:
+            (unit,) = models.chains(session, [claimed.model_id])[claimed.model_id]
+            shown.append((unit.phase, unit.iteration, unit.iterations))
+    assert shown == [("compiling", 1, 9), ("sampling", 50, 100), ("sampling", 50, 100)]
+
+
 def test_a_draining_worker_releases_its_unit_without_an_attempt(database):
     """A draining worker releases its unit after the slice, at no cost in attempts, and claims no more."""
     create_model(database.engine, num_chains=1)

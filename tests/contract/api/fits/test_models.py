@@ -13,6 +13,8 @@ from app.web.errors import faults_of
 from sampler import holdout_rows
 from tests.support.api_calls import places, post_csv, post_json, problem, table
 from tests.support.databases import only
+from worker.context import Context
+from worker.units import run_one
 
 SMALL = {"num_trees": 5, "num_chains": 2, "num_draws": 10, "num_burnin": 20, "thin": 2}
 
@@ -124,6 +126,19 @@ def test_progress_is_what_the_workers_commit(client, dataset_id, database):
         {"chain": 0, "state": "running", "phase": "sampling", "iteration": 30, "iterations": 40},
         {"chain": 1, "state": "running", "phase": "compiling", "iteration": 3, "iterations": 9},
     ]
+
+
+def test_progress_never_falls(client, settings, dataset_id):
+    """Not even where stop rules aren't met, and the chains go on."""
+    stop = {"min_ess": 100_000, "max_draws": 60}
+    path = fit(client, dataset_id, **SMALL | {"num_draws": 20, "stop": stop}).headers["location"]
+    context, seen = Context(settings, "tests"), [0.0]
+    while run_one(context):
+        seen.append(client.get(path).json()["progress"]["fraction"])
+    context.close()
+    assert len(seen) > 8
+    assert seen == sorted(seen)
+    assert seen[-2] < seen[-1] == 1
 
 
 def test_cancelling(client, dataset_id):
