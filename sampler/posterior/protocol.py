@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -11,11 +11,17 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 Loss = Literal["rmse", "log_loss"]
+ExactSums = Literal["normal", "poisson"]
 GameKind = Literal["interventional", "path-dependent"]
 
 
 class OutcomeLaw(Protocol):
-    """Posterior predictive distribution of the outcomes of rows."""
+    """Posterior predictive distribution of the outcomes of rows.
+
+    `has_masses` tells whether single values have a probability.
+    """
+
+    has_masses: ClassVar[bool]
 
     def log_density(self, y: Floats) -> Floats:
         """Compute the log density, or log probability, of an outcome of each row."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from sampler.posterior.assessment.labelled_rows import LabelledRows
+from sampler.posterior.assessment.scoring import inside_intervals
 from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.preparation import prepare_rows
 from sampler.running import run
@@ -118,8 +119,7 @@ def _of_one(posterior: Posterior, rows: Rows, test: Places) -> _ByRow:
         seen = judged.y < p.shape[1]
         return test[seen], logs[seen], np.zeros(0), np.zeros(0, bool)
     law = posterior.law.outcome_law(judged.coded, judged.weights)
-    below = law.below(judged.y)
-    inside = np.abs(below - 0.5) <= COVERAGE / 2
+    (inside,) = inside_intervals(law, judged.y, law.below(judged.y), [COVERAGE])
     return test, law.log_density(judged.y), (mean - judged.y) ** 2, inside
 
 

@@ -293,10 +293,10 @@ class HeldOutView:
     calibration: Annotated[
         list[CalibrationView],
         Field(
-            description="For numbers: coverage of predictive intervals by level, with the rows' own weights. "
-            "For two classes: by bins of the probability; for more: accuracy of the most probable class, by "
-            "bins of its probability; for ordered ones: of each class or a lower one, by bins of that "
-            "probability."
+            description="For numbers: coverage of predictive intervals by level, with the rows' own weights, "
+            "randomised where values have a probability. For two classes: by bins of the probability; for "
+            "more: accuracy of the most probable class, by bins of its probability; for ordered "
+            "ones: of each class or a lower one, by bins of that probability."
         ),
     ]
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.families import FAMILIES
-from sampler.posterior.assessment.scoring import binomial_interval, count_inside, places_in_order
+from sampler.posterior.assessment.scoring import binomial_interval, places_in_order
 from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
@@ -94,7 +94,9 @@ def row_by_row(
         if classes:
             continue
         outcome_law = law.outcome_law(part.coded, part.weights)
-        inside += [count_inside(outcome_law.below(part.y), level) for level in LEVELS]
+        # Randomised where values have a probability: a right law is then on the diagonal.
+        central = np.abs(2 * outcome_law.below(part.y) - 1)
+        inside += [np.count_nonzero(central <= level) for level in LEVELS]
         if part.weights is not None:
             summaries["lower"][batch], summaries["upper"][batch] = outcome_law.interval(LEVEL)
     shown = _spaced(len(y), MAX_SHOWN)

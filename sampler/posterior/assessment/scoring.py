@@ -16,12 +16,13 @@ from sampler.posterior.laws.normal import predictive_of
 from sampler.posterior.predicting import predict
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.posterior.assessment.labelled_rows import LabelledRows
     from sampler.posterior.laws.law import Law
+    from sampler.posterior.protocol import OutcomeLaw
 
     Floats = NDArray[np.float64]
 
@@ -63,7 +64,8 @@ def score(
         these ranges are by groups, and there are ``units``, their number, and ``rmse_se``, the standard error
         of the RMSE by leaving out one at a time. The mixture is that of each row's own weight. For counts
         also ``deviance``, the mean Poisson deviance of the posterior means, and ``zeros``, the shares of
-        zeros ``observed`` and ``predicted``; coverage is that of randomised intervals. Of censored outcomes
+        zeros ``observed`` and ``predicted``. Where values have a probability, as of counts and at the point
+        of a hurdle, intervals that end there hold more than their level. Of censored outcomes
         ``rows``, ``censored`` (how many of them are), ``log_score`` (of a censored row the log probability of
         its limits), ``concordance`` (Harrell's C) and ``integrated_brier`` with ``brier_by_time``, None
         where a row is censored otherwise than from the right, ``d_calibration``, ``coverage`` and
@@ -138,6 +140,7 @@ def _score_numbers(
 ) -> dict[str, Any]:
     count = len(rows.y)
     mean, below, density, crps, zero = (np.zeros(count) for _ in range(5))
+    inside = np.zeros((len(LEVELS), count), bool)
     counted = FAMILIES[law.draws.family].target == "counts"
     losses = np.zeros((len(QUANTILES), count))
     for batch, part in rows.batches(BATCH_ROWS):
@@ -146,6 +149,7 @@ def _score_numbers(
         mean[batch] = predict(law, part.coded, level=None).mean
         density[batch] = outcome_law.log_density(part.y)
         below[batch] = outcome_law.below(part.y)
+        inside[:, batch] = inside_intervals(outcome_law, part.y, below[batch], LEVELS)
         if counted:
             zero[batch] = np.exp(outcome_law.log_density(np.zeros(len(part.y))))
         if not quick:
@@ -162,7 +166,7 @@ def _score_numbers(
         "log_score": float(density.mean()),
         **(_of_counts(rows.y, mean, zero) if counted else {}),
         **({} if quick else slow),
-        "coverage": [_coverage_of(level, below, rows.unit) for level in LEVELS],
+        "coverage": _coverages(inside, rows.unit),
         "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
@@ -177,6 +181,7 @@ def _score_censored(
     from_right = bool(np.all(events | np.isinf(limits[1])))
     at = brier_times(times, events) if from_right else None
     survival = np.zeros((count, 0 if at is None else len(at)))
+    inside = np.zeros((len(LEVELS), count), bool)
     for batch, part in rows.batches(BATCH_ROWS):
         before()
         outcome_law = predictive_of(law, part.coded, part.weights)
@@ -184,6 +189,7 @@ def _score_censored(
         expected[batch] = outcome_law.f.mean(axis=(0, 1))
         density[batch] = outcome_law.log_density(part.y)
         below[batch] = outcome_law.below(part.y)
+        inside[:, batch] = inside_intervals(outcome_law, part.y, below[batch], LEVELS)
         low[batch], high[batch] = outcome_law.below_limits()
         if at is not None:
             survival[batch] = outcome_law.above(at)
@@ -198,7 +204,7 @@ def _score_censored(
         if at is None or by_time is None
         else [{"time": t, "score": each} for t, each in zip(at.tolist(), by_time.tolist(), strict=True)],
         "d_calibration": d_calibration(low, high),
-        "coverage": [_coverage_of(level, below, rows.unit) for level in LEVELS],
+        "coverage": _coverages(inside, rows.unit),
         "intervals_verdict": interval_verdict(law, rows, below, mean),
     }
 
@@ -231,10 +237,13 @@ def _of_units(y: Floats, mean: Floats, unit: NDArray[np.int64] | None) -> dict[s
     return {"units": units, "rmse_se": float(np.sqrt((units - 1) * np.var(without)))}
 
 
-def _coverage_of(level: float, below: Floats, unit: NDArray[np.int64] | None) -> dict[str, Any]:
-    is_inside = _inside(below, level)
-    inside, count = int(np.count_nonzero(is_inside)), len(below)
-    return coverage(level, inside, count, independent_rows(is_inside.astype(np.float64), unit) / count)
+def _coverages(inside: NDArray[np.bool_], unit: NDArray[np.int64] | None) -> list[dict[str, Any]]:
+    """Compute the coverage at each of `LEVELS` from marks of the rows inside, bool [level, row]."""
+    count = inside.shape[1]
+    shares = [independent_rows(own.astype(np.float64), unit) / count for own in inside]
+    counts = np.count_nonzero(inside, axis=1).tolist()
+    each = zip(LEVELS, counts, shares, strict=True)
+    return [coverage(level, number, count, share) for level, number, share in each]
 
 
 def coverage(level: float, inside: int, rows: int, share: float = 1.0) -> dict[str, Any]:
@@ -253,14 +262,17 @@ def coverage(level: float, inside: int, rows: int, share: float = 1.0) -> dict[s
     }
 
 
-def count_inside(below: Floats, level: float) -> int:
-    """Count outcomes inside their equal-tailed intervals, from the predictive probabilities `below` them."""
-    return int(np.count_nonzero(_inside(below, level)))
+def inside_intervals(law: OutcomeLaw, y: Floats, below: Floats, levels: Sequence[float]) -> NDArray[np.bool_]:
+    """Mark outcomes inside their equal-tailed intervals of some levels, bool [level, row].
 
-
-def _inside(below: Floats, level: float) -> NDArray[np.bool_]:
-    tail = (1 - level) / 2
-    return np.asarray((tail <= below) & (below <= 1 - tail))
+    `below` are the probabilities of at most y. A value that has a probability is inside with all of it: the
+    ends are the first values by which the law has passed their probabilities.
+    """
+    less, at_most = below, below
+    if law.has_masses:
+        less, at_most = (law.below(y, np.full(len(y), share)) for share in (0.0, 1.0))
+    tail = (1 - np.array(levels)[:, None]) / 2
+    return np.asarray((tail <= at_most) & (less < 1 - tail))
 
 
 def binomial_interval(count: float, rows: float) -> tuple[float, float]:

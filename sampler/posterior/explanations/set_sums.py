@@ -21,7 +21,6 @@ from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import MAX_CELLS, ROWS
 from sampler.posterior.kernels.mixture import mixture_quantiles
 from sampler.posterior.laws.count_law import CountLaw
-from sampler.posterior.laws.normal import NormalLaw
 from sampler.posterior.predicting import draw_outcomes, outcome_blocks
 from sampler.posterior.weighting.quantiles import of_sorted
 
@@ -47,12 +46,8 @@ def needs_outcomes(law: Law, request: AggregateRequest, *, weighted: bool) -> bo
     """Tell whether outcomes are simulated: no law of their sums is known, or a quantile is asked."""
     if request.of == "quantile" or not request.predictive:
         return request.predictive
-    adds_counts = law.draws.family == "poisson" and not weighted and request.compare is None
-    return not (_is_normal(law) or adds_counts)
-
-
-def _is_normal(law: Law) -> bool:
-    return law.sigma is not None and law.transform is None and law.draws.shape is None
+    plain = not weighted and request.compare is None
+    return law.exact_sums is None or (law.exact_sums == "poisson" and not plain)
 
 
 def _sum_by(values: Floats, key: Ints, count: int) -> Floats:
@@ -122,8 +117,9 @@ class SetSums:
     @cached_property
     def grid(self) -> tuple[float, float]:
         """Offset and unit of the steps to which means of rows are rounded."""
-        if _is_normal(self.law) and isinstance(self.law, NormalLaw):
-            return self.law.offset, self.law.step / FINER
+        if self.law.mean_grid is not None:
+            offset, step = self.law.mean_grid
+            return offset, step / FINER
         size = float(np.mean(np.abs(self.law.for_means.mean_of(self.law.draws.reference, self.chosen))))
         return 0.0, _power(size)
 
@@ -147,7 +143,7 @@ class SetSums:
                 scores[a:b] = less + shares[a:b] * equal
             return scores
         steps, step = self._steps(part, count)
-        if not _is_normal(self.law):
+        if self.law.exact_sums == "poisson":
             rates = np.ascontiguousarray(steps[:, :, 0].T * step[:, None])
             return CountLaw(rates, None, None).below(y, shares)
         centre = part.known + steps[:, :, 0] * step
@@ -173,7 +169,7 @@ class SetSums:
             figures[1:] = known + steps_of * of_sorted(np.sort(of_sets, axis=1), self.tails)
         elif self.simulated:
             figures[1:] = self._simulated(part, count)[1:].reshape(2, -1)
-        elif _is_normal(self.law):
+        elif self.law.exact_sums == "normal":
             variance = self._variance(part, count)
             for b in range(count):
                 figures[1:, b] = known[b] + _mixture(of_sets[b], float(step[b]), variance[:, b], self.tails)

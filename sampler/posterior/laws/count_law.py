@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import betainc, gammaincc, gammaln
@@ -43,6 +43,8 @@ class CountLaw:
         Probabilities of structural zeros, float64 [row, draw]; None without them.
 
     """
+
+    has_masses: ClassVar[bool] = True
 
     mean: Floats
     dispersion: Floats | None

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from sampler.data.encode import Coded
     from sampler.posterior.core.intervals import IntervalFigures
     from sampler.posterior.core.stored_draws import StoredDraws
+    from sampler.posterior.protocol import ExactSums
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -87,6 +88,11 @@ class CountsLaw(Law):
             return None
         chosen, used = self.draws.choose(None)
         return self._dispersion[chosen].reshape(self.draws.num_chains, used)
+
+    @property
+    def exact_sums(self) -> ExactSums | None:
+        """Law that sums of counts have given the draw; see `Law.exact_sums`."""
+        return "poisson" if self._zeros is None and self._dispersion is None else None
 
     @property
     def nbytes(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from scipy.special import ndtr
@@ -51,6 +51,8 @@ class HurdlePredictive:
         The law of outcomes other than that, of equally weighted draws.
 
     """
+
+    has_masses: ClassVar[bool] = True
 
     point: float
     at_point: Floats

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from sampler.data.schema import Schema
     from sampler.posterior.core.intervals import IntervalFigures
     from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.protocol import Loss, OutcomeLaw
+    from sampler.posterior.protocol import ExactSums, Loss, OutcomeLaw
     from sampler.posterior.verdict.summary import Summary
     from sampler.storage.draws import Draws
 
@@ -112,6 +112,26 @@ class Law:
         if self.slopes is not None:
             self.own_work += LINE + TERM * len(self.slopes.terms.column)
         self.weights: DrawWeights = EqualWeights(draws.num_chains)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Let a class with another law of outcomes, or mean, say anew what is known of their sums."""
+        super().__init_subclass__(**options)
+        if vars(cls).keys() & {"sample_outcomes", "outcome_law", "mean_of", "f_of", "noise_of"}:
+            for name in {"exact_sums", "mean_grid", "adds_effect"} - vars(cls).keys():
+                setattr(cls, name, getattr(Law, name))
+
+    @property
+    def exact_sums(self) -> ExactSums | None:
+        """Law that sums of outcomes have given the draw; None where none is known, and they are simulated.
+
+        "normal": that of the sum of means, with the sum of the noise's variances; "poisson": of plain sums.
+        """
+        return None
+
+    @property
+    def mean_grid(self) -> tuple[float, float] | None:
+        """Offset and step of the grid that a row's mean is on in a draw; None where it is on none."""
+        return None
 
     def _make_ensemble(self, chains: Sequence[Draws], num_features: int) -> Ensemble:
         return Ensemble(chains, num_features)
@@ -313,8 +333,7 @@ class Law:
     @property
     def adds_effect(self) -> bool:
         """Whether a treatment's effect is a sum of trees, whatever else the outcome's mean is."""
-        numbers = self.transform is None and self.classes is None and not self.counts
-        return self.effects is not None and numbers
+        return False
 
     def effect_of(self, coded: Coded, chosen: NDArray[np.int64], compared: Compared = TREATED) -> Floats:
         """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].

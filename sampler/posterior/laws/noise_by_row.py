@@ -42,6 +42,8 @@ class NoiseByRowLaw(NormalLaw):
         ]
         self._precision = Ensemble([each.forests[FOREST] for each in chains], self.ensemble.num_features)
 
+    exact_sums, mean_grid, adds_effect = NormalLaw.exact_sums, NormalLaw.mean_grid, NormalLaw.adds_effect
+
     @property
     def nbytes(self) -> int:
         """Memory held, in bytes, roughly."""

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from sampler.posterior.core.intervals import IntervalFigures
     from sampler.posterior.core.row_blocks import Rows
     from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.protocol import Loss
+    from sampler.posterior.protocol import ExactSums, Loss
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -46,6 +46,21 @@ class NormalLaw(Law):
         """Draws of the scale that the prior of sigma is about, float64 [chain, draw]: of t, its scale."""
         degrees = self.draws.degrees
         return self.sigma if degrees is None else self.draws.sigma / sd_of(degrees)
+
+    @property
+    def exact_sums(self) -> ExactSums | None:
+        """Law that sums of outcomes have given the draw; see `Law.exact_sums`."""
+        return "normal" if self.transform is None and self.draws.shape is None else None
+
+    @property
+    def mean_grid(self) -> tuple[float, float] | None:
+        """Offset and step of the grid that a row's mean is on in a draw; see `Law.mean_grid`."""
+        return (self.offset, self.step) if self.exact_sums else None
+
+    @property
+    def adds_effect(self) -> bool:
+        """Whether a treatment's effect is a sum of trees."""
+        return self.effects is not None and self.transform is None
 
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute f of the chosen draws, float64 [draw, row]."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -49,6 +49,8 @@ class Predictive:
         row an outcome is anything: it stands for its limits, the noise being normal.
 
     """
+
+    has_masses: ClassVar[bool] = False
 
     f: Floats
     sigma: Floats

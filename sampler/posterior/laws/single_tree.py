@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sampler.posterior.core.intervals import IntervalFigures
     from sampler.posterior.core.stored_draws import StoredDraws
     from sampler.posterior.laws.predictive import Predictive
-    from sampler.posterior.protocol import Loss
+    from sampler.posterior.protocol import ExactSums, Loss
     from sampler.storage.draws import Draws
 
     Floats = NDArray[np.float64]
@@ -102,6 +102,11 @@ class TreeLaw(Law):
         if self.draws.classes is not None and len(self.draws.classes) > 2:
             return value
         return np.asarray(value[..., 0 if self.draws.classes is None else 1])
+
+    @property
+    def exact_sums(self) -> ExactSums | None:
+        """Law that sums of outcomes have given the draw; see `Law.exact_sums`."""
+        return None if self.draws.classes else "normal"
 
     @property
     def noise_by_row(self) -> bool:
