@@ -12,6 +12,7 @@ import numpy as np
 
 from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES
+from sampler.noise import NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -388,6 +389,17 @@ class Training:
             return None
         return float(np.exp(np.mean(np.log(self.weights[self.grid_weights > 0]))))
 
+    @property
+    def same_noise(self) -> NDArray[np.bool_] | None:
+        """Columns on which a forest of the noise may not split, bool [p]: the monotone ones; None without.
+
+        Rows that differ in them alone have the same noise, or ends of intervals, and through a transform
+        means, would not be in order.
+        """
+        if self.directions is None or not NOISES[self.settings.noise].forest:
+            return None
+        return np.asarray(self.directions != 0)
+
     @cached_property
     def fingerprint(self) -> int:
         """Checksum of data and model: a checkpoint fits only the training data that it was made from.
@@ -412,4 +424,6 @@ class Training:
         if self.several is not None:
             parts = tuple(part.fingerprint for part in self.several.parts)
             check = zlib.crc32(self.several.pattern.tobytes(), zlib.crc32(repr(parts).encode(), check))
+        if self.same_noise is not None:
+            check = zlib.crc32(self.same_noise.tobytes(), check)
         return zlib.crc32(repr((self.constants, self.settings.chain_identity)).encode(), check)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,7 +24,7 @@ from sampler.bart.kernels.sweep import draw_leaf_variance, draw_sigma2, sweep
 from sampler.bart.linear_part import LinearSlopes
 from sampler.bart.noise_mixture import with_noise_mean
 from sampler.bart.row_noise import RowNoise
-from sampler.bart.state import ForestPlan
+from sampler.bart.state import ForestPlan, make_data
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
@@ -63,6 +64,7 @@ class Gaussian(Likelihood):
         if noise.weighs_rows:
             precision = self.models[-1] if noise.forest else None
             self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
+        self._of_noise = data_of_noise(training)
         self._effects: dict[str, EffectForest] = {}
         if training.effect:
             place = self.scalar_names.index(effect_forest.scalars(training.effect)[0])
@@ -146,6 +148,8 @@ class Gaussian(Likelihood):
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:
         """Return the rows with the columns that a forest's trees may split on."""
+        if plan.leaves == "log-linear" and self._of_noise is not None:
+            return self._of_noise
         return self._effects[plan.name].data if plan.of_effect else data
 
     def measure(self) -> None:
@@ -189,7 +193,7 @@ class Gaussian(Likelihood):
         if self._row_noise:
             self._row_noise.end()
         if self._row_noise and self.plans[-1].leaves == "log-linear":
-            self._row_noise.sweep(data, forests[-1], work, iteration)
+            self._row_noise.sweep(self.data_of(self.plans[-1], data), forests[-1], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
     def _squares(self, of_last: float) -> float:
@@ -224,6 +228,15 @@ class Gaussian(Likelihood):
     def take(self, sigma: Floats) -> dict[str, Draws]:
         """Hand over the intercepts kept, as draws of a forest by its name."""
         return self._intercepts.take(sigma) if self._intercepts else {}
+
+
+def data_of_noise(training: Training) -> Data | None:
+    """Return the rows for trees of precisions that may not split on all columns, else None."""
+    if training.same_noise is None:
+        return None
+    codes = training.codes.copy()
+    codes[training.same_noise] = 0  # one code is no rule
+    return make_data(replace(training, codes=codes))
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:

@@ -58,6 +58,11 @@ BESIDE = {
     "censored": {"event": np.arange(120) % 3 > 0},
     "groups": {"groups": ["g"]},
     "logarithm": {"transform": "log"},
+    "power": {"transform": "yeo-johnson"},
+    "noise by row": {"noise": "forest"},
+    "noise by row, heavy tails": {"noise": "t-forest"},
+    "noise by row, logarithm": {"noise": "forest", "transform": "log"},
+    "noise by row, power": {"noise": "forest", "transform": "yeo-johnson"},
     "columns alike": {"prior": {"sparse": False}},
     "two classes": {"family": "probit"},
 }
@@ -73,8 +78,11 @@ def test_no_draw_is_out_of_order_at_any_pair(case):
         new = new | {"g": np.full(len(new["a"]), "u")}
     else:
         del X["g"], new["g"]
-    if case in ("logarithm", "censored"):
+    if "logarithm" in case or case == "censored":
         y = np.exp(y)
+    if "noise by row" in case:  # more noise where the mean is lower, so that ends and means could fall
+        noise = np.random.default_rng(5).normal(size=len(y)) * np.where(np.nan_to_num(X["a"]) < 0.4, 1.5, 0.1)
+        y = y * np.exp(noise) if "logarithm" in case else y + noise
     if case == "two classes":
         y = y > 0.5
     given = {"noise": "constant", "transform": "none"} if case != "two classes" else {}
@@ -82,6 +90,13 @@ def test_no_draw_is_out_of_order_at_any_pair(case):
     f = posterior.sample(new)
     assert np.min(f[..., high] - f[..., low]) >= -1e-12
     assert len(low) > 1000
+    usual = posterior.predict(new, level=[0.5, 0.9], quantiles=[0.02, 0.5, 0.98])
+    credible = posterior.predict(new, level=0.9, interval="credible")
+    figures = [usual.mean, *usual.lower, *usual.upper, *(each.values for each in usual.quantiles)]
+    for figure in (*figures, credible.lower, credible.upper):
+        assert np.min(figure[high] - figure[low]) >= -1e-9 * np.ptp(figure)
+    contrast = posterior.contrast(new, {"a": 0.8, "b": 0.1}, {"a": 0.2, "b": 0.4})
+    assert contrast.lower.min() >= -1e-12
 
 
 @pytest.mark.filterwarnings("ignore::sampler.errors.DataWarning")  # days resemble each other
