@@ -52,6 +52,8 @@ class Engine:
         Whether its chains are of sums of trees, with the code that `sampler.families` names.
     update_seconds
         Seconds of a tree update per row, a guess used until measured; None where no guess is reliable.
+    soft
+        Whether its splits are soft: a row goes both ways, by shares.
     several
         Class of the chains of several outcomes; None where a fit takes one.
 
@@ -73,6 +75,7 @@ class Engine:
     noise_laws: Mapping[str, str] = field(default_factory=dict)
     forests: bool = False
     update_seconds: float | None = None
+    soft: bool = False
     several: str | None = None
 
 
@@ -131,5 +134,6 @@ SOFT = Engine(
     check_prior="sampler.soft.prior:check_soft_prior",
     kernels=("soft", "soft-prediction"),
     warnings="sampler.soft.prior:missing_warnings",
+    soft=True,
 )
 SEARCH = replace(SOFT, chain="sampler.soft.search:DivideRun", at_once=True)

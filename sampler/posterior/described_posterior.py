@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.rows import absent_roles
-from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.intervals import IntervalKind, Request
 from sampler.posterior.explanations.groups import summarise_groups
 from sampler.posterior.laws.count_law import CountLaw
 from sampler.posterior.predicting import usual_interval
+from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -250,11 +250,9 @@ class DescribedPosterior:
 
         Raises SettingsError for models of other outcomes.
         """
+        check("counts", self.law)
         law = self.law.outcome_law(self.law.draws.coded(X))
-        if not isinstance(law, CountLaw):
-            raise SettingsError(
-                "probabilities of counts are of families of counts", field=None, code="not_applicable"
-            )
+        assert isinstance(law, CountLaw)
         return np.stack([law.pmf(np.full(len(law.mean), float(k))) for k in range(largest + 1)], axis=1)
 
     def linear_part(self, level: float = 0.9) -> list[dict[str, Any]] | None:

@@ -23,6 +23,7 @@ from sampler.posterior.explanations.permutation import permutation_importance
 from sampler.posterior.explanations.shap_values import cells, explain, some_of
 from sampler.posterior.explanations.work import rows_to_average
 from sampler.posterior.parts.compared_treatments import Compared
+from sampler.posterior.refusals import check
 from sampler.storage.draws import concatenate
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class ExplainablePosterior:
             For rows that don't fit the model.
         SettingsError
             For an invalid level, `of` or `by`, for "noise" of a model whose noise doesn't differ by row; by
-            rows also for "noise", soft trees, and a model with a treatment.
+            rows also for "noise" and soft trees.
 
         """
         level = Request.check_level(level)
@@ -88,25 +89,15 @@ class ExplainablePosterior:
             raise SettingsError(f"by must be rules or rows, not {by!r}", field="by", code="not_accepted")
         if by == "rules":
             return inclusion(names, self.law.rules(of), level)
-        if of == "noise":
-            raise SettingsError(
-                "by rows, usage is of the trees of the mean: leave of out, or count by rules",
-                field="by",
-                code="not_applicable",
-            )
+        check("usage of noise by rows" if of == "noise" else "usage by rows", self.law)
         return inclusion(names, rows_at_rules(self.law, self.law.draws.coded_to_average(X)), level)
 
     def _check_part(self, of: str) -> str:
         """Check the name of a part of the model that has trees; raise SettingsError."""
         if of not in PARTS:
             raise SettingsError(f"of must be mean or noise, not {of!r}", field="of", code="not_accepted")
-        if of == "noise" and not self.law.noise_differs:
-            raise SettingsError(
-                "of noise: this model's noise has no trees, since it doesn't differ by row "
-                "(noise=forest does)",
-                field="of",
-                code="not_applicable",
-            )
+        if of == "noise":
+            check("parts of noise", self.law)
         return of
 
     def importance(
@@ -222,9 +213,11 @@ class ExplainablePosterior:
         coded = law.draws.coded_to_average(X)
         chosen = law.alike(num_draws)
 
-        compared = Compared.of(law.draws.header.effects, arm, against)
-        if of != "effect":
+        if of == "effect":
+            check("effects", law)
+        else:
             self._check_part(of)
+        compared = Compared.of(law.draws.header.effects, arm, against)
 
         def f(changed: Coded) -> Floats:
             if of == "effect":
@@ -284,6 +277,7 @@ class ExplainablePosterior:
 
         """
         law = self.law
+        check("shap", law)
         level = Request.check_level(level)
         rows = law.draws.reference if background is None else self.law.draws.coded(background)
         coded = law.draws.reference if X is None else self.law.draws.coded(X)
@@ -428,12 +422,8 @@ class ExplainablePosterior:
 
         """
         law = self.law
+        check("interactions", law)
         level = Request.check_level(level)
-        law.forests_to_explain()
-        if law.classes is not None and len(law.classes) > 2:
-            raise SettingsError(
-                "interactions are for numbers and two classes only", field=None, code="not_applicable"
-            )
         chosen = some_of(law.alike(None), max_draws)
 
         def f(changed: Coded) -> Floats:

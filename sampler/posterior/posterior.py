@@ -29,6 +29,7 @@ from sampler.posterior.explanations.aggregates import aggregate
 from sampler.posterior.explanations.row_sets import AggregateRequest, RowSets
 from sampler.posterior.explanations.survival_curves import survival_curves
 from sampler.posterior.predicting import draw_outcomes, predict
+from sampler.posterior.refusals import check
 from sampler.posterior.results.answer import draw
 from sampler.posterior.treated_posterior import Origin, TreatedPosterior
 from sampler.storage.conformal_table import ConformalTable
@@ -262,10 +263,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
 
         """
         request = AggregateRequest.check(by, of, q, level, interval, compare, population)
-        if of == "quantile" and self.classes is not None:
-            raise SettingsError(
-                "classes have no quantile: of is sum or mean", field="of", code="not_applicable"
-            )
+        if of == "quantile":
+            check("quantiles of sets", self.law)
         columns = [*request.columns, *named(weights)]
         table = read_rows(X).reading_once(columns) if columns else None
         rows = X if table is None else table

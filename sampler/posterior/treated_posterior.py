@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.encode import Coded
 from sampler.engines import load_code
 from sampler.posterior.explanations.treatment_effects import EffectsRequest, treatment_effects
+from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
     from sampler.posterior.laws.law import Law
@@ -77,6 +78,7 @@ class TreatedPosterior:
 
         """
         law = self.law.for_means
+        check("effects", law)
         request = EffectsRequest.check(of, by, level, law.draws.header.effects, arm, against)
         chosen = law.alike(num_draws)
         coded = self.training_rows() if X is None else law.draws.coded(X)

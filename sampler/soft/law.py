@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler import interrupt
-from sampler.errors import PackedError, SettingsError
+from sampler.errors import PackedError
 from sampler.kernels.jit import warm
-from sampler.posterior.core.ensemble import Ensemble
+from sampler.posterior.core.ensemble import Ensemble, chosen_of
 from sampler.posterior.laws.single_tree import TreeLaw
 from sampler.soft.kernels.predict import SoftTrees, soft_values
 from sampler.soft.prior import CODES
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.posterior.core.stored_draws import StoredDraws
-    from sampler.posterior.parts.forest_to_explain import ForestToExplain
     from sampler.storage.draws import Draws
     from sampler.storage.model_header import Header
 
@@ -52,14 +51,6 @@ class SoftLaw(TreeLaw):
         """Compute the expected leaf values of the chosen draws, float64 [draw, row, k]."""
         x = np.ascontiguousarray(scale_codes(self._values_of_codes, codes).T)
         return self._soft_ensemble.values(x, chosen)
-
-    def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
-        """Refuse: a soft split depends on several columns at once, so no leaf has a path of its own."""
-        raise SettingsError(
-            "soft trees have no exact SHAP values: see partial_dependence instead",
-            field=None,
-            code="not_applicable",
-        )
 
     def rules(self, part: str) -> NDArray[Any]:  # noqa: ARG002
         """Return each feature's share of the splits' directions [draw, feature], indicators added up."""
@@ -95,13 +86,15 @@ class SoftEnsemble(Ensemble):
         """Compute the expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
         interrupt.look()
         draws, value = self.draws, np.ascontiguousarray(self.draws.part("value"))
+        if x.shape[1] != draws.direction.shape[1]:
+            raise ValueError(f"rows have {x.shape[1]} columns, the trees {draws.direction.shape[1]}")
         means = np.empty((len(chosen), len(x), value.shape[1]))
         warm("soft-prediction")
         trees = SoftTrees(
             draws.is_split, draws.tree_start, self.first_split, self.right, draws.threshold,
             np.ascontiguousarray(draws.direction), value, draws.sharpness,
         )  # fmt: skip
-        soft_values(trees, x, np.ascontiguousarray(chosen), np.empty(self._most_nodes), means)
+        soft_values(trees, x, chosen_of(chosen, self.num_draws), np.empty(self._most_nodes), means)
         return means
 
 

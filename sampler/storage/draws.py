@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.errors import PackedError
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -78,6 +80,18 @@ class Draws:
     def leaf_counts(self) -> NDArray[np.int64]:
         """Number of leaves per tree, int64 [draw, tree]; a binary tree of k nodes has (k + 1) / 2."""
         return ((np.diff(self.tree_start) + 1) // 2).reshape(self.num_draws, self.num_trees)
+
+    def check(self, num_columns: int) -> None:
+        """Check what compiled code relies on: that splits are on columns that rows have, and arrays as long.
+
+        Raises PackedError for draws of which this is not so.
+        """
+        lengths = {len(self.feature), len(self.cut), len(self.missing_left), len(self.leaf)}
+        trees = self.num_draws * self.num_trees
+        if lengths != {int(self.tree_start[-1])} or len(self.tree_start) != trees + 1:
+            raise PackedError("the draws' arrays of nodes don't fit each other")
+        if int(self.feature.max(initial=-1)) >= num_columns:
+            raise PackedError("the draws split on columns that the model doesn't have")
 
     def with_leaf(self, leaf: NDArray[np.int32]) -> Draws:
         """Return the same trees with other leaf values, int32 [node]."""

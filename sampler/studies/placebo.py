@@ -10,6 +10,7 @@ import numpy as np
 from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError
 from sampler.posterior.parts.effects import EffectColumns
+from sampler.posterior.refusals import check
 from sampler.prepared_fit import reference_rows
 from sampler.running import run
 
@@ -46,10 +47,7 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
 
     """
     problem = None if posterior.origin is None else posterior.origin.problem
-    if posterior.header.effects is None:
-        raise SettingsError(
-            "this model has no treatment, whose placebo could be fitted", field=None, code="not_applicable"
-        )
+    check("placebo", posterior.law)
     if problem is None or problem.effects is None:
         raise SettingsError(
             "a loaded posterior has no training rows: fit it again", field=None, code="unavailable"

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from app.services.errors import Fault, InvalidRequestError, NotFoundError, TooLargeError
+from app.services.errors import Fault, InvalidRequestError, TooLargeError
 from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
@@ -117,11 +117,9 @@ class Density:
 def density(predictor: Predictor, owner: str, model: str, row: Mapping[str, Any]) -> Density:
     """Return densities of the prediction for a row.
 
-    Raises as `Predictor.predict`, and NotFoundError for more than two classes.
+    Raises as `Predictor.predict`, and InvalidRequestError for more than two classes.
     """
     _, posterior, draws = predictor.lookup(owner, model)
-    if posterior.classes is not None and len(posterior.classes) > 2:
-        raise NotFoundError("More than two classes have no density: ask for their probabilities.")
     with translating_sampler_errors():
         coded = posterior.encode(with_levels(posterior, columns_of([dict(row)], None, 1)))
         return Density(**of_row(posterior.law, coded, draws))

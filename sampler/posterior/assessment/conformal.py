@@ -13,6 +13,7 @@ from sampler.errors import DataError, DataProblem, SettingsError
 from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Interval, Request
 from sampler.posterior.predicting import predict, predict_by_row
+from sampler.posterior.refusals import check
 from sampler.posterior.results.prediction import PredictionSet
 from sampler.subgroups.membership import columns_of
 
@@ -41,12 +42,7 @@ def conformity(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
     doesn't know. `before` is called before each batch of rows. Raises SettingsError for a model of censored
     outcomes.
     """
-    if law.draws.header.censoring:
-        raise SettingsError(
-            "intervals can't be calibrated by rows whose outcomes may be censored",
-            field="calibrate",
-            code="not_applicable",
-        )
+    check("calibration", law)
     scores = np.zeros(len(rows.y))
     for batch, part in rows.batches(BATCH_ROWS):
         before()

@@ -12,6 +12,7 @@ from sampler.families import FAMILIES
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.laws.hurdle import HurdleLaw
 from sampler.posterior.predicting import predict
+from sampler.posterior.refusals import check
 from sampler.posterior.weighting.noise_law import scaled_density
 
 if TYPE_CHECKING:
@@ -41,12 +42,7 @@ class PredictiveDistribution:
 
     def __init__(self, law: Law, coded: Coded) -> None:
         """Raise SettingsError for classes, whose distribution is their probabilities."""
-        if law.classes is not None:
-            raise SettingsError(
-                "classes have probabilities, which predict gives: a distribution is of numbers and counts",
-                field=None,
-                code="not_applicable",
-            )
+        check("distribution", law)
         self._law, self._coded = law, coded
 
     @property
@@ -89,12 +85,7 @@ class PredictiveDistribution:
             For a model of censored outcomes.
 
         """
-        if self._law.draws.header.censoring:
-            raise SettingsError(
-                "outcomes that may be censored have no CRPS: score has the integrated Brier score",
-                field=None,
-                code="not_applicable",
-            )
+        check("crps", self._law)
         return self._at(y, lambda law, values: law.crps(values))
 
     def quantile(self, q: float | Sequence[float]) -> Floats:
@@ -175,12 +166,7 @@ def density(law: Law, coded: Coded, num_draws: int) -> dict[str, Any]:
         For more than two classes.
 
     """
-    if law.classes is not None and len(law.classes) > 2:
-        raise SettingsError(
-            "more than two classes have no single density: predict their probabilities",
-            field=None,
-            code="not_applicable",
-        )
+    check("density", law)
     if coded.num_rows != 1:
         raise DataError(f"a density is of one row, and {coded.num_rows} were given")
     from scipy.stats import gaussian_kde  # noqa: PLC0415  half a second to import

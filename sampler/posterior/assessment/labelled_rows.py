@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.data.censoring.outcomes import censoring_roles, check_censoring_weights, read_censored
+from sampler.data.censoring.outcomes import censoring_roles, read_censored
 from sampler.data.convert import NAMED_CELLS, to_labels
 from sampler.data.rows import Rows, named, one_by_name, read_roles_again
 from sampler.data.table import read_rows
 from sampler.data.target import read_outcomes, read_weights
-from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.families import takes
+from sampler.errors import DataError, DataProblem
+from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,11 +29,8 @@ if TYPE_CHECKING:
 
 def check_weighted(law: Law, *, weighted: bool) -> None:
     """Raise SettingsError where rows have weights and the model takes none."""
-    if weighted and not takes(law.draws.family, "weights"):
-        noun = "counts" if law.classes is None else "classes"
-        raise SettingsError(f"{noun} take no weights: leave them out", field="weights", code="not_applicable")
-    if law.draws.header.censoring:
-        check_censoring_weights(weighted=weighted)
+    if weighted:
+        check("weights", law)
 
 
 @dataclass(frozen=True)

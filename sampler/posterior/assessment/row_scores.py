@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sampler.errors import SettingsError
 from sampler.posterior.assessment.conformal import probabilities
 from sampler.posterior.assessment.scoring import BATCH_ROWS, TINY, one_hot
 from sampler.posterior.laws.likelihood import own_probabilities
 from sampler.posterior.predicting import predict
+from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,12 +48,7 @@ def row_scores(law: Law, rows: LabelledRows, before: Callable[[], None] = lambda
         For a model of censored outcomes.
 
     """
-    if law.draws.header.censoring:
-        raise SettingsError(
-            "outcomes that may be censored have no squared error: compare the scores of each model",
-            field=None,
-            code="not_applicable",
-        )
+    check("squared error", law)
     name = "brier" if rows.classes else "squared_error"
     scores = {"log_score": np.zeros(len(rows.y)), name: np.zeros(len(rows.y))}
     for batch, part in rows.batches(BATCH_ROWS):

@@ -21,6 +21,7 @@ from sampler.posterior.charts import chains, checks, effects, one_row, rankings,
 from sampler.posterior.charts.style import ChartStyle, Theme
 from sampler.posterior.core.row_blocks import spaced
 from sampler.posterior.predicting import predict
+from sampler.posterior.refusals import check
 from sampler.posterior.results.effects import FeatureRows
 
 if TYPE_CHECKING:
@@ -106,9 +107,8 @@ class Plots:
 
         Raises SettingsError for other models.
         """
-        classes = self._posterior.classes
-        if classes is None or len(classes) != 2:
-            raise SettingsError("ROC curves are of two classes", field=None, code="not_applicable")
+        check("roc", self._posterior.law)
+        classes = self._posterior.classes or ()
         scores = self._posterior.score(X, y)
         counts, area = scores["confusion_by_threshold"], scores["auc"]
         return checks.roc(self._on(ax), counts, area, classes[1])
@@ -131,12 +131,7 @@ class Plots:
 
     def _transforms(self, X: Any, y: Any, weights: Any) -> tuple[Floats, Floats]:
         law = self._posterior.law
-        if law.classes is not None:
-            raise SettingsError(
-                "residuals are of numbers and counts: classes have `calibration` and `roc`",
-                field=None,
-                code="not_applicable",
-            )
+        check("residuals", law)
         rows = LabelledRows.read(law, X, y, weights)
         return predict(law, rows.coded, level=None).mean, conformity(law, rows)
 

@@ -41,8 +41,7 @@ class Ensemble:
         if num_features > tree_sums.MAX_FEATURES:
             raise PackedError(f"the model has more than {tree_sums.MAX_FEATURES} columns")
         for draws in chains:
-            if int(draws.feature.max(initial=-1)) >= num_features:
-                raise PackedError("the draws split on columns that the model doesn't have")
+            draws.check(num_features)
         leaves = [draws.leaf for draws in chains]
         self.largest = _largest(chains)
         self.has_room = self.largest < 2**30  # differences of leaves of any of the trees add up within int32
@@ -128,8 +127,8 @@ class Ensemble:
         ------
         InterruptedWorkError
             When the computation was cancelled (`sampler.interrupt`).
-        ValueError
-            When the rows have another number of features than the model.
+        ValueError, IndexError
+            When the rows have another number of features than the model, or there are no such draws.
 
         """
         if codes.shape[0] != self.num_features:
@@ -137,7 +136,7 @@ class Ensemble:
             raise ValueError(msg)
         interrupt.look()
         codes = np.require(codes, np.uint8, ["C", "W"])
-        chosen = np.arange(self.num_draws) if draws is None else np.require(draws, np.int64, ["C", "W"])
+        chosen = np.arange(self.num_draws) if draws is None else chosen_of(draws, self.num_draws)
         (scale, first), *rest = self.parts
         if not rest:
             return _sums(first, codes, chosen)
@@ -145,6 +144,13 @@ class Ensemble:
         for _, part in rest:
             total += _sums(part, codes, chosen)
         return total
+
+
+def chosen_of(draws: NDArray[np.int64], num_draws: int) -> NDArray[np.int64]:
+    """Return positions of draws as compiled code reads them; raise IndexError for some that don't exist."""
+    if len(draws) and not 0 <= draws.min() <= draws.max() < num_draws:
+        raise IndexError(f"there are {num_draws} draws, none beyond")
+    return np.require(draws, np.int64, ["C", "W"])
 
 
 def _add_by_value(
@@ -312,17 +318,21 @@ def _sums(ensemble: SortedTrees, codes: NDArray[np.uint8], draws: NDArray[np.int
     return by_row.T
 
 
+def columns_of_codes(header: Header) -> NDArray[np.int64]:
+    """Return the column of each coded column of the trees; for those beside the features one past them."""
+    more = 0 if header.effects is None else header.effects.more_columns  # which are no features
+    own = [column for column, _ in header.schema.coded]
+    return np.array(own + [len(header.schema.columns)] * more, np.int64)
+
+
 def rules_per_draw(draws: Draws, header: Header) -> NDArray[np.int32]:
     """Count the rules of each draw that use each feature, int32 [draw, feature]."""
-    more = 0 if header.effects is None else header.effects.more_columns  # which are no features
-    num_columns = len(header.schema.columns)
-    column_of = np.array([column for column, _ in header.schema.coded] + [num_columns] * more)
-    if int(draws.feature.max(initial=-1)) >= len(column_of):
-        raise PackedError("the draws split on columns that the model doesn't have")
+    column_of, num_columns = columns_of_codes(header), len(header.schema.columns)
+    draws.check(len(column_of))
     nodes = np.diff(draws.tree_start[:: draws.num_trees])
     draw_of = np.repeat(np.arange(draws.num_draws), nodes)
     splits = draws.feature >= 0
-    width = num_columns + (more > 0)
+    width = num_columns + 1
     cell = draw_of[splits] * width + column_of[draws.feature[splits]]
     counts = np.bincount(cell, minlength=draws.num_draws * width)
     return counts.reshape(draws.num_draws, width)[:, :num_columns].astype(np.int32)

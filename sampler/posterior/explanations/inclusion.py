@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.kernels.jit import warm
+from sampler.posterior.core.ensemble import columns_of_codes
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.kernels.usage import count_rows
 from sampler.posterior.results.rankings import Inclusion
@@ -64,24 +65,24 @@ def rows_at_rules(law: Law, coded: Coded) -> NDArray[np.int64]:
     Returns
     -------
     ndarray
-        int64 [draw, feature], over all trees of a draw; weighted draws are repeated in proportion.
-
-    Raises
-    ------
-    SettingsError
-        For soft trees, and for a model with a treatment.
+        int64 [draw, feature], over all trees of a draw; weighted draws are repeated in proportion. Of a model
+        with a treatment they are the mean's trees, and rules on what these have beside the features are
+        left out.
 
     """
     schema = law.draws.header.schema
-    column_of = np.array([column for column, _ in schema.coded], np.int64)
+    column_of, num_columns = columns_of_codes(law.draws.header), len(schema.columns)
+    if law.effects is not None:
+        coded = law.effects.with_columns(coded)
     codes = np.require(coded.codes, np.uint8, ["C", "W"])
     warm("usage")
     total = np.zeros((0, 0), np.int64)
     for forest in law.forests_to_explain()[1]:
         draws = forest.draws
-        count = np.zeros((draws.num_draws, len(schema.columns)), np.int64)
+        draws.check(len(codes))
+        count = np.zeros((draws.num_draws, num_columns + 1), np.int64)
         scratch = np.empty((2, int(np.diff(draws.tree_start).max())), np.int64)
         arrays = (draws.feature, draws.cut, draws.missing_left)
         count_rows(draws.tree_start, draws.num_trees, *arrays, column_of, codes, scratch, count)
-        total = total + count if total.size else count
+        total = total + count[:, :-1] if total.size else count[:, :-1]
     return total[law.weights.spaced(law.draws.num_draws, len(total))]

@@ -14,6 +14,7 @@ from sampler.data.table import read_column
 from sampler.data.target import check_length, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError, unknown_feature
 from sampler.posterior.core.intervals import CALIBRATED, Request
+from sampler.posterior.refusals import check
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -226,12 +227,7 @@ def _outcomes(law: Law, observed: Any, number: int) -> Floats:
     """Read the outcomes that are known, float64 [row], NaN for others; raise DataError, SettingsError."""
     if observed is None:
         return np.full(number, np.nan)
-    if law.classes is not None:
-        raise SettingsError(
-            "observed is of numbers and counts; leave rows of known classes out and add them to the total",
-            field="observed",
-            code="not_applicable",
-        )
+    check("known outcomes of sets", law)
     raw, problems = read_column(observed, "observed"), list[DataProblem]()
     check_length(raw, number)
     known = to_floats(raw, "number", problems, read_text=False)

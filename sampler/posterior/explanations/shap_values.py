@@ -12,6 +12,7 @@ from sampler.data.scalars import days_to_text
 from sampler.data.table import read_rows
 from sampler.errors import SettingsError
 from sampler.kernels.jit import warm
+from sampler.posterior.core.ensemble import chosen_of
 from sampler.posterior.core.intervals import equal_tailed
 from sampler.posterior.core.progress import track
 from sampler.posterior.core.row_blocks import spaced
@@ -161,10 +162,19 @@ def shap_values(
     ------
     SettingsError
         For trees with a path of more than 62 distinct columns.
+    ValueError
+        For rows or leaf values that don't fit the trees.
     InterruptedWorkError
         When the computation was cancelled (`sampler.interrupt`).
 
     """
+    forest.draws.check(len(rows.column_of))
+    chosen = chosen_of(chosen, forest.draws.num_draws)
+    if not len(forest.leaf) == forest.draws.num_nodes or {len(rows.column_of)} != {
+        len(rows.coded.codes),
+        len(rows.background.codes),
+    }:
+        raise ValueError("rows or leaves don't fit the trees")
     trees = Trees(
         forest.draws.num_trees,
         forest.draws.tree_start,

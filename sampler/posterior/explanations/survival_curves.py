@@ -11,6 +11,7 @@ from sampler import interrupt
 from sampler.errors import SettingsError
 from sampler.posterior.core.intervals import Request
 from sampler.posterior.core.progress import track
+from sampler.posterior.refusals import check
 from sampler.posterior.results.survival import Band, SurvivalCurves
 
 if TYPE_CHECKING:
@@ -38,13 +39,7 @@ def default_times(low: float, high: float, *, positive: bool) -> Floats:
 
 def check_times(law: Law, times: Any) -> Floats:
     """Check the times of curves; None takes those of `default_times`; raise SettingsError."""
-    if not law.draws.header.censoring:
-        raise SettingsError(
-            "the model has no survival curves: fit it with event, lower or upper (predict gives quantiles of "
-            "any numbers)",
-            field="times",
-            code="not_applicable",
-        )
+    check("survival", law)
     if times is None:
         target, positive = law.schema.target, law.transform is not None
         assert target.min is not None

@@ -120,7 +120,6 @@ def treatment_effects(
     unsupported = np.zeros(coded.num_rows, bool)
     parts = {ALL: np.ones(coded.num_rows, bool)}
     if known is not None:
-        law.effect_of(coded.part(slice(0, 1)), chosen[:1])  # raises for a model without a treatment
         unsupported = unsupported_rows(law, coded, known, compared, chosen)
         parts["supported"] = ~unsupported
         if request.of == "all":

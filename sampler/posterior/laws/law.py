@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.treatment.design import ROLE
-from sampler.errors import SettingsError
 from sampler.posterior.core import topology
 from sampler.posterior.core.ensemble import Ensemble, rules_per_draw
 from sampler.posterior.core.intervals import Request
@@ -78,6 +77,7 @@ class Law:
 
     """
 
+    draws: StoredDraws
     own_work = 0
     noise_differs = False
     counts = False
@@ -338,16 +338,10 @@ class Law:
     def effect_of(self, coded: Coded, chosen: NDArray[np.int64], compared: Compared = TREATED) -> Floats:
         """Compute what treatment adds to the outcome's mean in the chosen draws, float64 [draw, row].
 
-        `compared` are two arms, or doses, of which the first is compared with the second.
-
-        Raises SettingsError for a model without a treatment.
+        `compared` are two arms, or doses, of which the first is compared with the second. The model has a
+        treatment.
         """
-        if self.effects is None:
-            raise SettingsError(
-                "this model has no treatment: fit it with treatment, a column of the rows that were treated",
-                field=None,
-                code="not_applicable",
-            )
+        assert self.effects is not None
         if self.adds_effect:
             of_trees = self.effects.effect_of(self.ensemble, coded, chosen, compared.pair)
             return np.asarray(compared.scale * self.step * of_trees)
@@ -500,15 +494,8 @@ class Law:
     def forests_to_explain(self) -> tuple[str, list[ForestToExplain]]:
         """Return the figure that SHAP values add up to, in words, and its sums of trees, by class.
 
-        Raises SettingsError for a model with a treatment, whose trees split on more than the features.
+        What they are of other models `sampler.posterior.refusals` says: it is asked before.
         """
-        if self.effects is not None:
-            raise SettingsError(
-                "this model has a treatment, and its trees split on more than the features: ask for its "
-                "effects instead",
-                field=None,
-                code="not_applicable",
-            )
         draws = concatenate(self.draws.chains())
         forest = ForestToExplain(draws, draws.leaf.astype(np.float64) * self.step, self.offset, self.slopes)
         but = "" if self.intercepts is None else ", intercepts of groups left out"

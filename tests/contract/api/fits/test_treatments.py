@@ -157,6 +157,24 @@ def test_a_dose(client, settings):
 
 
 @only("sqlite")
+def test_counts_with_a_treatment_are_explained(client, settings):
+    """Counts with a treatment have no SHAP values and interactions; all else is answered."""
+    head, *lines = [line.split(",") for line in weights(80).splitlines()]
+    counts = [[*cells, str(round(abs(float(y))))] for *cells, y in lines]
+    text = "".join(",".join(cells) + "\n" for cells in [head, *counts])
+    path = f"/models/{fitted(client, settings, text=text, treatment='z', family='poisson')['id']}"
+    for refused in (client.post(f"{path}/shap", json={}), client.get(f"{path}/interactions")):
+        (error,) = problem(refused, 422)["errors"]
+        assert error["code"] == "not_applicable"
+        assert "has a treatment" in error["detail"], error
+    for by in ("rows", "rules"):
+        shares = client.get(f"{path}/variable-importance", params={"by": by}).json()["features"]
+        assert {each["name"] for each in shares} == {"a", "b", "site"}
+        assert sum(each["mean"] for each in shares) == pytest.approx(1)
+    assert client.post(f"{path}/effects", json={}).status_code == 200
+
+
+@only("sqlite")
 def test_what_is_refused(client, settings):
     """Treatments that can't be compared are refused before the fit; other models have no effects."""
     dataset = post_csv(client, weights()).json()["id"]

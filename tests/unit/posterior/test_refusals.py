@@ -1,0 +1,201 @@
+"""Every kind of model answers each question, or refuses it as the table says; rows at rules are recounted."""
+
+import warnings
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import get_args
+
+import numpy as np
+import pytest
+
+from sampler import DataWarning, Posterior, SettingsError, fit
+from sampler.posterior.refusals import KINDS, REFUSALS, AskedOfLaw, refusal_of
+from tests.support import answer_digests, fit_digests
+
+ROWS = 60
+ARMS = ["none", "low", "high"]
+QUICK = {
+    "poisson bcf two", "probit ps-bart two", "gaussian plain dose", "hurdle", "noise-forest", "times",
+    "classes", "ordered", "bcart-mean-variance", "rjhmc-df",
+}  # fmt: skip
+TREATED = [
+    f"{family} {effects} {treatment}"
+    for family in ("gaussian", "probit", "poisson", "negative-binomial")
+    for effects in ("bcf", "ps-bart", "plain")
+    for treatment in ("two", "arms", *(["dose"] if family in ("gaussian", "probit") else []))
+]
+MODELS = [*TREATED, *answer_digests.CASES, "noise-mixture", "monotone", "several"]
+
+
+def rows_of(name: str) -> dict:
+    """Return rows of a kind of model, with their treatments."""
+    outcome = fit_digests.CASES[name][0] if name in fit_digests.CASES else "number"
+    columns = fit_digests.data(outcome)[0]
+    if name not in TREATED:
+        return columns
+    dice = np.random.default_rng(5)
+    drawn = {"two": [0, 1], "arms": ARMS, "dose": np.round(dice.uniform(0, 5, ROWS), 2)}[name.split()[2]]
+    return columns | {"treatment": dice.choice(drawn, ROWS).tolist()}
+
+
+@cache
+def fitted(name: str) -> Posterior:
+    """Fit a kind of model with short chains."""
+    short = {"num_trees": 6, "num_chains": 2, "num_burnin": 20, "num_draws": 6, "thin": 1, "seed": 3}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DataWarning)
+        if name == "monotone":
+            X, y, _ = fit_digests.data("number")
+            return fit(
+                X,
+                y,
+                monotone={"last": "decreasing"},
+                noise="constant",
+                transform="none",
+                progress=False,
+                **short,
+            )
+        if name == "several":
+            X, y, _ = fit_digests.data("number")
+            return fit(X, {"one": y, "two": y[::-1]}, progress=False, **short)["two"]
+        if name not in TREATED:
+            return fit_digests.fitted(name)
+        family, effects, _ = name.split()
+        X = rows_of(name)
+        z = X.pop("treatment")
+        y = fit_digests.data({"gaussian": "number", "probit": "two"}.get(family, "count"))[1]
+        return fit(X, y, treatment=z, family=family, effects=effects, progress=False, **short)
+
+
+def questions(posterior: Posterior, rows: dict) -> list[tuple[tuple[AskedOfLaw, ...], object]]:
+    """Return what is asked, each with the questions of the table that it is, none for what all answer."""
+    some = {name: values[:5] for name, values in rows.items()}
+    many = {name: values[:30] for name, values in rows.items()}
+    y = [posterior.classes[0]] * 5 if posterior.classes else [1.0] * 5
+    if posterior.censoring:
+        some, many = some | {"event": [True] * 5}, many | {"event": [True] * 30}
+    of_five, of_30 = ([1.0] * number if posterior.header.weighted else None for number in (5, 30))
+    new = {name: values for name, values in some.items() if name in rows}
+    refused: dict[AskedOfLaw, object] = {  # whose answers have tests of their own
+        "placebo": posterior.placebo,
+        "roc": lambda: posterior.plot.roc(new, y),
+        "residuals": lambda: posterior.plot.residuals(new, y),
+    }
+    return [
+        (("shap",), lambda: posterior.shap(new, new)),
+        (("shap",), lambda: posterior.shap(game="path-dependent", max_draws=3)),
+        (("interactions",), lambda: posterior.interactions(["last", "kind"], max_draws=3)),
+        (("usage by rows",), lambda: posterior.inclusion(by="rows")),
+        (("parts of noise",), lambda: posterior.inclusion(of="noise")),
+        (("parts of noise",), lambda: posterior.partial_dependence("last", of="noise")),
+        (("parts of noise", "usage of noise by rows"), lambda: posterior.inclusion(of="noise", by="rows")),
+        (("effects",), lambda: posterior.effects(new)),
+        (("effects",), lambda: posterior.partial_dependence("last", of="effect")),
+        (("survival",), lambda: posterior.survival(new, [0.5, 1.0])),
+        (("counts",), lambda: posterior.pmf(new, 3)),
+        (("distribution",), lambda: posterior.distribution(new).quantile([0.1, 0.9])),
+        (("distribution", "crps"), lambda: posterior.distribution(new).crps(y)),
+        (("density",), lambda: posterior.density({name: values[1:2] for name, values in new.items()})),
+        (("squared error",), lambda: posterior.compare(posterior, some, y, of_five)),
+        (("calibration",), lambda: posterior.calibrate(many, y * 6, of_30).header.calibration.draws),
+        (("quantiles of sets",), lambda: posterior.aggregate(new, of="quantile", q=0.5)),
+        (("known outcomes of sets",), lambda: posterior.aggregate(new, observed=[1.0, *[None] * 4])),
+        (("weights",), lambda: posterior.sample_predictive(new, weights=[1.0] * 5)),
+        *(((each,), ask) for each, ask in refused.items() if refusal_of(each, posterior.law)),
+        ((), posterior.inclusion),
+        ((), lambda: posterior.partial_dependence(["last", "kind"], new)),
+        ((), lambda: posterior.accumulated_effects("last", new)),
+        ((), lambda: posterior.contrast(new, {"last": 0.2}, {"last": 0.9})),
+        ((), lambda: posterior.importance(some, y, of_five, permutations=2)),
+        ((), lambda: posterior.aggregate(new, interval="credible")),
+        ((), lambda: [posterior.groups(), posterior.linear_part(), posterior.topologies()]),
+    ]
+
+
+def check(name: str) -> None:
+    """Ask a kind of model everything, as its file has it: answers are finite, refusals those of the table."""
+    posterior = Posterior.from_bytes(fitted(name).to_bytes())
+    for of, ask in questions(posterior, rows_of(name)):
+        refused = next(filter(None, (refusal_of(each, posterior.law) for each in of)), None)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DataWarning)
+            if refused is None:
+                assert all(map(finite, leaves(ask()))), (name, of)
+                continue
+            with pytest.raises(SettingsError) as error:
+                ask()
+        found = (str(error.value), error.value.field, error.value.code)
+        assert found == (refused.sentence, refused.field, "not_applicable"), (name, of)
+    if not refusal_of("usage by rows", posterior.law):
+        assert posterior.inclusion(by="rows").mean == pytest.approx(recounted(posterior), abs=1e-12)
+
+
+def leaves(value) -> list:
+    """List the numbers and arrays of an answer."""
+    if is_dataclass(value):
+        return [
+            leaf
+            for field in fields(value)
+            for leaf in leaves(getattr(value, field.name))
+            if field.name != "data"
+        ]
+    if isinstance(value, dict):
+        return [leaf for each in value.values() for leaf in leaves(each)]
+    if isinstance(value, list | tuple):
+        return [leaf for each in value for leaf in leaves(each)]
+    return [value] if isinstance(value, float | np.ndarray) else []
+
+
+def finite(value) -> bool:
+    """Tell whether an answer is no infinite number, nor a missing one besides single figures."""
+    return bool(np.all(np.isfinite(value))) if getattr(value, "dtype", np.dtype(float)).kind == "f" else True
+
+
+def recounted(posterior: Posterior) -> np.ndarray:
+    """Count the rows at the rules on each feature in plain Python, as shares of all of a draw."""
+    law, header = posterior.law, posterior.header
+    coded = law.draws.reference
+    codes = coded.codes if law.effects is None else law.effects.with_columns(coded).codes
+    own = [column for column, _ in header.schema.coded]
+    counts = np.zeros((posterior.num_chains * posterior.num_draws, len(header.schema.columns)))
+    for forest in law.forests_to_explain()[1]:
+        trees = forest.draws
+        for number in range(len(trees.tree_start) - 1):
+            for row in codes.T:
+                below(trees, int(trees.tree_start[number]), row, own, counts[number // trees.num_trees])
+    counts = counts[law.weights.spaced(posterior.num_draws, len(counts))]
+    there = counts.sum(axis=1) > 0
+    return (counts[there] / counts[there].sum(axis=1)[:, None]).mean(axis=0)
+
+
+def below(trees, node: int, row, own, count, *, follows=True) -> int:
+    """Count a row at the rules below a node where it comes there; return the node after the subtree."""
+    feature = int(trees.feature[node])
+    if feature < 0:
+        return node + 1
+    if follows and feature < len(own):
+        count[own[feature]] += 1
+    code, cut = int(row[feature]), int(trees.cut[node])
+    left = bool(trees.missing_left[node]) if code == 255 else code <= cut
+    right = below(trees, node + 1, row, own, count, follows=follows and left)
+    return below(trees, right, row, own, count, follows=follows and not left)
+
+
+@pytest.mark.parametrize("name", [name for name in MODELS if name in QUICK])
+def test_questions(name):
+    """Kinds of models answer or refuse each question, and rows at rules are as many as a plain count."""
+    check(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name in MODELS if name not in QUICK])
+def test_every_kind(name):
+    """Every kind of model answers or refuses each question."""
+    check(name)
+
+
+def test_the_table_is_whole():
+    """Each question of the table has an entry, each entry a known kind, and quick models exist."""
+    assert {each for entry in REFUSALS for each in entry.questions} == {*get_args(AskedOfLaw)}
+    assert {entry.kind for entry in REFUSALS} == {*KINDS}
+    assert {*QUICK} <= {*MODELS}
