@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Protocol
 
 from sampler.engines import load_code
+from sampler.errors import PackedError
 from sampler.methods import METHODS
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class MarkovChain:
 
     training: Training
     iteration: int
+    num_kept: int
     threads: int = 1
 
     @property
@@ -96,6 +98,19 @@ class MarkovChain:
     def done(self) -> bool:
         """Whether all iterations are done."""
         return self.iteration >= self.iterations
+
+    def check_counts(self) -> None:
+        """Raise PackedError for a restored chain that is at no iteration of its fit, or has other draws."""
+        settings = self.training.settings
+        kept = max(self.iteration - settings.num_burnin, 0) // settings.thin
+        if not 0 <= self.iteration <= self.iterations or self.num_kept != kept:
+            raise PackedError("the checkpoint's iterations are none of the fit")
+
+
+def check_random(random: NDArray[np.uint64]) -> None:
+    """Raise PackedError for a state of random numbers that stays as it is, so that they are all equal."""
+    if not random.any():
+        raise PackedError("the checkpoint's random numbers have no state")
 
 
 def count_moves(names: Sequence[str], counters: NDArray[np.int64]) -> dict[str, dict[str, int]]:

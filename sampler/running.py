@@ -122,15 +122,21 @@ def extend(
     lengths = {"num_draws": total, "discarded": int(posterior.settings.get("discarded", 0))}
     training = replace(training, settings=replace(training.settings, **lengths))
 
+    drawn = posterior.drawn()
+
     def resume(training: Training) -> list[AnyChain]:
         try:
-            return [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
+            chains = [resume_chain(training, checkpoint) for checkpoint in origin.checkpoints]
         except PackedError as error:
             raise DataError(
                 f"the chains can't continue ({error}): give the rows of the fit, in the same order"
             ) from error
+        kept = [training.settings.discarded + (draws.num_draws if draws else 0) for draws in drawn]
+        if kept != [chain.num_kept for chain in chains]:
+            raise DataError("the chains can't continue: the file's states are of other draws")
+        return chains
 
-    return _run(replace(problem, training=training), resume, posterior.drawn(), progress=progress)
+    return _run(replace(problem, training=training), resume, drawn, progress=progress)
 
 
 def _run(

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart.checkpoint import Reader, read_checkpoint, write_checkpoint
+from sampler.bart.checkpoint import (
+    Reader,
+    check_leaves,
+    check_numbers,
+    check_sizes,
+    check_trees,
+    distinct_rows,
+    read_checkpoint,
+    write_checkpoint,
+)
 from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.forest_call import ForestCall
@@ -25,7 +34,7 @@ from sampler.bart.kernels.forest_sweep import (
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.probit import draw_latent_given
-from sampler.bart.kernels.state import BROKEN, KEEP, NEED, PREVIOUS, Schedule
+from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, KEEP, NEED, PREVIOUS, Schedule
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.shared.threads import Threads
@@ -38,8 +47,8 @@ from sampler.bart.state import (
     make_work,
     monotone_columns,
 )
-from sampler.chains import MarkovChain, count_moves
-from sampler.errors import SamplerError
+from sampler.chains import MarkovChain, check_random, count_moves
+from sampler.errors import PackedError, SamplerError
 from sampler.kernels.arrays import BYTE_LEAVES
 from sampler.kernels.jit import warm
 from sampler.moves import MOVE_NAMES
@@ -137,19 +146,45 @@ class Chain(MarkovChain):
 
         """
         (chain, iteration, num_kept, capacity), body = read_checkpoint(checkpoint, training)
+        most = max(FIRST_LEAVES, 4 * training.codes.shape[1])
+        if not FIRST_LEAVES <= capacity <= most:
+            raise PackedError("the checkpoint's trees have impossible sizes")
         self = cls(training, chain, capacity)
         self.iteration, self.num_kept = iteration, num_kept
+        self.check_counts()
         reader = Reader(body)
-        self._work = make_work(self._data, capacity, reader.take(np.uint64, 4), training.settings)
+        random = reader.take(np.uint64, 4)
+        check_random(random)
+        self._work = make_work(self._data, capacity, random, training.settings)
         for values in self._state():
-            values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
-        for forest in self._forests:
+            taken = reader.take(values.dtype, values.size).reshape(values.shape)
+            check_numbers(taken)
+            values[...] = taken
+        for plan, forest in zip(self._plans, self._forests, strict=True):
+            data = self._likelihood.data_of(plan, self._data)
             for values in _moves_and_sizes(forest):
                 values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
+            check_sizes(forest.num_leaves, capacity, data.num_rows)
             for values in _tables(forest):
                 values[...] = reader.take(values.dtype, values.size).reshape(values.shape)
+            check_trees(forest, len(data.codes))
+        if not self._likelihood.fits() or not (self._hyper is None or self._hyper.fits(self._models[0])):
+            raise PackedError("the checkpoint's numbers are out of range")
         self._recompute()
+        self._check_rows()
         return self
+
+    def _check_rows(self) -> None:
+        """Check that restored trees part the rows, and leave these within the grid; raise PackedError."""
+        distinct: dict[int, NDArray[np.int64]] = {}
+        for plan, forest, model in zip(self._plans, self._forests, self._models, strict=True):
+            data = self._likelihood.data_of(plan, self._data)
+            if id(data.codes) not in distinct:
+                distinct[id(data.codes)] = distinct_rows(data)
+            check_leaves(forest, distinct[id(data.codes)])
+            rows = model.residual if plan.leaves == "normal" else model.log_value
+            if np.abs(rows[: data.num_rows].astype(np.int64)).max() > 4 * GRID_LIMIT:
+                raise PackedError("the checkpoint's trees leave the grid")
 
     @property
     def sigma(self) -> float:

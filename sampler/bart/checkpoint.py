@@ -8,13 +8,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart.kernels.state import GRID_LIMIT, GROWABLE
 from sampler.errors import PackedError
+from sampler.kernels.arrays import ABSENT, BYTE_LEAVES, MISSING
 from sampler.moves import MOVE_NAMES
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sampler.bart.kernels.state import Forest
+    from sampler.kernels.arrays import Data
     from sampler.training import Training
 
 MAGIC = b"BSC2"
+LARGEST = 1e100  # of a state's numbers
 HEADER = struct.Struct("<4sIIIqqqi")  # magic, checksum, fingerprint, chain, iteration, kept, room, moves
 
 
@@ -44,7 +51,67 @@ def read_checkpoint(checkpoint: bytes, training: Training) -> tuple[tuple[int, i
     fingerprint, chain, iteration, num_kept, capacity, _ = fields
     if fingerprint != training.fingerprint:
         raise PackedError("the checkpoint belongs to other data or settings")
-    return (chain, iteration, num_kept, capacity), zlib.decompress(packed)
+    try:
+        return (chain, iteration, num_kept, capacity), zlib.decompress(packed)
+    except zlib.error as error:
+        raise PackedError("the checkpoint is damaged") from error
+
+
+def check_sizes(num_leaves: NDArray[np.int32], capacity: int, num_rows: int) -> None:
+    """Check trees' numbers of leaves, none of which is without rows; raise PackedError."""
+    if not 1 <= num_leaves.min() <= num_leaves.max() <= min(capacity, num_rows):
+        raise PackedError("the checkpoint's trees have impossible sizes")
+
+
+def check_trees(forest: Forest, num_columns: int) -> None:
+    """Check that each tree's splits and leaves hang together as kernels rely on; raise PackedError."""
+    for count, nodes, slots in zip(forest.num_leaves.tolist(), forest.node, forest.leaf, strict=True):
+        splits, leaves = nodes[: count - 1].tolist(), slots[:count].tolist()
+        waiting, seen = [(0 if count > 1 else ~0, ABSENT, 0)], set[int]()
+        while waiting:
+            at, parent, depth = waiting.pop()
+            fits = at not in seen and -count <= at < count - 1
+            seen.add(at)
+            if fits and at >= 0:
+                feature, cut, side, left, right, above = splits[at]
+                fits = 0 <= feature < num_columns and 0 <= cut < MISSING and side in (0, 1)
+                fits = fits and above == parent
+                waiting += [(left, at, depth + 1), (right, at, depth + 1)]
+            elif fits:
+                value, above, level, growable = leaves[~at]
+                fits = (above, level) == (parent, depth) and growable in (0, 1) and abs(value) <= GRID_LIMIT
+            if not fits:
+                raise PackedError("the checkpoint's trees are none")
+
+
+def check_leaves(forest: Forest, distinct: NDArray[np.int64]) -> None:
+    """Check that leaves have rows, and growable ones two that differ; `distinct` rows are all kinds of rows.
+
+    Raises PackedError for others, of which no further split could be drawn.
+    """
+    for tree, count in enumerate(forest.num_leaves.tolist()):
+        slot = forest.slots[tree, distinct].astype(np.int64)
+        if count > BYTE_LEAVES:
+            slot += 256 * forest.high[forest.plane[tree], distinct].astype(np.int64)
+        kinds = np.bincount(slot, minlength=count)
+        if len(kinds) > count or np.any(kinds < 1 + forest.leaf[tree, :count, GROWABLE]):
+            raise PackedError("the checkpoint's trees don't part its rows")
+
+
+def distinct_rows(data: Data) -> NDArray[np.int64]:
+    """Choose one row of each kind, by a sum that only equal rows share, but for one in 2^64."""
+    factors = np.random.default_rng(0).integers(1, 2**63, len(data.codes), np.uint64) * np.uint64(2) + 1
+    key = np.zeros(data.num_rows, np.uint64)
+    for factor, column in zip(factors, data.codes, strict=True):
+        key += factor * (column[: data.num_rows].astype(np.uint64) + np.uint64(1)) ** np.uint64(3)
+    return np.unique(key, return_index=True)[1]
+
+
+def check_numbers(values: NDArray[Any]) -> None:
+    """Check that numbers of a state are finite, and grid steps within the grid; raise PackedError."""
+    largest = 4 * GRID_LIMIT if values.dtype == np.int32 else LARGEST
+    if not np.all(np.abs(values.astype(np.float64)) <= largest):
+        raise PackedError("the checkpoint's numbers are out of range")
 
 
 class Reader:
@@ -62,7 +129,7 @@ class Reader:
             Where there are fewer: an earlier version had no such state.
 
         """
-        if self.at + count * np.dtype(dtype).itemsize > len(self.body):
+        if count < 0 or self.at + count * np.dtype(dtype).itemsize > len(self.body):
             raise PackedError("the checkpoint is of another version")
         values = np.frombuffer(self.body, dtype, count, self.at)
         self.at += values.nbytes

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
     Floats = NDArray[np.float64]
 
+ROUNDING = 1e-6  # of a sum of shares
 GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)
 GROUP = "hyper"  # group of compiled kernels, see `sampler.kernels.groups`
 WEIGHTS = "weights"  # group of the kernels for weighted rows
@@ -120,6 +121,12 @@ class Hyper:
     def state(self, model: Normal) -> list[NDArray[Any]]:
         """Values that a checkpoint holds, as views."""
         return [model.variance[:1], self._theta, self._log_share]
+
+    def fits(self, model: Normal) -> bool:
+        """Tell whether a restored state is one that draws leave: a place on the grid, shares that add up."""
+        place = float(self._theta[0])
+        on_grid = place.is_integer() and 0 <= place < max(self._grid.shape[1], 1)
+        return on_grid and model.variance[0] > 0 and abs(float(np.sum(self.shares)) - 1) < ROUNDING
 
     def _room(self, leaves: int, data: Data) -> Swarm:
 

@@ -111,6 +111,10 @@ class LeafScale:
         self._tables: dict[int, Floats] = {}
         self.place = np.array([np.argmin(abs(log_sd - start))])
 
+    def fits(self) -> bool:
+        """Tell whether the place is on the grid."""
+        return bool(0 <= self.place[0] < self.grid.shape[1])
+
     def apply(self) -> None:
         """Set the prior of the leaf model to that at the present place."""
         place = int(self.place[0])

@@ -11,10 +11,14 @@ from sampler.cart.kernels import state
 from sampler.cart.kernels.sweep import cart_sweep
 from sampler.cart.kernels.tree import look_below, plant
 from sampler.chains import MarkovChain, count_moves
+from sampler.errors import PackedError
+from sampler.kernels.arrays import MISSING
 from sampler.kernels.jit import warm
 from sampler.storage import tree_checkpoint as checkpoint
 
 if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
     from sampler.storage.draws import Draws
     from sampler.training import Training
 
@@ -54,16 +58,21 @@ class TreeChain(MarkovChain):
     @classmethod
     def resume(cls, training: Training, data: bytes) -> TreeChain:
         """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
-        chain, (counts, random, counters, node) = checkpoint.read(training, data)
+        chain, (counts, random, counters, node, *_) = checkpoint.read(training, data, "i8:1 u8:1 i8:2 i4:2")
         self = cls(training, chain, random)
-        self.iteration, self.num_kept = (int(value) for value in counts)
+        self.iteration, self.num_kept = (int(value) for value in counts[:2])
+        self.check_counts()
+        if counters.shape != self._counters.shape or not _is_tree(node, *self._rows.codes.shape):
+            raise PackedError("the checkpoint's tree is none")
         self._counters[:] = counters
+        splittable = self._tree.node[0, state.SPLITTABLE]  # of the root, which has all rows
         while len(self._tree.node) < len(node):
             self._enlarge()
         self._tree.size[0] = len(node)
         self._tree.node[: len(node)] = node
-
-        look_below(self._rows, self._tree, self._room, 0, False)
+        self._tree.node[0, state.SPLITTABLE] = splittable
+        if not look_below(self._rows, self._tree, self._room, 0, False)[0]:
+            raise PackedError("the checkpoint's tree doesn't part its rows")
         return self
 
     def run(self, iterations: int) -> int:
@@ -122,3 +131,23 @@ class TreeChain(MarkovChain):
         left = max(stop - max(self.iteration, settings.num_burnin), 0) // settings.thin + 2
         per_draw = 2 * int(self._tree.size[0]) + 4
         self._kept = arrays.enlarge_kept(self._kept, draws + left, 2 * nodes + left * per_draw)
+
+
+def _is_tree(node: NDArray[np.int32], num_columns: int, num_rows: int) -> bool:
+    """Tell whether nodes, int32 [node, 7], hang together as a tree of rules on columns."""
+    if node.shape[1] != state.NODE_SIZE or not 1 <= len(node) <= 2 * num_rows - 1:
+        return False
+    waiting, seen, table = [(0, 0, 0)], set[int](), node.tolist()
+    while waiting:
+        at, parent, depth = waiting.pop()
+        if not 0 <= at < len(table) or at in seen:
+            return False
+        seen.add(at)
+        feature, cut, side, child, above, level, _ = table[at]
+        if level != depth or (at > 0 and above != parent):
+            return False
+        if feature != state.LEAF:
+            if not (0 <= feature < num_columns and 0 <= cut < MISSING and side in (0, 1)):
+                return False
+            waiting += [(child, at, depth + 1), (child + 1, at, depth + 1)]
+    return len(seen) == len(table)

@@ -80,7 +80,9 @@ class FilterRun:
     @classmethod
     def resume(cls, training: Training, data: bytes) -> FilterRun:
         """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
-        chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(training, data)
+        chain, (counts, random, evidence, log_weight, size, after, node) = checkpoint.read(
+            training, data, "i8:1 u8:1 f8:1 f8:1 i8:1 i8:1 i4:3"
+        )
         self = cls(training, chain, random)
         self._counts[:], self._evidence[:] = counts, evidence
         self._enlarge(max(node.shape[1], state.FIRST_NODES))

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.chains import MarkovChain, count_moves
+from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.kernels.random import below, uniform
 from sampler.methods import METHODS
@@ -41,6 +42,7 @@ from sampler.soft.tree import (
     shape_of,
 )
 from sampler.storage import tree_checkpoint as checkpoint
+from sampler.storage.soft_draws import tree_ends
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -60,6 +62,7 @@ MOST_STEPS = 12  # leapfrog steps of a transition
 FIRST_STEP = 0.2  # initial step size, relative to the scales
 RATE, FAST_RATE = 0.05, 0.15  # adaptation rates of the step size: at the last width, while widths decrease
 SCALE_RATE = 0.05
+LARGEST = 1e100  # of a tree's parameters
 SCALE_REACH = 20.0  # largest ratio of an adapted scale to its initial guess
 
 
@@ -105,13 +108,38 @@ class SoftChain(MarkovChain):
     @classmethod
     def resume(cls, training: Training, data: bytes) -> SoftChain:
         """Restore the chain that wrote the checkpoint, bit for bit; raise PackedError."""
-        chain, arrays = checkpoint.read(training, data)
-        counts, random, tune, scale, counters, is_split, axis, u = arrays
+        kinds = "i8:1 u8:1 f8:2 f8:1 i8:2 u1:1 i8:1 f8:1"
+        chain, arrays = checkpoint.read(training, data, kinds)
+        counts, random, tune, scale, counters, is_split, axis, u, *_ = arrays
         self = cls(training, chain, random)
-        self.iteration, self.num_kept = (int(value) for value in counts)
+        self.iteration, self.num_kept = (int(value) for value in counts[:2])
+        self.check_counts()
+        self._check_tree(is_split, axis, u)
+        alike = (tune.shape, scale.shape, counters.shape)
+        if alike != (self._tune.shape, self._scale.shape, self._counters.shape):
+            raise PackedError("the checkpoint is of another version")
+        far = scale / self._guess
+        if not (np.all(np.isfinite(tune)) and np.all((far > 0.9 / SCALE_REACH) & (far < 1.1 * SCALE_REACH))):
+            raise PackedError("the checkpoint's scales are out of range")
         self._tune[:], self._scale[:], self._counters[:] = tune, scale, counters
         self._tree = SoftTree(tuple(bool(bit) for bit in is_split), axis, u)
         return self
+
+    def _check_tree(self, is_split: NDArray[np.uint8], axis: NDArray[np.int64], u: Floats) -> None:
+        """Raise PackedError for what is no tree of soft splits with its parameters."""
+        splits = int(np.count_nonzero(is_split))
+        first = 0 if self._parameters.by_axis else -1
+        most = self._parameters.columns - 1 if self._parameters.by_axis else -1
+        fits = (
+            splits > 0
+            and np.array_equal(tree_ends(is_split != 0), [len(is_split) - 1])
+            and len(axis) == splits
+            and np.all((axis >= first) & (axis <= most))
+            and len(u) == self._parameters.size(splits)
+            and np.all(np.abs(u) <= LARGEST)
+        )
+        if not fits:
+            raise PackedError("the checkpoint's tree is none")
 
     def run(self, iterations: int) -> int:
         """Run up to `iterations` iterations, transitions without the GIL; return the number done."""

@@ -93,7 +93,7 @@ class DivideRun:
     @classmethod
     def resume(cls, training: Training, data: bytes) -> DivideRun:
         """Restore the run that wrote the checkpoint, bit for bit; raise PackedError."""
-        chain, arrays = checkpoint.read(training, data)
+        chain, arrays = checkpoint.read(training, data, "i8:1 u8:1 i8:1 u1:1 i8:1 i8:2 f8:2")
         counts, random, waiting, bits, ends, whole, real, *more = arrays
         if whole.shape[1] != COUNTED:
             raise PackedError("the checkpoint is of another version")

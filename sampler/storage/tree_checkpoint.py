@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import struct
 import zlib
 from typing import TYPE_CHECKING, Any
@@ -31,13 +32,28 @@ def write(training: Training, chain: int, arrays: Sequence[np.ndarray[Any, Any]]
     return MAGIC + struct.pack("<I", zlib.crc32(rest + body)) + rest + body
 
 
-def read(training: Training, checkpoint: bytes) -> tuple[int, list[np.ndarray[Any, Any]]]:
+def read(training: Training, checkpoint: bytes, kinds: str) -> tuple[int, list[np.ndarray[Any, Any]]]:
     """Decode a checkpoint: the chain's number and its arrays.
+
+    Parameters
+    ----------
+    training
+        Data and settings of the chain.
+    checkpoint
+        What `write` returned.
+    kinds
+        Kinds of the first arrays and their numbers of dimensions, as in "i8:1 u8:1"; the second is the state
+        of the random numbers.
+
+    Returns
+    -------
+    tuple
+        The chain's number and the arrays in their order.
 
     Raises
     ------
     PackedError
-        For damaged checkpoints and those of other data or settings.
+        For damaged checkpoints, those of other data or settings, and arrays of another kind.
 
     """
     if len(checkpoint) < HEAD.size or not checkpoint.startswith(MAGIC):
@@ -47,13 +63,25 @@ def read(training: Training, checkpoint: bytes) -> tuple[int, list[np.ndarray[An
         raise PackedError("the checkpoint is damaged")
     if owner != training.fingerprint:
         raise PackedError("the checkpoint belongs to other data or settings")
-    body, at = zlib.decompress(checkpoint[HEAD.size :]), 0
-    arrays = []
+    try:
+        arrays = _arrays(zlib.decompress(checkpoint[HEAD.size :]))
+    except (zlib.error, struct.error, ValueError, TypeError, OverflowError) as error:
+        raise PackedError("the checkpoint is damaged") from error
+    found = [f"{array.dtype.str[1:]}:{array.ndim}" for array in arrays]
+    wanted = kinds.split()
+    if found[: len(wanted)] != wanted or arrays[0].size < 2 or arrays[1].size != 4 or not arrays[1].any():
+        raise PackedError("the checkpoint's arrays are not those of a chain of this method")
+    return chain, arrays
+
+
+def _arrays(body: bytes) -> list[np.ndarray[Any, Any]]:
+    """Read arrays one after another; raise ValueError, TypeError or struct.error for others."""
+    arrays, at = list[np.ndarray[Any, Any]](), 0
     while at < len(body):
         kind, dimensions = struct.unpack_from("<2sB", body, at)
         shape = struct.unpack_from(f"<{dimensions}q", body, at + 3)
         at += 3 + 8 * dimensions
-        array = np.frombuffer(body, kind.decode(), int(np.prod(shape)), at).reshape(shape).copy()
+        array = np.frombuffer(body, kind.decode(), math.prod(shape), at).reshape(shape).copy()
         arrays.append(array)
         at += array.nbytes
-    return chain, arrays
+    return arrays

@@ -121,6 +121,11 @@ class Categorical(Likelihood):
         lines = [] if self._lines is None else [self._lines.slopes.reshape(-1), self._lines.spread]
         return [*scale, *lines]
 
+    def fits(self) -> bool:
+        """Tell whether the leaves' scale is on its grid, and the slopes' spread positive."""
+        spread = 1.0 if self._lines is None else float(self._lines.spread[0])
+        return (self._scale is None or self._scale.fits()) and spread > 0
+
     def clear(self, training: Training) -> None:
         """Mark the rows of each class, and let every f be 1."""
         self._is_class[:] = training.y == np.arange(len(self._is_class))[:, None]

@@ -22,6 +22,7 @@ from sampler.bart.kernels.row_latents.latent_outcomes import draw_latent_outcome
 from sampler.bart.kernels.state import Outcome
 from sampler.bart.log_linear import (
     STEP,
+    LeafScale,
     gamma_prior,
     make_log_linear,
     prior_of_logarithms,
@@ -157,9 +158,16 @@ class CountLikelihood(Likelihood):
 
     def state(self) -> list[NDArray[Any]]:
         """Return the dispersion and, where they are drawn, the places of the leaves' scales, as views."""
-        scales = [] if self._scale is None else [self._scale]
-        scales += self._arms.scales if self._arms else []
-        return [self.scalars[1:], *(scale.place for scale in scales)]
+        return [self.scalars[1:], *(scale.place for scale in self._scales)]
+
+    @property
+    def _scales(self) -> list[LeafScale]:
+        """The scales of leaves that are drawn."""
+        return ([] if self._scale is None else [self._scale]) + (self._arms.scales if self._arms else [])
+
+    def fits(self) -> bool:
+        """Tell whether the dispersion is positive, and the leaves' scales are on their grids."""
+        return bool(np.all(self.scalars > 0)) and all(scale.fits() for scale in self._scales)
 
     def clear(self, training: Training) -> None:
         """Take the counts and exposures, and let every rate be its mean."""

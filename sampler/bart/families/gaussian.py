@@ -28,7 +28,7 @@ from sampler.bart.state import ForestPlan, make_data
 from sampler.data.groupings import all_scalars
 from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address
-from sampler.noise import DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
+from sampler.noise import DEGREE_GRID, DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,6 +43,11 @@ if TYPE_CHECKING:
     from sampler.training import Training
 
     Floats = NDArray[np.float64]
+
+
+# how scalars are named that are positive, at least 0, or between -1 and 1
+POSITIVE = ("slope_sd", "group_sd", "noise_sd", SCALE, SPREAD, effect_forest.SCALAR)
+SHARE, PARTIAL = "noise_share", "group_partial"
 
 
 class Gaussian(Likelihood):
@@ -127,6 +132,15 @@ class Gaussian(Likelihood):
         """Return sigma, the other scalars and the intercepts, as views."""
         intercepts = [self._intercepts.effects] if self._intercepts else []
         return [self._noise[:1], self.outcome.scalars[1:], *intercepts]
+
+    def fits(self) -> bool:
+        """Tell whether standard deviations are positive, and the degrees of freedom among those known."""
+        named = dict(zip(self.scalar_names[1:], self.outcome.scalars[1:].tolist(), strict=True))
+        positive = all(value > 0 for name, value in named.items() if name.startswith(POSITIVE))
+        known = all(value >= 0 for name, value in named.items() if name.startswith(SHARE))
+        partial = all(abs(value) < 1 for name, value in named.items() if name.startswith(PARTIAL))
+        degrees = named.get(DEGREES, DEGREE_GRID[0]) in DEGREE_GRID
+        return self._noise[0] > 0 and positive and known and partial and degrees
 
     def clear(self, training: Training) -> None:
         """Let residuals be the outcomes, and every precision 1."""

@@ -90,6 +90,10 @@ class Hurdle(Likelihood):
         """Return sigma and the other scalars of the numbers, as views."""
         return self._numbers.state()
 
+    def fits(self) -> bool:
+        """Tell whether the state of the numbers is one that a sweep leaves."""
+        return self._numbers.fits()
+
     def clear(self, training: Training) -> None:  # noqa: ARG002  # each has its part of it
         """Let residuals be the other outcomes, and latent ones 0."""
         self._numbers.clear(self._others)

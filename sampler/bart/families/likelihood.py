@@ -59,6 +59,10 @@ class Likelihood(ABC):
         """Return the random state besides trees and hyperparameters, as views; a checkpoint holds it."""
         return []
 
+    def fits(self) -> bool:
+        """Tell whether a restored `state` of finite numbers is one that a sweep may leave."""
+        return True
+
     @abstractmethod
     def clear(self, training: Training) -> None:
         """Set the rows of the leaf models to the outcomes of `training` and forests without any tree."""

@@ -86,6 +86,10 @@ class Ordinal(Gaussian):
         sigma, *others = name_scalars(training)
         return (sigma, *threshold_names(len(training.constants.thresholds)), *others)  # type: ignore[attr-defined]
 
+    def fits(self) -> bool:
+        """Tell whether the thresholds increase, besides what `Gaussian` looks at."""
+        return super().fits() and bool(np.all(np.diff(self.scalars[self._own]) > 0))
+
     def clear(self, training: Training) -> None:
         """Sort the rows by class, and let latent outcomes be 0."""
         super().clear(training)

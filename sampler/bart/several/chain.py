@@ -25,8 +25,9 @@ from sampler.bart.kernels.steps.covariance import (
     find_regression,
     regress,
 )
-from sampler.chains import MarkovChain
+from sampler.chains import MarkovChain, check_random
 from sampler.definitions.several import correlation_name, forest_name, scalar_name
+from sampler.errors import PackedError
 from sampler.kernels.jit import warm
 from sampler.settings import LIMITS
 from sampler.training import WEIGHT_BITS
@@ -120,14 +121,22 @@ class SeveralChain(MarkovChain):
 
         """
         (chain, iteration, num_kept, size), body = read_checkpoint(checkpoint, training)
+        if size != len(training.several.parts):  # type: ignore[union-attr]
+            raise PackedError("the checkpoint is of other outcomes")
         reader = Reader(body)
         random = reader.take(np.uint64, 4)
+        check_random(random)
         covariance = reader.take(np.float64, size * size).reshape(size, size)
         lengths = reader.take(np.int64, size)
         states = [reader.take(np.uint8, int(length)).tobytes() for length in lengths]
         parts = _parts(training)
         self = cls(training, chain, list(map(Chain.resume, parts, states)), random)
         self.iteration, self.num_kept = iteration, num_kept
+        self.check_counts()
+        if any(each.iteration != iteration for each in self.chains):
+            raise PackedError("the checkpoint's chains are not at the same iteration")
+        if not np.array_equal(covariance, covariance.T) or np.linalg.eigvalsh(covariance)[0] <= 0:
+            raise PackedError("the checkpoint's covariance is none")
         self.covariance = covariance.copy()
         return self
 
