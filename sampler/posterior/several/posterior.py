@@ -272,6 +272,11 @@ class SeveralPosterior:
                 low[place], high[place] = mean[place] - wide, mean[place] + wide
                 if len(free) == 1:
                     low[place], high[place] = lower[place], upper[place]
+        free = np.flatnonzero(~seen.any(axis=1))
+        for j, name in enumerate(self.outcomes if len(free) else ()):  # the bits of its own posterior
+            alone = self[name].predict(coded[j].part(free), level, num_draws=num_draws)
+            mean[free, j], sd[free, j] = alone.mean, alone.sd
+            lower[free, j], upper[free, j] = alone.intervals[0].lower, alone.intervals[0].upper
         warnings = list(dict.fromkeys(text for each in coded for text in each.warnings))
         few = int(np.sum(effective < min(FEW_DRAWS, f.shape[0]))) if rows else 0
         if few:

@@ -40,10 +40,10 @@ def test_learns_both(posterior):
     joint, own = posterior.predict(made()[0], 0.8), posterior["bought"].predict(made()[0], 0.8)
     assert own.classes == ("no", "yes")
     assert joint.classes == ((), ("no", "yes"))
-    assert np.allclose(joint.mean[:, 1], own.mean)
-    assert np.allclose(joint.sd[:, 1], own.sd)
-    assert np.allclose(joint.lower[:, 1], own.intervals[0].lower)
-    assert np.allclose(joint.upper[:, 0], posterior["spent"].predict(made()[0], 0.8).intervals[0].upper)
+    assert np.array_equal(joint.mean[:, 1], own.mean)
+    assert np.array_equal(joint.sd[:, 1], own.sd)
+    assert np.array_equal(joint.lower[:, 1], own.intervals[0].lower)
+    assert np.array_equal(joint.upper[:, 0], posterior["spent"].predict(made()[0], 0.8).intervals[0].upper)
 
 
 def test_one_given_the_other(posterior):

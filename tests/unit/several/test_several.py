@@ -75,13 +75,18 @@ def test_unknown_in_some_rows(posterior):
 
 
 def test_one_outcome_as_by_itself(posterior):
-    """A joint prediction has each outcome's own mean and interval."""
+    """A joint prediction has the bits of each outcome's own mean, sd and interval, some draws or all."""
     X, _ = made()
-    joint = posterior.predict(X, 0.8)
-    for number, name in enumerate("ab"):
-        own = posterior[name].predict(X, 0.8)
-        assert np.allclose(joint.mean[:, number], own.mean)
-        assert np.allclose(joint.lower[:, number], own.intervals[0].lower, rtol=1e-9)
+    mixed = posterior.predict(X, 0.8, given={"b": [1.0, *[None] * (ROWS - 1)]})
+    for draws, joint in ((None, posterior.predict(X, 0.8)), (7, posterior.predict(X, 0.8, num_draws=7))):
+        for number, name in enumerate("ab"):
+            own = posterior[name].predict(X, 0.8, num_draws=draws)
+            ends = own.intervals[0]
+            assert np.array_equal(joint.mean[:, number], own.mean)
+            assert np.array_equal(joint.sd[:, number], own.sd)
+            assert np.array_equal(joint.lower[:, number], ends.lower)
+            assert np.array_equal(joint.upper[:, number], ends.upper)
+            assert draws or np.array_equal(mixed.mean[1:, number], own.mean[1:])
 
 
 def test_equal_weights_as_given_ones(posterior):
