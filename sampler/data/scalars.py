@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any, Literal
+from zoneinfo import ZoneInfo
 
 import numpy as np
 
@@ -195,6 +196,16 @@ def days_to_text(days: float, *, zoned: bool | None = False) -> str:
         return str(moment.astype("datetime64[D]"))
     whole_seconds = moment == moment.astype("datetime64[s]")
     return str(moment.astype("datetime64[s]") if whole_seconds else moment)
+
+
+def in_zone(days: float, zone: str) -> str:
+    """Format days since 1970 in a zone: a date at its midnight, else a time with the offset from UTC."""
+    try:
+        place: tzinfo = ZoneInfo(zone)
+    except (KeyError, ValueError):  # an offset, or a name that this machine doesn't know
+        place = UTC
+    moment = (EPOCH + timedelta(microseconds=round(days * MICROSECONDS_A_DAY))).astimezone(place)
+    return moment.date().isoformat() if moment.time() == time() else moment.isoformat()
 
 
 def has_zone(text: str) -> bool:

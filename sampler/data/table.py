@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 Type = Literal["number", "boolean", "date", "text", "mixed", "other"]
 ALL = slice(None)  # rows
 KEPT_BLOCKS = 2
-NO_TIMES: frozenset[bool] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -56,7 +55,7 @@ class RawColumn:
     cells: list[Any] | None = None
     dtype: str = ""  # the source library's name of an unusable type
     levels: tuple[str, ...] = ()  # its levels in order, where that was given
-    zoned: frozenset[bool] = NO_TIMES  # whether its dates and times have a zone: both, if only some have
+    zone: str | None = None  # of its dates and times: "" without one, None where only some have one
 
     def __len__(self) -> int:
         if self.numbers is not None:
@@ -96,7 +95,7 @@ class RawColumn:
     def zones(self) -> frozenset[bool]:
         """Whether its dates and times, also as ISO 8601 text, have a zone: both, if only some have."""
         if self.type == "date":
-            return self.zoned if self.missing < len(self) else NO_TIMES
+            return frozenset({bool(self.zone)} if self.zone is not None and self.missing < len(self) else ())
         return frozenset(has_zone(cell) for cell in self.cells or () if isinstance(cell, str))
 
     @property
@@ -425,7 +424,7 @@ def _from_array(values: NDArray[Any], name: str) -> RawColumn:
     if kind == "b":
         return RawColumn(name, "boolean", values.astype(np.float64))
     if kind == "M":
-        return RawColumn(name, "date", days_since_1970(values), zoned=frozenset({False}))
+        return RawColumn(name, "date", days_since_1970(values), zone="")
     if kind in "OUT":
         return from_cells(values.tolist(), name)
     return RawColumn(name, "other", cells=[None] * len(values), dtype=str(values.dtype))
@@ -466,8 +465,7 @@ def _from_series(series: Any, name: str) -> RawColumn:
     if family == "Boolean":
         return RawColumn(name, "boolean", _floats(series))
     if family in {"Datetime", "Date"}:
-        zoned = getattr(dtype, "time_zone", None) is not None
-        return RawColumn(name, "date", _dates(series), zoned=frozenset({zoned}))
+        return RawColumn(name, "date", _dates(series), zone=getattr(dtype, "time_zone", None) or "")
     if family in {"Categorical", "Enum"}:  # whatever its levels are made of
         return RawColumn(
             name,
@@ -539,9 +537,8 @@ def from_cells(cells: list[Any], name: str) -> RawColumn:
         days = np.array(
             [math.nan if cell is None else date_to_days(cell) for cell in cells], dtype=np.float64
         )
-        present = [cell for cell in cells if cell is not None]
-        zoned = frozenset(isinstance(cell, datetime) and cell.tzinfo is not None for cell in present)
-        return RawColumn(name, "date", days, zoned=zoned)
+        aware = {isinstance(cell, datetime) and cell.tzinfo is not None for cell in cells if cell is not None}
+        return RawColumn(name, "date", days, zone=None if len(aware) > 1 else "UTC" if True in aware else "")
     if types == {"text"}:
         return RawColumn(name, "text", cells=cells)
     return RawColumn(name, "mixed", cells=cells)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
 from sampler.data.columns import sort_levels
-from sampler.data.convert import to_floats, to_labels
+from sampler.data.convert import Labels, to_floats, to_labels
 from sampler.data.rows import named_column
+from sampler.data.scalars import in_zone, text_to_days
 from sampler.data.table import read_column
 from sampler.data.target import check_length, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem, SettingsError, unknown_feature
@@ -257,7 +258,7 @@ def _sets_by(
     place, names = np.zeros(number, np.int64), dict[str, list[str | None]]()
     for column in columns:
         problems: list[DataProblem] = []
-        labels = to_labels(column, problems)
+        labels = _labels(column, problems)
         if problems:
             raise DataError(problems)
         levels: list[str | None] = [*sort_levels(labels.names), None]
@@ -270,11 +271,20 @@ def _sets_by(
     return place, names
 
 
+def _labels(column: RawColumn, problems: list[DataProblem]) -> Labels:
+    """Read a column's values as text: times with a zone in it, as people there write them."""
+    labels = to_labels(column, problems)
+    if column.type != "date" or not column.zone:
+        return labels
+    return replace(labels, names=[in_zone(text_to_days(name), column.zone) for name in labels.names])
+
+
 def _sides(column: RawColumn, values: tuple[Any, Any]) -> NDArray[np.int64]:
     """Tell which rows have the first value (0) or the second (1), -1 for others; raise SettingsError."""
     problems: list[DataProblem] = []
-    labels = to_labels(column, problems)
-    wanted = [to_labels(read_column([value], column.name), problems).names for value in values]
+    labels = _labels(column, problems)
+    asked = [read_column([value], column.name) for value in values]
+    wanted = [_labels(replace(raw, zone=raw.zone and column.zone), problems).names for raw in asked]
     if problems:
         raise DataError(problems)
     side = np.full(len(labels.index), -1, np.int64)

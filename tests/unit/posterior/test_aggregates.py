@@ -1,6 +1,11 @@
 """Totals, means and quantiles of sets of rows are those of the rows' joint law over draws."""
 
+from datetime import UTC, datetime, timedelta
+
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 from scipy.stats import poisson
 
@@ -40,6 +45,21 @@ def test_a_set_of_one_row_is_its_prediction(case, interval):
     tolerance = 0 if case == "bart" else 1e-6
     for own, other in ((answer.mean, predicted.mean), (answer.lower, ends.lower), (answer.upper, ends.upper)):
         np.testing.assert_allclose(own, other, rtol=tolerance)
+
+
+@pytest.mark.parametrize("library", [pd.Series, pl.Series, pa.array])
+def test_sets_by_times_are_named_in_their_own_zone(library):
+    """Days in Berlin are not 23 o'clock of the day before; of an hour that comes twice each has its name."""
+    posterior, X = some("bart", 5)
+    days = [datetime(2024, 10, 27, tzinfo=UTC) + timedelta(hours=k) for k in (-2, 0, 1, -26, -2)]
+    local = pd.Series(days).dt.tz_convert("Europe/Berlin")
+    times = library(local if library is pd.Series else [*local])
+    answer = posterior.aggregate(X | {"part": times}, "part")
+    hours = ["2024-10-27T02:00:00+01:00", "2024-10-27T02:00:00+02:00"]
+    assert answer.sets["part"] == ["2024-10-26", "2024-10-27", *hours]
+    for first, second in (("2024-10-27", "2024-10-26"), tuple(local[[0, 3]])):
+        compared = posterior.aggregate(X | {"part": times}, compare={"part": [first, second]})
+        assert compared.rows == [3]
 
 
 @pytest.mark.parametrize("case", [*NUMBERS, "counts", "probit", "classes", "times"])
