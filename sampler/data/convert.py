@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
+from unicodedata import normalize
 
 import numpy as np
 
@@ -22,13 +25,16 @@ from sampler.data.scalars import (
 from sampler.errors import DataProblem
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from numpy.typing import NDArray
 
     from sampler.data.schema import FeatureKind
     from sampler.data.table import RawColumn
 
+PLAIN = re.compile(
+    r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?"
+)  # a number without spaces or marks between digits
 NAMED_CELLS = 10  # bad cells of a column that are reported one by one
 MAX_BITS = 10_000  # largest integer that may be a level
 ROUNDED = "a float of 2^53 or more may stand for several integers: give levels as integers or as text"
@@ -40,6 +46,26 @@ class Labels:
 
     index: NDArray[np.intp]
     names: list[str]
+
+
+def level_meant(text: str, known: Collection[str]) -> str:
+    """Return the known level that a text means, or the text where it means none.
+
+    That is the level spelled so, also without blanks around it, of the same number or truth value ("1.0" is
+    1, "True" true), or of the same letters by other codes of Unicode (NFC and NFD).
+    """
+    if text in known:
+        return text
+    bare = text.strip()
+    spellings = [bare]
+    if PLAIN.fullmatch(bare):
+        spellings.append(as_text(Decimal(bare)))
+    if bare.lower() in {"true", "false"}:
+        spellings.append(bare.lower())
+    if not bare.isascii():
+        same = normalize("NFC", bare)  # letters have several codes
+        spellings += [level for level in known if normalize("NFC", level) == same]
+    return next((each for each in spellings if each in known), text)
 
 
 def to_labels(column: RawColumn, problems: list[DataProblem]) -> Labels:

@@ -12,7 +12,7 @@ from sampler.data.columns import (
     note_on_rounding,
     sort_levels,
 )
-from sampler.data.convert import to_floats, to_labels
+from sampler.data.convert import PLAIN, level_meant, to_floats, to_labels
 from sampler.data.cut_points import check_cuts
 from sampler.data.encode import Coded
 from sampler.data.repeated_columns import find_copies
@@ -41,7 +41,7 @@ from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
 from sampler.data.table import BlockReader, RawColumn, Table, read, read_column
 from sampler.data.target import FEWEST_OF_CLASSES, finite_numbers, read_outcomes, read_weights
-from sampler.many.grouping import GroupKey, read_by, rows_by_group
+from sampler.many.grouping import GroupKey, group_named, read_by, rows_by_group
 from sampler.storage.file_dialect import DateOrder, Decimal, FileDialect, Separator
 
 __all__ = [
@@ -54,6 +54,7 @@ __all__ = [
     "MAX_LEVELS",
     "MICROSECONDS_A_DAY",
     "MOST_CELLS",
+    "PLAIN",
     "ROW_LABELS",
     "UNSEEN_LEVEL",
     "BlockReader",
@@ -84,10 +85,12 @@ __all__ = [
     "finite_numbers",
     "flags_as_text",
     "folds_of",
+    "group_named",
     "interrupt",
     "is_beyond",
     "is_missing",
     "is_number",
+    "level_meant",
     "named_with",
     "note_on_rounding",
     "number_to_text",

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
-from sampler.data.convert import to_labels
+from sampler.data.convert import level_meant, to_labels
 from sampler.data.scalars import as_text
 from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
     from numpy.typing import NDArray
 
@@ -41,6 +41,20 @@ def group_named(key: Any, count: int) -> GroupKey:
     if count == 1:
         return as_text(key[0] if isinstance(key, tuple) and len(key) == 1 else key)
     return tuple(map(as_text, key if isinstance(key, tuple | list) else (key,)))
+
+
+def group_meant(group: GroupKey, known: Collection[GroupKey]) -> GroupKey:
+    """Return the known group that a key means, by the rule of levels (`level_meant`), or the key."""
+    if group in known:
+        return group
+    parts, others = _parts(group), [_parts(each) for each in known]
+    meant = tuple(level_meant(text, {each[j] for each in others}) for j, text in enumerate(parts))
+    found = group_named(meant, len(meant))
+    return found if found in known else group
+
+
+def _parts(group: GroupKey) -> tuple[str, ...]:
+    return (group,) if isinstance(group, str) else group
 
 
 def rows_by_group(table: Table, by: Sequence[str]) -> dict[GroupKey, NDArray[np.int64]]:

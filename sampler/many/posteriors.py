@@ -13,7 +13,7 @@ from sampler.data.row_flags import Flag
 from sampler.data.scalars import counted, shortened
 from sampler.data.table import read_rows
 from sampler.errors import DataError, DataProblem, SettingsError
-from sampler.many.grouping import group_named, read_by, rows_by_group
+from sampler.many.grouping import group_meant, group_named, read_by, rows_by_group
 from sampler.posterior.core.intervals import Interval, Quantile
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import Answer
@@ -62,7 +62,7 @@ class ManyPosteriors(Answer, Mapping[Any, Posterior]):
     failures: Mapping[GroupKey, str] = field(default_factory=dict)
 
     def __getitem__(self, group: Any) -> Posterior:
-        known = group_named(group, len(self.by))
+        known = self._meant(group)
         if known not in self.models:
             why = self.failures.get(known, "it is none of the groups")
             raise KeyError(f"{', '.join(self.by)} {group!r} has no model: {why}")
@@ -70,7 +70,10 @@ class ManyPosteriors(Answer, Mapping[Any, Posterior]):
         return Posterior.from_bytes(model.read_bytes() if isinstance(model, Path) else model)
 
     def __contains__(self, group: object) -> bool:
-        return group_named(group, len(self.by)) in self.models
+        return self._meant(group) in self.models
+
+    def _meant(self, group: Any) -> GroupKey:
+        return group_meant(group_named(group, len(self.by)), {**self.failures, **self.models})
 
     def __iter__(self) -> Iterator[GroupKey]:
         return iter(self.models)
@@ -127,7 +130,7 @@ class ManyPosteriors(Answer, Mapping[Any, Posterior]):
             For invalid options, and where models of classes don't have the same ones.
 
         """
-        routed = RoutedRows.read(X, self.by)
+        routed = RoutedRows.read(X, self.by).meaning(self.models)
 
         def predict_part(group: GroupKey, part: Table) -> Prediction:
             return self[group].predict(
@@ -163,6 +166,14 @@ class RoutedRows:
         names = read_by(by, table.names)
         table = table.reading_once(table.names)
         return cls(names, table, rows_by_group(table, names))
+
+    def meaning(self, known: Collection[GroupKey]) -> RoutedRows:
+        """Return the rows by the known groups that their keys mean, however these are spelled."""
+        groups: dict[GroupKey, NDArray[np.int64]] = {}
+        for group, rows in self.groups.items():
+            meant = group_meant(group, known)
+            groups[meant] = np.sort(np.concatenate([groups[meant], rows])) if meant in groups else rows
+        return replace(self, groups=groups)
 
     def predict(
         self, known: Collection[GroupKey], predict_part: Callable[[GroupKey, Table], Prediction], unknown: str

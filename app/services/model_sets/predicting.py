@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field
 
 from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
-from app.services.group_names import to_text
+from app.services.group_names import to_text, values_of
 from app.services.metrics import predicted_rows
 from app.services.model_sets import stored
 from app.services.predictions import kept_columns
@@ -29,7 +29,7 @@ from app.services.request_bodies import (
 from app.store.engine import session_scope
 from app.store.sets import model_sets as store
 from sampler import Prediction
-from sampler.host.data import GroupKey, Table
+from sampler.host.data import GroupKey, Table, group_named
 from sampler.host.posteriors import RoutedRows, are_finite
 
 MOST_GROUPS = 1000  # models that one request loads
@@ -111,6 +111,12 @@ def predict(predictor: Predictor, owner: str, set_id: str, body: SetOptions, sen
             )
         texts = {to_text(group): group for group in routed.groups}
         ids = store.answering(session, of.id, list(texts))
+        if len(ids) < len(texts):  # or spelled otherwise
+            ids = store.answering(session, of.id)
+            named = [group_named(tuple(values_of(text)), len(routed.by)) for text in ids]
+            routed = routed.meaning(named)
+            texts = {to_text(group): group for group in routed.groups}
+            ids = {text: ids[text] for text in texts if text in ids}
     known = {texts[text]: model_id for text, model_id in ids.items()}
     options = PredictionOptions(
         level=body.level, interval=body.interval, quantiles=body.quantiles, draws=body.draws

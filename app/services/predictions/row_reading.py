@@ -10,7 +10,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import overload
-from unicodedata import normalize
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -19,12 +18,11 @@ from app.services.errors import Fault, UnusableDataError
 from app.services.predictions.rows import Columns
 from app.services.readers.options import Options
 from app.services.readers.values.missing import MissingValues
-from app.services.readers.values.numbers import PLAIN
 from app.services.readers.values.typing_text import RAW, Typing
 from app.store.column_codec import Spelling
 from app.store.tables import Dataset
 from sampler import DataError, DataProblem, Posterior
-from sampler.host.data import Column, days_to_text, shortened, text_to_days
+from sampler.host.data import PLAIN, Column, days_to_text, level_meant, shortened, text_to_days
 from sampler.host.data import value_as_text as as_text
 
 TEXTS = ("category", "text")  # kinds of a dataset's columns whose values are text
@@ -163,7 +161,7 @@ class RowReading:
         """Convert text to the levels of a category that it means, null for a missing value."""
         coded = self._without_missing(text, column).dictionary_encode()
         known = set(column.levels)
-        spelled = [_spelled(level, known) for level in coded.dictionary.to_pylist()]
+        spelled = [level_meant(level, known) for level in coded.dictionary.to_pylist()]
         return pa.array(spelled, pa.string()).take(coded.indices)
 
     def _without_missing(self, text: pa.Array, column: Column) -> pa.Array:
@@ -225,18 +223,3 @@ def _unspelled(levels: Sequence[str], kind: str) -> str:
 
 def _kind_of(column: Column) -> str:
     return RAW if column.kind == "category" else column.kind
-
-
-def _spelled(text: str, known: set[str]) -> str:
-    if text in known:
-        return text
-    bare = text.strip()
-    spellings = [bare]
-    if PLAIN.fullmatch(bare):
-        spellings.append(as_text(Decimal(bare)))
-    if bare.lower() in {"true", "false"}:
-        spellings.append(bare.lower())
-    if not bare.isascii():
-        same = normalize("NFC", bare)  # letters have several codes
-        spellings += [level for level in known if normalize("NFC", level) == same]
-    return next((each for each in spellings if each in known), text)

@@ -12,6 +12,7 @@ import pytest
 
 from sampler import DataError, DataWarning, SettingsError, fit, fit_many, load_many
 from sampler.many.folder import INDEX
+from sampler.many.grouping import group_meant
 from tests.support.pickling_executor import PicklingExecutor
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
@@ -76,6 +77,21 @@ def test_rows_are_predicted_by_the_model_of_their_group(models):
         np.testing.assert_array_equal(answer.quantiles[0][1][here], alone.quantiles[0][1])
     assert answer.to_pandas().index.equals(rows.index)
     assert answer.warnings[0] == "not used by the model: sure, sales"
+
+
+def test_a_key_means_a_group_as_a_text_means_a_level(models):
+    """Blanks around it, another spelling of a number and other codes of its letters don't count."""
+    rows = shops(1).head(4)
+    asked = [
+        models.predict(rows.assign(shop=keys)) for keys in (["30", "4", "30", "4"], [" 30", "4.0", "30 ", 4])
+    ]
+    np.testing.assert_array_equal(asked[0].mean, asked[1].mean)
+    assert "30.0 " in models
+    assert models[" 4"].to_bytes() == models[4].to_bytes()
+    known = [("caf\u00e9", "1"), ("tea", "2"), ("Tea", "2")]
+    assert group_meant(("cafe\u0301 ", "1.0"), known) == known[0]
+    for none in (("tea", "1"), ("TEA", "2"), ("caf", "1")):
+        assert group_meant(none, known) == none
 
 
 def test_rows_of_unknown_groups(models):

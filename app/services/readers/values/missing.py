@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from app.services.readers.options import Options
-from app.services.readers.values.numbers import PLAIN
+from sampler.host.data import PLAIN
 
 # A text that has the value of a number; "01" has none, since codes of a category may have leading zeros.
 _NUMBER = r"^[+-]?((0|[1-9]\d*)(\.\d*)?|\.\d+)([eE][+-]?\d{1,3})?$"

@@ -6,7 +6,6 @@ are never guessed.
 """
 
 import math
-import re
 from typing import Literal
 
 import pyarrow as pa
@@ -20,7 +19,6 @@ Style = Literal["point", "comma"]  # the decimal sign; the other one may separat
 _END = r"([eE][+-]?\d+)?$"
 _POINT = rf"^[+-]?(\d+\.?\d*|\.\d+|[1-9]\d{{0,2}}(,\d{{3}})+(\.\d*)?){_END}"
 _COMMA = rf"^[+-]?(\d+,?\d*|,\d+|[1-9]\d{{0,2}}(\.\d{{3}})+(,\d*)?){_END}"
-PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 INFINITE = r"^[+-]?[iI][nN][fF]([iI][nN][iI][tT][yY])?$"
 _PATTERNS: dict[Style, str] = {"point": _POINT, "comma": _COMMA}
 # A space (also a non-breaking one) or an apostrophe between digits can only separate thousands.

@@ -326,7 +326,10 @@ def test_a_name_means_one_set(client, settings, database):
     row = {"rows": [{"shop": 1, "size": 1, "colour": "red"}]}
 
     assert client.get("/model-sets/shops").json()["id"] == older["id"]
-    assert client.post("/model-sets/shops/predict", json=row).json()["set_id"] == older["id"]
+    asked = client.post("/model-sets/shops/predict", json=row).json()
+    assert asked["set_id"] == older["id"]
+    other = {"rows": [row["rows"][0] | {"shop": " 1.0"}, row["rows"][0]]}  # as a category may be spelled
+    assert client.post("/model-sets/shops/predict", json=other).json()["mean"] == 2 * asked["mean"]
     refused = problem(client.delete("/model-sets/shops"), 409, "conflict")
     assert older["id"] in refused["detail"]
     assert client.delete(f"/model-sets/{older['id']}").status_code == 204
