@@ -254,6 +254,8 @@ def check_calibration(request: FitRequest, settings: Settings, rows: Rows) -> No
     with refusing(request):
         refuse_censoring(request.roles, "calibrate")
         split_plan = rows_plan_of(request, settings, rows)
+        if request.calibrate == "folds" and request.holdout:  # folds of the others alone
+            split_plan = split_plan.take(split_plan.holdout(request.holdout).train)
         calibration_splits(split_plan, rows, request.calibrate, request.holdout)
 
 

@@ -95,6 +95,19 @@ def test_other_declarations_are_refused_before_the_fit(client, dataset, new_rows
     assert field in str(refusal["errors"])
 
 
+def test_a_horizon_is_refused_before_the_fit_by_the_rows_that_it_learns_from(client, dataset):
+    """Two of six rehearsals reach half of their span, and less where the newest rows are held out."""
+    body = {"dataset_id": dataset, "target": "y", "calibrate": "folds", "columns": {"day": "date"}} | SMALL
+    for holdout, horizon, accepted in ((0.0, 95, True), (0.3, 95, False), (0.3, 69, True), (0.0, 130, False)):
+        declared = {"new_rows": {"later": "day", "horizon": horizon}, "holdout": holdout}
+        answer = client.post("/models/estimate", json=body | declared)
+        if accepted:
+            assert answer.status_code == 200, answer.text
+        else:
+            assert "declare at most" in problem(answer, 422)["detail"]
+            assert answer.json()["errors"][0]["column"] == "new_rows"
+
+
 def test_too_few_groups_are_refused_with_the_way_out(client, dataset):
     body = {"dataset_id": dataset, "target": "y", "holdout": 0.1, "calibrate": "holdout"} | SMALL
     refusal = problem(client.post("/models", json=body | {"new_rows": {"groups": "subject"}}), 422)
