@@ -79,8 +79,14 @@ class AggregateBody(FiguresOfSets, OutcomeQuestion):
         posterior, draws = model.posterior, model.draws(self.draws)
         request, weighted = self.checked(), self.weights is not None
         all_draws = draws * posterior.num_chains
+        sent = model.rows or {}
+        named = [map(str, sent[name]) for name in request.by if name in sent]
+        sets = len({*zip(*named, strict=False)}) if named else None
         model.check_work(
-            lambda rows: aggregate_work(posterior.law, all_draws, request, rows, weighted=weighted), "Totals"
+            lambda rows: aggregate_work(
+                posterior.law, all_draws, request, rows, weighted=weighted, sets=sets
+            ),
+            "Totals",
         )
         answer = self.of_rows(
             posterior, model.rows, weights=self.weights, observed=self.observed, num_draws=self.draws

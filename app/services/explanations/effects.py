@@ -4,6 +4,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Literal
 
+import numpy as np
+import pyarrow as pa
 from pydantic import Field
 
 from app.services.explanations.guard import ExplainedModel, Question, WorkOf, affordable, check_finite
@@ -11,6 +13,7 @@ from app.services.predictions.rows import Columns
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody, Share, StrictBody
 from app.services.views import DrawsPerChain, filled
 from app.store import datasets as dataset_store
+from app.store.datasets import BLOCK_ROWS
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from sampler.host.posteriors import (
@@ -135,7 +138,7 @@ class EffectsBody(StrictBody, Question):
     def result(self, model: ExplainedModel) -> TreatmentEffects:
         """Return the effects as the sampler has them; raises its errors, and TooLargeError."""
         posterior, draws = model.posterior, model.draws(self.draws)
-        work = partial(effects_work, posterior.law, draws * posterior.num_chains)
+        work = partial(effects_work, posterior.law, draws * posterior.num_chains, by=self.by is not None)
         rows, few = model.rows, ""
         if rows is None and posterior.law.effects is not None:
             rows, few = _rows_of_dataset(model, work)
@@ -162,14 +165,20 @@ def _rows_of_dataset(model: ExplainedModel, work: WorkOf) -> tuple[Columns | Non
         return None, ""
     try:
         with session_scope(model.predictor.engine, read_only=True) as session:
-            table = dataset_store.read(session, dataset, names)
+            treated = dataset_store.read(session, dataset, [header.roles["treatment"]]).column(0)
+            known = np.flatnonzero(treated.is_valid())
+            chosen = known[spaced(len(known), max(1, affordable(work, len(known))))]
+            seqs = np.unique(chosen // BLOCK_ROWS).tolist() or [0]
+            parts = [  # of one block of the dataset after another, which may have many more rows
+                dataset_store.read_block(session, dataset, names, seq).take(
+                    chosen[chosen // BLOCK_ROWS == seq] - seq * BLOCK_ROWS
+                )
+                for seq in seqs
+            ]
     except (KeyError, DatasetGoneError):
         return None, ""
-    treatment = header.roles["treatment"]
-    table = table.filter(table.column(treatment).is_valid())
-    most = affordable(work, table.num_rows)
     few = ""
-    if most < table.num_rows:
-        few = f"Averages are over {most:,} of {table.num_rows:,} rows, evenly spaced."
-        table = table.take(spaced(table.num_rows, most))
+    if len(chosen) < len(known):
+        few = f"Averages are over {len(chosen):,} of {len(known):,} rows, evenly spaced."
+    table = pa.concat_tables(parts)
     return {name: table.column(name) for name in names}, few

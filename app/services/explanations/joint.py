@@ -81,7 +81,18 @@ class JointBody(StrictBody, Question):
             message = "the model has one outcome: ask predict, or fit with a list of targets"
             raise InvalidRequestError(errors=[Fault("target", None, message, "not_applicable")])
         law, size = model.posterior.law, len(several.outcomes)
-        work = partial(joint_work, law, model.all_draws, outcomes=size, given=bool(self.given))
+        sent = model.rows or {}
+        cells = ([value is not None for value in sent[name]] for name in self.given or () if name in sent)
+        known = [*zip(*cells, strict=False)]
+        work = partial(
+            joint_work,
+            law,
+            model.all_draws,
+            outcomes=size,
+            given=bool(self.given),
+            unknown=size - sum(map(sum, known)) / max(1, len(known)),
+            patterns=len({*known}),
+        )
         model.check_work(work, "Joint predictions")
         found = several.predict(model.rows, self.level, given=self.given)
         names = (

@@ -29,13 +29,14 @@ from app.store.models import ModelHead
 from sampler import DataError, Posterior, SettingsError
 from sampler.host.assessment import row_diagnostics
 from sampler.host.data import Coded
-from sampler.host.posteriors import VERDICTS, are_finite
+from sampler.host.posteriors import VERDICTS, are_finite, row_reading
 from sampler.host.settings import FAMILIES
 
 MAX_EXAMINED = 10_000  # rows with R-hat or Monte Carlo errors: half a millisecond each
 # Cost per row and draw besides the trees, in units of one tree (a tenth of a nanosecond): quantiles of draws,
 # Monte Carlo errors and R-hat.
 QUANTILES, EXAMINED = 100, 5000
+SEARCH = 15  # draws as whose work that of a bound counts, however few they are
 PROGRAMME = 40_000  # cost per calibration row of an end in subgroups that is not stored
 # A row alone takes several times its share of many: a million of these units takes about a millisecond.
 QUICK_ROWS, QUICK_WORK = 4, 1_000_000
@@ -226,21 +227,25 @@ class Predictor(Posteriors):
 
 
 def work_of_row(posterior: Posterior, options: PredictionOptions, coded: Coded | None = None) -> int:
-    """Count draws times trees of one row and what comes besides, each a tenth of a nanosecond of a core.
+    """Estimate the work of one row: draws times trees, and what comes besides, see `Law.own_work`.
 
     `coded` are the rows, if they are known.
     """
     # Requests for more draws than exist are no extra work: the posterior refuses them.
     draws = posterior.num_draws if options.draws is None else min(options.draws, posterior.num_draws)
-    each = posterior.law.tree_work + posterior.law.own_work
+    law = posterior.law
+    each, once = law.tree_work + law.own_work, row_reading(law) + law.row_work
     if options.target != "mean":
         levels = len(options.level) if isinstance(options.level, list) else 1
         bounds = 2 * levels + len(options.quantiles or ())
         kind = options.interval or posterior.usual_interval
-        each += QUANTILES + (posterior.law.bound_work(coded) * bounds if kind in OF_OUTCOMES else 0)
+        each += QUANTILES
+        if kind in OF_OUTCOMES:
+            of_bounds = law.bound_work(coded) * bounds
+            each, once = each + law.noise_work + of_bounds, once + SEARCH * of_bounds
     if options.mcse or options.rhat or options.require is not None:
         each += EXAMINED
-    return int(posterior.num_chains * draws * each)
+    return int(once + posterior.num_chains * draws * each)
 
 
 def _check_verdict(judged: row_diagnostics.RowsVerdict, require: str | None, num_rows: int) -> None:

@@ -148,7 +148,7 @@ class _Groups(NamedTuple):
 
 def _sizes(law: Law, most_rows: int, permutations: int) -> tuple[int, int]:
     """Choose the numbers of draws and rows."""
-    trees = law.tree_work + law.own_work
+    trees = law.tree_work + law.own_work + law.noise_work
     bound = MAX_WORK / (len(law.schema.columns) * trees)  # on rows x draws x permutations
     total = law.draws.num_chains * law.draws.num_draws
     draws = int(min(total, MOST_DRAWS, max(FEWEST_DRAWS, bound / (FEWEST_ROWS * permutations))))

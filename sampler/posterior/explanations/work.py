@@ -19,20 +19,36 @@ if TYPE_CHECKING:
     from sampler.posterior.laws.law import Law
 
 MOST = 2e10  # of one answer over HTTP: about two seconds of a core
+CALL = 1e7  # of any answer, however small
+READ, CELL = 3_000, 600  # per row, and column of it: to read and encode it
 SHAP_CELLS = 1 << 23  # draws times columns times rows that SHAP values hold at once: 64 MB
 H_ROWS = 50  # of Friedman's H at most, since it needs their square
 H_COLUMNS = 10  # by default
 SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
-OUTCOME = 500  # per simulated outcome
+OUTCOME, REPEAT = 500, 5e6  # per simulated outcome, and per outcome of each draw, for all rows
+# Per set of what is expected, and of new outcomes; row of one; draw of a row for a population
+SET, SET_OF_NEW, BY_ROW, POPULATION = 30_000, 160_000, 8_000, 250
+# Of effects: per row, and of averages by group; per answer
+EFFECT_ROW, EFFECTS, EFFECTS_BY = 40_000, 1.5e8, 2e8
 FIGURE = 250  # per draw of a figure of which quantiles are taken
 # Per leaf and draw: to compare the background rows with its path, and each row; each row where the path is
 # too long for a table. A tree of more leaves than DEEP has mostly such paths.
-LEAF, LEAF_ROW, DEEP_LEAF_ROW, DEEP = 8000, 10, 2000, 16
-# Per draw at a row, of a new outcome: its density or cdf at a value, a quantile, the continuous ranked
-# probability score, and that of heavy tails.
-POINT, QUANTILE, CRPS, CRPS_OF_TAILS = 500, 20_000, 20_000, 260_000
-# Per draw, row and outcome of several: quantiles, and simulated outcomes for regions; given others
-JOINT, JOINT_GIVEN = 4_000, 20_000
+LEAF, LEAF_ROW, DEEP_LEAF_ROW, DEEP = 8000, 10, 700, 16
+# Per draw at a row, of a new outcome: its density or cdf at a value, a quantile, and the continuous ranked
+# probability score; of normal noise, heavy tails, mixtures of normals, and counts.
+NORMAL, TAILS, MIXTURE, COUNTS = (
+    (200, 3_000, 18_000),
+    (200, 4_500, 180_000),
+    (700, 13_000, 200_000),
+    (2_000, 100, 150),
+)
+SEARCH = 1e8  # for a quantile, however few the rows are
+# Per draw, row and unknown outcome of several: quantiles, and simulated outcomes for regions; given others.
+# Per pattern of known outcomes.
+JOINT, JOINT_GIVEN, PATTERN = 4_000, 20_000, 2e7
+USED = 50  # per tree, draw and row: to find the rules that the row reaches
+PAIRS = 10_000  # per tree and draw: to count pairs of rules
+PLAIN, VARYING = 20, 0.4  # per draw at a row and point of a sum of trees, and share of trees that vary by it
 TIMES = 25  # of a survival curve, that its median and its mean take as long as
 
 
@@ -43,7 +59,7 @@ def num_figures(law: Law) -> int:
 
 def of_row(law: Law, draws: int) -> float:
     """Estimate the work of f at one row in each of the draws."""
-    return draws * (law.tree_work + law.own_work + SUM * num_figures(law))
+    return law.row_work + draws * (law.tree_work + law.own_work + SUM * num_figures(law))
 
 
 def of_figures(law: Law, draws: int) -> float:
@@ -51,27 +67,47 @@ def of_figures(law: Law, draws: int) -> float:
     return float(draws * FIGURE * num_figures(law))
 
 
+def row_reading(law: Law) -> float:
+    """Estimate the work of reading a row."""
+    return READ + CELL * len(law.schema.columns)
+
+
+def reading(law: Law, rows: int) -> float:
+    """Estimate the work of an answer besides its figures: to read the rows, and once."""
+    return CALL + rows * row_reading(law)
+
+
 def contrast_work(law: Law, draws: int, rows: int) -> float:
     """Estimate the work of a contrast: each row by two settings, its quantiles and weights."""
-    return 2 * rows * (of_row(law, draws) + of_figures(law, draws))
+    return reading(law, rows) + 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
-def effects_work(law: Law, draws: int, rows: int) -> float:
+def effects_work(law: Law, draws: int, rows: int, *, by: bool = False) -> float:
     """Estimate the work of effects: each row in two arms, for averages, for the tree and by further arm."""
-    return max(2, len(law.draws.header.arms)) * contrast_work(law, draws, rows)
+    arms = max(2, len(law.draws.header.arms))
+    alone = law.adds_effect and law.effects is not None and law.effects.design.kind == "bcf"
+    further = 0 if alone else 4 + 2 * (arms - 1) * (arms > 2)  # evaluations that need propensities too
+    of_rows = rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
+    return EFFECTS + EFFECTS_BY * by + of_rows + arms * contrast_work(law, draws, rows)
 
 
-def aggregate_work(law: Law, draws: int, request: AggregateRequest, rows: int, *, weighted: bool) -> float:
-    """Estimate the work of figures of sets of rows, as many as there are rows if any are named."""
-    each = of_row(law, draws) + (2 * of_figures(law, draws) if request.by else 0)
+def aggregate_work(
+    law: Law, draws: int, request: AggregateRequest, rows: int, *, weighted: bool, sets: int | None = None
+) -> float:
+    """Estimate the work of figures of so many sets of rows; None: as many as rows, if any are named."""
+    count = min(rows, (rows if request.by else 1) if sets is None else sets)
+    each = of_row(law, draws) + (BY_ROW if request.by else 0) + draws * POPULATION * request.population
+    of_set = (SET_OF_NEW if request.predictive else SET) + 2 * of_figures(law, draws)
+    work = reading(law, rows) + rows * each + count * of_set
     if needs_outcomes(law, request, weighted=weighted):
-        each += ceil(OUTCOMES / draws) * (of_row(law, draws) + draws * OUTCOME)
-    return rows * each
+        once = of_row(law, draws) + draws * (law.noise_work + OUTCOME)
+        work += ceil(OUTCOMES / draws) * (REPEAT + rows * once)
+    return work
 
 
 def accumulation_work(law: Law, draws: int, rows: int) -> float:
     """Estimate the work of accumulated effects: each row at both ends of its step, added up."""
-    return rows * (2 * of_row(law, draws) + of_figures(law, draws))
+    return reading(law, rows) + rows * (2 * of_row(law, draws) + of_figures(law, draws))
 
 
 def rows_to_average(law: Law, draws: int, points: int, curves: int, most: float) -> float:
@@ -79,35 +115,61 @@ def rows_to_average(law: Law, draws: int, points: int, curves: int, most: float)
     for_figures = points * (
         3 * of_figures(law, draws) + curves * (of_row(law, draws) + of_figures(law, draws))
     )
-    return (most - for_figures) / (points * of_row(law, draws))
+    plain = law.average_of(np.arange(1)) is not None  # trees that don't split on the features count once
+    each = draws * (PLAIN + VARYING * law.tree_work) if plain else of_row(law, draws)
+    return (most - CALL - for_figures) / (row_reading(law) + points * each)
 
 
 def interactions_work(law: Law, draws: int, features: int, rows: int) -> float:
-    """Estimate the work of interactions: f at each row with the values of each, of a feature or of two."""
-    return features * (features + 1) / 2 * rows * rows * of_row(law, draws)
+    """Estimate the work of interactions: f at each row with the values of each, of a feature or of two.
+
+    Rules are counted in all draws.
+    """
+    of_trees = draws * (law.tree_work + SUM)
+    return CALL + PAIRS * law.leaf_counts.size + features * (features + 1) / 2 * rows * rows * of_trees
 
 
 def usage_work(law: Law, draws: int, rows: int) -> float:
     """Estimate the work of inclusion by rows: the rules of each tree that a row reaches."""
-    return rows * of_row(law, draws)
+    return CALL + rows * draws * (USED * law.tree_work + SUM)
 
 
 def survival_work(law: Law, draws: int, rows: int, times: int) -> float:
     """Estimate the work of survival curves."""
-    return rows * (of_row(law, draws) + (times + TIMES) * 1.4 * of_figures(law, draws))
+    each = of_row(law, draws) + (times + TIMES) * 1.4 * of_figures(law, draws)
+    return reading(law, rows) + rows * each
 
 
 def distribution_work(law: Law, draws: int, rows: int, points: int, quantiles: int, scores: int) -> float:
     """Estimate the work of distributions at `points` values, of quantiles and of CRPS."""
     noise = NOISES.get(str(law.draws.header.settings.get("noise")))
-    scored = CRPS_OF_TAILS if noise is not None and noise.heavy_tails else CRPS
-    each = POINT * points + QUANTILE * quantiles + scored * scores
-    return rows * (of_row(law, draws) + draws * each)
+    tails, mixture = (
+        noise is not None and noise.heavy_tails,
+        law.draws.header.settings.get("noise") == "mixture",
+    )
+    point, quantile, score = COUNTS if law.counts else MIXTURE if mixture else TAILS if tails else NORMAL
+    each = point * points + quantile * quantiles + score * scores
+    once = SEARCH if quantiles and not law.counts else 0
+    return reading(law, rows) + once + rows * (of_row(law, draws) + draws * (law.noise_work + each))
 
 
-def joint_work(law: Law, draws: int, rows: int, outcomes: int, *, given: bool) -> float:
-    """Estimate the work of predictions of several outcomes together, or of some given others."""
-    return rows * outcomes * (of_row(law, draws) + draws * (JOINT_GIVEN if given else JOINT))
+def joint_work(
+    law: Law,
+    draws: int,
+    rows: int,
+    outcomes: int,
+    *,
+    given: bool,
+    unknown: float | None = None,
+    patterns: int = 1,
+) -> float:
+    """Estimate the work of predictions of several outcomes together, or of some given others.
+
+    `unknown` are the outcomes of a row that aren't known, on average, in so many patterns.
+    """
+    free = draws * (JOINT_GIVEN if given else JOINT) * (outcomes if unknown is None else unknown)
+    of_patterns = PATTERN * min(patterns, rows)
+    return of_patterns + outcomes * (reading(law, rows) + rows * of_row(law, draws)) + rows * free
 
 
 def shap_work(law: Law, draws: int, rows: int) -> float:
@@ -121,7 +183,7 @@ def shap_work(law: Law, draws: int, rows: int) -> float:
     each = LEAF_ROW * leaves + (DEEP_LEAF_ROW * deep if columns > FEW_PLAYERS else 0)
     blocks = ceil(rows / shap_block(draws, columns))
     of_leaves = draws * (blocks * LEAF * leaves + rows * each)
-    return float(of_leaves + rows * columns * of_figures(law, draws))
+    return float(reading(law, rows) + of_leaves + rows * columns * of_figures(law, draws))
 
 
 def shap_block(draws: int, columns: int) -> int:

@@ -70,7 +70,8 @@ class CountsLaw(Law):
             self._dispersion = np.concatenate([each.scalars["dispersion"] for each in chains])
             if not np.all(np.isfinite(self._dispersion) & (self._dispersion > 0)):
                 raise PackedError("the draws of the dispersion are not all positive numbers")
-        self.own_work = 300  # work of exponentials, and of probabilities of structural zeros
+        # Work of exponentials, and of probabilities of structural zeros.
+        self.own_work, self.noise_work = (300, 0) if family.zeros else (100, 200)
 
     @property
     def sigma(self) -> None:

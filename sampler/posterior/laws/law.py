@@ -42,8 +42,8 @@ if TYPE_CHECKING:
 # its terms, and intercepts of a column of groups; of a predictive bound of a mixture of sums of trees, and of
 # one whose components differ by row.
 LINE, TERM, GROUP = 150, 5, 50
-EFFECT = 100  # of a treatment's own trees, and of a row's propensity
-BOUND, BOUND_BY_ROW = 70, 2000
+EFFECT = 100  # of a treatment's own trees
+BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE = 70, 2000, 8000
 FEW_LEAVES, LEAF = 3, 3  # of a tree, and the cost of each more of them
 
 
@@ -68,8 +68,11 @@ class Law:
         Number of leaves of each tree, int64 [chain, draw, tree].
     num_trees
         Number of trees in a draw, of each forest where there are several.
-    own_work
-        Cost of evaluating a draw at a row besides that of its trees, in trees (about 0.1 ns each).
+    own_work, noise_work
+        Cost of evaluating f of a draw at a row besides that of its trees, and of its noise, in trees (about
+        0.1 ns each).
+    row_work
+        Cost of evaluating f at a row whatever the number of draws: of its propensity.
     noise_differs
         Whether the noise differs from row to row.
     counts
@@ -78,7 +81,7 @@ class Law:
     """
 
     draws: StoredDraws
-    own_work = 0
+    own_work = noise_work = row_work = 0
     noise_differs = False
     counts = False
 
@@ -92,6 +95,7 @@ class Law:
             self.effects = EffectDraws(header.effects, chains, columns, step, counts=self.counts)
             columns += header.effects.more_columns
             self.own_work += EFFECT
+            self.row_work = self.effects.columns.work
         self.ensemble = self._make_ensemble(chains, columns)
         used = [self._forests(each[: draws.num_draws]) for each in chains]
         self.leaf_counts = np.array(

@@ -30,7 +30,7 @@ class NoiseByRowLaw(NormalLaw):
     """Draws of two forests: the mean's, and that of the precision w; the noise has variance sigma^2 / w."""
 
     noise_differs = True
-    own_work = 300  # of a mixture whose components differ in width, row by row
+    noise_work = 300  # of a mixture whose components differ in width, row by row
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)

@@ -10,7 +10,7 @@ import numpy as np
 from sampler import interrupt
 from sampler.posterior.core.intervals import AlikeNoise, Lines, have_places
 from sampler.posterior.core.row_blocks import by_blocks, draws_by_row
-from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, Law
+from sampler.posterior.laws.law import BOUND, BOUND_BY_ROW, BOUND_OF_MIXTURE, Law
 from sampler.posterior.laws.predictive import Predictive
 from sampler.posterior.weighting import noise_law
 from sampler.posterior.weighting.student_noise import sd_of
@@ -138,6 +138,8 @@ class NormalLaw(Law):
 
     def bound_work(self, coded: Coded | None = None) -> float:
         """Return the cost of a predictive bound by row and draw, in trees; see `Law.bound_work`."""
+        if self.draws.header.settings.get("noise") == "mixture":
+            return BOUND_OF_MIXTURE
         if self.draws.shape is not None or self.noise_differs:
             return BOUND_BY_ROW
         if self.intercepts is None or coded is None or not coded.num_rows:

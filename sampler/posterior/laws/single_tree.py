@@ -39,7 +39,7 @@ class TreeLaw(Law):
     For classes, predictions are probabilities: of the second of two, else [row, class].
     """
 
-    own_work = 1000  # leaves are looked up one by one
+    own_work, noise_work = 100, 900  # leaves, and their noise, are looked up one by one
 
     def __init__(self, draws: StoredDraws, chains: Sequence[Draws]) -> None:
         super().__init__(draws, chains)

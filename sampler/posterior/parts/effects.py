@@ -27,18 +27,23 @@ if TYPE_CHECKING:
     Codes = NDArray[np.uint8]
 
 FOREST = "effect"
+PROBABILITY = 150  # cost of a normal probability in trees
 BLOCK = 4096  # rows whose propensity is computed at once
 
 
 class EffectColumns:
     """The coded columns that the mean's trees have beside those of the features.
 
+    `work` is the cost of a row's propensities in trees, see `Law.own_work`.
+
     Raises PackedError for draws of the propensity that split on other columns than the features'.
     """
 
     def __init__(self, design: EffectDesign, num_features: int) -> None:
         self.design = design
-        self._fits = [Ensemble([unpack(each.trees)], num_features) for each in design.propensities]
+        fits = [unpack(each.trees) for each in design.propensities]
+        self._fits = [Ensemble([each], num_features) for each in fits]
+        self.work = sum(each.num_draws * (each.num_trees + PROBABILITY) for each in fits)
 
     def propensities(self, codes: Codes) -> Floats:
         """Compute the fitted probability of each of the fitted arms of rows [feature, row], [arm, row].
