@@ -11,9 +11,11 @@ from numba import njit
 
 from sampler.bart.chain import Chain
 from sampler.kernels import rows
+from sampler.posterior.kernels.usage import count_rows
 from tests.support.chain_driver import mixes
 from tests.support.chain_driver import wide_training as wide
 from tests.support.models.covering_models import COVERING, Model
+from tests.support.models.random_posteriors import make_posterior
 
 DEEP = {
     "name": "deep trees",
@@ -43,6 +45,24 @@ def exercise():
     print(f"most leaves {most}")
 
 
+def answer():
+    """Ask a posterior of random trees what goes down them; then show that a fault would be found."""
+    posterior, X, chains = make_posterior()
+    for size in (1, 5, 80):
+        rows = {name: values[:size] for name, values in X.items()}
+        posterior.predict(rows, level=[0.5, 0.9], quantiles=[0.1])
+        for game in ("interventional", "path-dependent"):
+            posterior.shap(rows, X, game=game)
+    posterior.inclusion(by="rows", X=X)
+    posterior.interactions(["x1", "c"], X)
+    draws, codes = chains[0], posterior.encode(X).codes
+    count, scratch = np.zeros((draws.num_draws, 1), np.int64), np.zeros((2, draws.num_nodes), np.int64)
+    arrays = (draws.feature, draws.cut, draws.missing_left, np.zeros(1, np.int64))
+    with pytest.raises(IndexError):
+        count_rows(draws.tree_start, draws.num_trees, *arrays, codes, scratch, count)
+    print("a planted fault was found")
+
+
 def go(data, pieces):
     """Run one chain in pieces, each resumed from a checkpoint."""
     chain = Chain.start(data, 0)
@@ -53,20 +73,30 @@ def go(data, pieces):
     return int(chain._forests[0].num_leaves.max())
 
 
+def checked_run(function, folder):
+    """Run a function of this module with bounds checks in every kernel; return what it prints."""
+    code = f"from tests.statistical.test_bounds import {function} as run; run()"
+    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(folder)}
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    # one in a move called by address is only printed
+    assert "IndexError" not in done.stderr, done.stderr[-2000:]
+    return done.stdout
+
+
 @pytest.mark.long
 @pytest.mark.timeout(1800)
 def test_bounds(tmp_path):
     """numba's bounds checks find no fault, also in trees of more than 256 leaves."""
-    code = "from tests.statistical.test_bounds import exercise; exercise()"
-    environment = os.environ | {"NUMBA_BOUNDSCHECK": "1", "XDG_CACHE_HOME": str(tmp_path)}
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "IndexError" not in done.stderr, done.stderr[
-        -2000:
-    ]  # one in a move called by address is only printed
-    print(done.stdout)
-    assert int(done.stdout.split()[-1]) > 256
+    assert int(checked_run("exercise", tmp_path).split()[-1]) > 256
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_answers_stay_within_bounds(tmp_path):
+    """Kernels that go down stored trees stay within their arrays; a planted fault is detected."""
+    assert "found" in checked_run("answer", tmp_path)
 
 
 def test_passes_stay_within_bounds():

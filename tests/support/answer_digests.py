@@ -100,10 +100,7 @@ def answers(case: str) -> dict[str, Callable[[Any], Any]]:
     if "calibrate" in settings:
         more["as-calibrated"] = lambda p: p.predict(new, level=[0.5, 0.8], interval="calibrated")
         more["claims"] = lambda p: p.calibrated_levels([0.5, 0.8])
-    asked = _of_one(new, X, (known, y, weights if weighted else None)) | more
-    if treatment and outcome == "count":  # their trees split on more columns than SHAP values know
-        del asked["shap"], asked["interactions"]
-    return asked
+    return _of_one(new, X, (known, y, weights if weighted else None)) | more
 
 
 def _of_one(new: dict[str, Any], X: dict[str, Any], rows: tuple[Any, ...]) -> dict[str, Callable[[Any], Any]]:
