@@ -177,7 +177,7 @@ class ExplainablePosterior:
         features
             One to three names: "weight" or ["weight"].
         X
-            Rows to average over; None takes the up to 200 reference rows, without columns of a role.
+            Rows to average over; None takes the up to 200 reference rows, with their exposures or offsets.
         grid
             Points by feature; the default is all levels, or up to 19 values that divide the training rows
             evenly (9 of each of three features).
@@ -304,7 +304,7 @@ class ExplainablePosterior:
         feature
             Name of the column.
         X
-            Rows; None takes the up to 200 reference rows, without columns of a role.
+            Rows; None takes the up to 200 reference rows, with their exposures or offsets.
         level
             Probability of the interval, one or several.
         num_draws
@@ -351,8 +351,8 @@ class ExplainablePosterior:
         Parameters
         ----------
         X
-            Rows whose other columns stay as they are; None takes the up to 200 reference rows, without
-            columns of a role.
+            Rows whose other columns stay as they are; None takes the up to 200 reference rows, with their
+            exposures or offsets.
         first, second
             Values by column, of the same columns: ``{"dose": 2}``, ``{"dose": 1}``.
         by

@@ -117,7 +117,7 @@ class TreatedPosterior:
         """Return the rows of the fit where they are at hand, or else the reference rows."""
         problem = None if self.origin is None else self.origin.problem
         draws = self.law.draws
-        if problem is not None:
+        if problem is not None and problem.training.codes.shape[1] > draws.reference.num_rows:
             training, header, values = problem.training, draws.header, None
             groups = None if training.groups is None else training.groups.index
             codes = training.codes[: len(header.grid.cuts)]
@@ -129,8 +129,9 @@ class TreatedPosterior:
                 if header.linear is not None and training.linear is not None:  # it knows which are missing
                     header.linear.restore(values, training.linear.z)
             return Coded(codes, [], values=values, groups=groups, by_role=dict(training.by_role))
-        rows, known = draws.reference.num_rows, draws.header.num_rows
+        coded, known = draws.default_rows(), draws.header.num_rows
+        rows = coded.num_rows
         few = (
             f"{rows} of the {known} rows of the fit, those that a model file keeps: send the rows for others"
         )
-        return replace(draws.reference, warnings=[few] if known is not None and known > rows else [])
+        return replace(coded, warnings=[few] if known is not None and known > rows else [])

@@ -11,7 +11,7 @@ from sampler.data.encode import Coded, encode
 from sampler.data.rows import absent_roles, missing_role, read_roles
 from sampler.data.table import is_array, read_rows
 from sampler.data.treatment.design import ROLE
-from sampler.definitions.data import LIMITS
+from sampler.definitions.data import COLUMN_ROLES, LIMITS
 from sampler.errors import DataError, NotFittedError, PackedError, SettingsError
 from sampler.noise import COMPONENTS, DEGREES, NOISES, SPREAD, component_names
 from sampler.posterior.weighting.mixture_noise import Mixture, are_components
@@ -128,12 +128,6 @@ class StoredDraws:
         return self.header.schema.target.levels or None
 
     @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        packed = sum(len(block) for chain in self.blocks for block in chain)
-        return packed + self.sigma.nbytes + self.header.reference.nbytes
-
-    @property
     def reference(self) -> Coded:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         header = self.header
@@ -148,12 +142,33 @@ class StoredDraws:
         None of models made before outcomes were kept.
         """
         kept = dict(self.header.reference_outcomes)
-        if not kept:
+        if not kept or self._roles_not_kept:
             return None
         y, weights, coded = kept.pop(OUTCOME), kept.pop("weights", None), self.reference
         limits = [kept.pop(name) for name in LIMITS if name in kept]
         by_role = coded.by_role | kept
         return replace(coded, by_role=by_role, limits=np.array(limits) if limits else None), y, weights
+
+    @property
+    def _roles_not_kept(self) -> list[str]:
+        """Roles that the rows of the fit had, of which the file says nothing: it is of an old version."""
+        return [role for role in self.header.beside if role not in {ROLE, *self.header.reference_outcomes}]
+
+    def default_rows(self) -> Coded:
+        """Return the reference rows with all that the columns with a role said of them.
+
+        Raises SettingsError for a model that was stored before this was kept.
+        """
+        header, reference = self.header, self.reference
+        for role in self._roles_not_kept:
+            raise SettingsError(
+                f"the model's file is of a version that did not keep the {COLUMN_ROLES[role].noun} of its "
+                f"rows: give rows with the column {header.beside[role]}, or fit again",
+                field=None,
+                code="unavailable",
+            )
+        known = {role: header.reference_outcomes[role] for role in header.beside if role != ROLE}
+        return replace(reference, by_role=reference.by_role | known)
 
     def encode(
         self,
@@ -202,12 +217,12 @@ class StoredDraws:
         return X if isinstance(X, Coded) else self.encode(X)
 
     def coded_to_average(self, X: Any) -> Coded:
-        """Encode rows over which an answer is averaged; None takes the reference rows, without other columns.
+        """Encode rows over which an answer is averaged; None takes `default_rows`.
 
         Raises DataError as `encode`, and for rows without a column beside the features that the model has.
         """
         if X is None:
-            return self.reference
+            return self.default_rows()
         coded = self.coded(X)
         named = self.header.beside.items()
         absent = [missing_role(role, name) for role, name in named if role not in coded.by_role]
