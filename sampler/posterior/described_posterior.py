@@ -173,11 +173,6 @@ class DescribedPosterior:
         return usual_interval(self.law)
 
     @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return self.law.draws.nbytes + self.law.nbytes
-
-    @property
     def reference(self) -> Coded:
         """Up to 200 training rows, evenly spaced, at which the chains are compared."""
         return self.law.draws.reference

@@ -22,6 +22,7 @@ from sampler.posterior.assessable_posterior import AssessablePosterior
 from sampler.posterior.assessment.conformal import levels_to_claim, predict_calibrated
 from sampler.posterior.assessment.labelled_rows import check_weighted
 from sampler.posterior.core.intervals import CALIBRATED
+from sampler.posterior.core.memory import held_bytes
 from sampler.posterior.core.stored_draws import StoredDraws
 from sampler.posterior.described_posterior import DescribedPosterior
 from sampler.posterior.explainable_posterior import ExplainablePosterior
@@ -91,8 +92,8 @@ class Posterior(DescribedPosterior, ExplainablePosterior, TreatedPosterior, Asse
 
     @property
     def nbytes(self) -> int:
-        """Memory held, in bytes, roughly: that of all outcomes where there are several."""
-        return super().nbytes if self.several is None else int(self.several.nbytes)
+        """Memory held, in bytes: that of all outcomes where there are several."""
+        return held_bytes(self) if self.several is None else int(self.several.nbytes)
 
     @classmethod
     def from_blocks(

@@ -75,13 +75,6 @@ class SoftEnsemble(Ensemble):
         self.first_split = splits[draws.tree_start]
         self._most_nodes = int(np.diff(draws.tree_start).max())
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        draws = self.draws
-        arrays = (draws.direction, draws.threshold, draws.part("value"), draws.feature, draws.tree_start)
-        return self.right.nbytes + sum(array.nbytes for array in arrays)
-
     def values(self, x: Floats, chosen: NDArray[np.int64]) -> Floats:
         """Compute the expected leaf values of the chosen draws at rows x [row, p], float64 [draw, row, k]."""
         interrupt.look()

@@ -28,7 +28,7 @@ class Cache(Generic[T]):
         self.max_bytes = max_bytes
         self.nbytes = 0
         self.hits = self.misses = 0
-        self._kept: OrderedDict[str, T] = OrderedDict()
+        self._kept: OrderedDict[str, tuple[T, int]] = OrderedDict()  # with its size as it was counted
         self._loading: dict[str, Future[T]] = {}
         self._lock = threading.Lock()
 
@@ -38,7 +38,7 @@ class Cache(Generic[T]):
             if key in self._kept:
                 self.hits += 1
                 self._kept.move_to_end(key)
-                return self._kept[key]
+                return self._kept[key][0]
             self.misses += 1
             loading = self._loading.get(key)
             first = loading is None
@@ -53,7 +53,8 @@ class Cache(Generic[T]):
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
-            return self._kept.get(key)
+                return self._kept[key][0]
+            return None
 
     def count_hit(self) -> None:
         """Count a hit: a value that `peek` returned is used."""
@@ -63,12 +64,12 @@ class Cache(Generic[T]):
     def drop(self, key: str) -> None:
         """Remove a value."""
         with self._lock:
-            value = self._kept.pop(key, None)
-            self.nbytes -= value.nbytes if value is not None else 0
+            self.nbytes -= self._kept.pop(key, (None, 0))[1]
 
     def _load(self, key: str, load: Callable[[], T], loading: Future[T]) -> None:
         try:
             value = load()
+            size = value.nbytes
         except BaseException as error:  # noqa: BLE001  every waiting caller must get the error, whatever it is
             with self._lock:
                 self._loading.pop(key)
@@ -76,15 +77,13 @@ class Cache(Generic[T]):
             return
         with self._lock:
             self._loading.pop(key)
-            self._keep(key, value)
+            self._keep(key, value, size)
         loading.set_result(value)
 
-    def _keep(self, key: str, value: T) -> None:
-        size = value.nbytes
+    def _keep(self, key: str, value: T, size: int) -> None:
         if size > self.max_bytes:
             return
         while self.nbytes + size > self.max_bytes:
-            _, oldest = self._kept.popitem(last=False)
-            self.nbytes -= oldest.nbytes
-        self._kept[key] = value
+            self.nbytes -= self._kept.popitem(last=False)[1][1]
+        self._kept[key] = value, size
         self.nbytes += size

@@ -53,11 +53,6 @@ class Ensemble:
                 (1, _sort(chains, [leaf & (HALF - 1) for leaf in leaves])),
             ]
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return sum(array.nbytes for _, part in self.parts for array in part)
-
     def sums_of(self, coded: Coded, draws: NDArray[np.int64]) -> NDArray[np.int32] | NDArray[np.int64]:
         """Sum the trees of each draw at encoded rows as `sums`; of copies of rows with less work."""
         copies = coded.copies

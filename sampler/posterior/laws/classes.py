@@ -96,12 +96,6 @@ class ClassesLaw(Law):
         """Return the forests of all classes."""
         return [draws, *(forest for name, forest in draws.forests.items() if name != CLASS_FOREST)]
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        lines = sum(slopes.nbytes for slopes in self._lines or ())
-        return super().nbytes + lines + sum(ensemble.nbytes for ensemble in self._of_classes[1:])
-
     def fill(self, figures: IntervalFigures, coded: Coded, num_draws: int | None) -> int:
         """Compute the figures of the rows; return the number of draws per chain used."""
         return fill_by_figure(self, figures, coded, num_draws, width=self.width)

@@ -95,11 +95,6 @@ class CountsLaw(Law):
         """Law that sums of counts have given the draw; see `Law.exact_sums`."""
         return "poisson" if self._zeros is None and self._dispersion is None else None
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return super().nbytes + (0 if self._zeros is None else self._zeros.nbytes)
-
     def _means(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute means of counts that are not structural zeros, float64 [draw, row]."""
         with np.errstate(over="ignore"):

@@ -132,11 +132,6 @@ class HurdleLaw(NormalLaw):
             raise PackedError("the draws have no forest of the point of a hurdle")
         return [draws, draws.forests[FOREST]]
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return super().nbytes + self._at_point.nbytes
-
     def at_point_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute the probability of the point in the chosen draws, float64 [draw, row]."""
         p = ndtr(self._point_offset + STEP * self._at_point.sums_of(coded, chosen))

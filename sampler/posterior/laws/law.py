@@ -157,13 +157,6 @@ class Law:
         return trees + LEAF * max(0.0, leaves - FEW_LEAVES * trees)
 
     @property
-    def nbytes(self) -> int:
-        """Memory held besides the stored draws, in bytes, roughly."""
-        beside = sum(part.nbytes for part in (self.slopes, self.intercepts, self.effects) if part)
-        counts = sum(array.nbytes for array in (self.leaf_counts, *self._rule_counts))
-        return self.ensemble.nbytes + beside + counts
-
-    @property
     def schema(self) -> Schema:
         """Columns that the model was trained on."""
         return self.draws.header.schema

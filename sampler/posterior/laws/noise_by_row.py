@@ -44,11 +44,6 @@ class NoiseByRowLaw(NormalLaw):
 
     exact_sums, mean_grid, adds_effect = NormalLaw.exact_sums, NormalLaw.mean_grid, NormalLaw.adds_effect
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return super().nbytes + self._precision.nbytes
-
     def _rule_counts_of(self, part: str) -> list[NDArray[np.int32]]:
         return self._precision_rules if part == "noise" else super()._rule_counts_of(part)
 

@@ -45,11 +45,6 @@ class OrdinalLaw(Law):
             raise PackedError("the thresholds between the classes are not in order")
         self.own_work += PROBABILITY * self.width
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return super().nbytes + self.thresholds.nbytes
-
     def f_of(self, coded: Coded, chosen: NDArray[np.int64]) -> Floats:
         """Compute probabilities in the chosen draws, float64 [draw, row]; of several [draw, row, class]."""
         f = self._sums_and_parts(coded, chosen)

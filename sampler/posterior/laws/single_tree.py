@@ -76,11 +76,6 @@ class TreeLaw(Law):
         return Ensemble(numbered, num_features)
 
     @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        return super().nbytes + self._value.nbytes
-
-    @property
     def evidence(self) -> dict[str, Any] | None:
         """Log marginal likelihood estimated by weighted draws, pooled and by run, and its sd; else None."""
         weights = self.weights

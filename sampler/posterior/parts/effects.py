@@ -113,12 +113,6 @@ class EffectDraws:
             halves = np.concatenate([each.scalars[scalar] for each in chains])
             self._halves.append(np.rint(halves / step).astype(np.int64))
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes, roughly."""
-        packed = sum(len(each.trees) for each in self.design.propensities)
-        return packed + sum(each.nbytes for each in self._forests)
-
     def with_columns(self, coded: Coded) -> Coded:
         """Return the rows with the columns that trees have beside the features.
 

@@ -92,11 +92,6 @@ class InterceptDraws:
         """Standard deviations of intercepts, float64 [column, draw]."""
         return self.all_sds[:, 0]
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self._effects.nbytes + self.all_sds.nbytes + self.factor.nbytes
-
     @staticmethod
     def disagreement(sds: Floats) -> Reason | None:
         """Return the reason where chains disagree on standard deviations [column, chain, draw]."""

@@ -59,11 +59,6 @@ class Slopes:
         if not np.max(np.abs(self.values)) < LARGEST:
             raise PackedError("the draws of slopes are out of range")
 
-    @property
-    def nbytes(self) -> int:
-        """Memory held, in bytes."""
-        return self.values.nbytes
-
     @cached_property
     def largest(self) -> float:
         """The largest possible linear part of a draw, in size: rows are held within the training range."""

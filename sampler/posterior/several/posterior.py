@@ -16,6 +16,7 @@ from sampler.errors import DataError, PackedError, SettingsError
 from sampler.families import FAMILIES
 from sampler.methods import method_of
 from sampler.posterior.core.intervals import Request
+from sampler.posterior.core.memory import held_bytes
 from sampler.posterior.posterior import Posterior
 from sampler.posterior.results.answer import draw
 from sampler.posterior.several.class_law import laws_given, log_density
@@ -140,10 +141,8 @@ class SeveralPosterior:
 
     @property
     def nbytes(self) -> int:
-        """Memory held by all outcomes, in bytes, roughly."""
-        laws = [self[name].law for name in self.outcomes]
-        packed = sum(len(block) for chain in self.blocks for block in chain)
-        return 2 * packed + sum(law.draws.nbytes + law.nbytes for law in laws)
+        """Memory held by all outcomes, in bytes."""
+        return held_bytes(self, *(self[name] for name in self.outcomes), self.correlations)
 
     @property
     def settings(self) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from sampler.storage.draw_codec import HEAD
 from sampler.storage.model_file import write_model
 from sampler.storage.model_header import REFERENCE_ROWS
 from tests.support.fuzzing.model_files import File, sealed, sealed_block, seeds, taken_apart
+from tests.support.models.kinds import fitted
 from tests.support.models.random_posteriors import make_posterior
 
 
@@ -81,6 +82,14 @@ def test_sizes_are_judged_before_draws_are_unpacked(file, monkeypatch):
     refused(many, "259 chains")
     monkeypatch.setattr("sampler.posterior.untrusted.MAX_NODES", 100)
     refused(file, "too large")
+
+
+def test_trees_of_the_header_are_counted_too(monkeypatch):
+    """Nodes of the trees of a propensity, which stand in the header, count as those of the chains do."""
+    data = fitted("gaussian+arms").to_bytes()
+    assert read_contents(data)
+    monkeypatch.setattr("sampler.posterior.untrusted.MAX_NODES", 1000)
+    refused(data, "too large")
 
 
 @pytest.mark.parametrize(
