@@ -16,6 +16,7 @@ from sampler.errors import DataError, DataProblem, SettingsError, suggestion
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+LONGEST_NAME = 200  # characters
 ROW_LABELS = re.compile(r"__index_level_\d+__")  # what pandas calls those without a name in Arrow and Parquet
 FeatureKind = Literal["number", "boolean", "category", "date"]
 KINDS: tuple[FeatureKind, ...] = get_args(FeatureKind)
@@ -182,6 +183,15 @@ def _column(data: Mapping[str, Any]) -> Column:
     if column.kind not in KINDS or not all(isinstance(text, str) for text in (column.name, *column.levels)):
         raise ValueError(f"a column of unknown kind {column.kind!r}, or with names that are not text")
     return column
+
+
+def name_fault(name: str) -> str:
+    """Say what is wrong with the name of a column; nothing of one that a dataset may have."""
+    if not name.strip():
+        return "is empty: name it"
+    if len(name) > LONGEST_NAME:
+        return f"has more than {LONGEST_NAME} characters: shorten it"
+    return "" if name.isprintable() else "contains unprintable characters: rename it"
 
 
 def _listed(names: Sequence[str], most: int = 10) -> str:

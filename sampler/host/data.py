@@ -35,7 +35,7 @@ from sampler.data.scalars import (
     text_to_days,
 )
 from sampler.data.scalars import as_text as value_as_text
-from sampler.data.schema import KINDS, ROW_LABELS, Choice, Column
+from sampler.data.schema import KINDS, LONGEST_NAME, ROW_LABELS, Choice, Column, name_fault
 from sampler.data.splits.copies import are_among, copied_rows
 from sampler.data.splits.resemblance import MOST_CELLS, undeclared
 from sampler.data.splits.split_plan import FOLDS, Split, SplitPlan, folds_of, without_new_groups
@@ -51,6 +51,7 @@ __all__ = [
     "FLAG_NAMES",
     "FOLDS",
     "KINDS",
+    "LONGEST_NAME",
     "MAX_LEVELS",
     "MICROSECONDS_A_DAY",
     "MOST_CELLS",
@@ -91,6 +92,7 @@ __all__ = [
     "is_missing",
     "is_number",
     "level_meant",
+    "name_fault",
     "named_with",
     "note_on_rounding",
     "number_to_text",

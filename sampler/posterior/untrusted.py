@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.groupings import check_groups
+from sampler.data.schema import name_fault
 from sampler.errors import NotFittedError, PackedError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
@@ -231,9 +232,19 @@ def _may_have_groups(settings: Settings) -> bool:
 def _check_texts(header: Header) -> None:
     if not isinstance(header.warnings, list) or not isinstance(header.weighted, bool):
         raise _wrong("its warnings or weights have the wrong type")
-    left_out = [text for item in header.schema.left_out for text in (item.name, item.why)]
-    if not all(isinstance(text, str) for text in [*header.warnings, *header.schema.ignored, *left_out]):
+    schema, table = header.schema, header.calibration
+    for column, points in zip(schema.columns, header.default_grid, strict=False):
+        if not points and column.kind in ("number", "date"):
+            raise _wrong(f"it has no values at which to show column {column.name!r}")
+    whys = [item.why for item in schema.left_out]
+    others = [*schema.ignored, *(item.name for item in schema.left_out)]
+    if not all(isinstance(text, str) for text in [*header.warnings, *others, *whys]):
         raise _wrong("a warning or a name is not text")
+    names = [column.name for column in (*schema.inputs, schema.target)] + [*header.roles.values()]
+    names += [*header.subgroup_kinds, *([] if table is None else table.new_rows.columns)]
+    for name in [*names, *filter(None, others)]:  # a column of no interest may have none
+        if fault := name_fault(name):
+            raise _wrong(f"the name of its column {name[:40]!r} {fault}, and fit again")
     if sum(map(len, header.warnings)) > MAX_TEXT:
         raise _wrong("its warnings are too long")
 

@@ -93,6 +93,13 @@ class Draws:
         if int(self.feature.max(initial=-1)) >= num_columns:
             raise PackedError("the draws split on columns that the model doesn't have")
 
+    @property
+    def layout(self) -> tuple[Any, ...]:
+        """What all draws of a model share: trees, numbers of a leaf, names of scalars and forests."""
+        width = None if self.value is None else self.value.shape[1:]
+        forests = tuple((name, forest.layout) for name, forest in self.forests.items())
+        return self.num_trees, width, tuple(self.scalars), forests
+
     def with_leaf(self, leaf: NDArray[np.int32]) -> Draws:
         """Return the same trees with other leaf values, int32 [node]."""
         return replace(self, leaf=leaf)
@@ -151,9 +158,11 @@ def _joined(parts: Sequence[NDArray[np.float64] | None]) -> NDArray[np.float64] 
 
 
 def concatenate(parts: list[Draws]) -> Draws:
-    """Join the draws of several blocks of one chain, in order; their numbers of trees must be equal."""
+    """Join the draws of blocks or chains in order; raise PackedError where they are not of one model."""
     if len(parts) == 1:
         return parts[0]
+    if len({part.layout for part in parts}) > 1:
+        raise PackedError("the blocks of draws differ in their trees, forests or scalars")
     kind: Any = type(parts[0])
     if kind is not Draws:
         joined: Draws = kind.join(parts)

@@ -15,6 +15,7 @@ from typing import Any
 
 from app.services.errors import Fault, UnusableDataError
 from app.services.readers.options import CHARACTERS, MAX_COLUMNS, MAX_NAME, MISSING, QUOTES, Options
+from sampler.host.data import name_fault as fault_in_words
 
 SAMPLE_BYTES = 64 * 1024  # size of the sample
 WIDEST_SAMPLE_BYTES = 4 << 20  # size where the header alone is longer
@@ -338,9 +339,6 @@ def _check_names(names: Sequence[str]) -> None:
 
 def name_fault(which: str, name: str) -> Fault | None:
     """Return the fault of a column name, None for a valid or absent one."""
-    if len(name) > MAX_NAME:
-        text = f"the name of {which} has more than {MAX_NAME} characters: shorten it"
-        return Fault(None, None, f"{text} (is a quote in the header never closed?)" if "\n" in name else text)
-    if name and not name.isprintable():
-        return Fault(None, None, f"the name of {which} contains unprintable characters: rename it")
-    return None
+    fault = fault_in_words(name) if name else ""
+    quoted = " (is a quote in the header never closed?)" if len(name) > MAX_NAME and "\n" in name else ""
+    return Fault(None, None, f"the name of {which} {fault}{quoted}") if fault else None

@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal, get_args
 
-from sampler.host.data import DateOrder, Decimal, FileDialect, Separator
+from sampler.host.data import LONGEST_NAME, DateOrder, Decimal, FileDialect, Separator
 
 Quote = Literal["double", "single", "none"]
 Format = Literal["csv", "parquet", "arrow"]
@@ -12,7 +12,7 @@ CHARACTERS: dict[str, str] = dict(zip(get_args(Separator), ",;\t| ", strict=True
 QUOTES: dict[str, str] = {"double": '"', "single": "'"}
 
 MAX_COLUMNS = 10_000
-MAX_NAME = 200
+MAX_NAME = LONGEST_NAME
 # Usual spellings of a missing value, ignoring case; an empty cell always is one.
 MISSING = ("", "na", "n/a", "#n/a", "<na>", "nan", "null", "none", "nil", "?", "-", "--", ".")
 

@@ -75,8 +75,8 @@ class StoredDraws:
     ) -> None:
         if not chains:
             raise NotFittedError("there is no draw yet: let the chains run past their burn-in first")
-        if len({draws.num_trees for draws in chains}) > 1:
-            raise PackedError("the chains differ in their number of trees")
+        if len({draws.layout for draws in chains}) > 1:
+            raise PackedError("the chains differ in their number of trees, their forests or their scalars")
         if not all(np.all(np.isfinite(draws.sigma) & (draws.sigma > 0)) for draws in chains):
             raise PackedError("the draws of sigma are not all positive numbers")
         self.header = header

@@ -16,18 +16,19 @@ import numpy as np
 
 from app.services import errors
 from app.services.readers.process.tasks import model
-from sampler import Posterior, fit, pack, prepare, warm
+from sampler import fit, pack, prepare, warm
 from sampler.data.linear_terms import slope_names
 from sampler.errors import SamplerError
 from sampler.noise import component_names
-from sampler.posterior.explanations.partial_dependence import default_grid
 from sampler.posterior.several.stored import posterior_of
 from sampler.storage.draws import Draws
 from sampler.storage.model_file import START, read_parts, write_model
-from sampler.storage.model_header import Header
 from sampler.storage.soft_draws import SoftDraws
+from tests.support.models import kinds
+from tests.support.models.questions import DEAR, answer, questions
 from tests.support.models.random_forests import random_draws
 
+QUESTIONS = 8  # asked of a file
 HEADER = START  # the header begins like the file
 BLOCK_CHECKSUM = slice(8, 12)
 # Position and format of each number in the head of a block.
@@ -223,18 +224,18 @@ def _change_block(file: File, dice: random.Random) -> None:
     chain[at] = sealed_block(block)
 
 
-def read(data: bytes) -> None:
-    """Process a file as the service does; raises ServiceError or MemoryError if it is refused."""
+def read(data: bytes, name: str = kinds.KINDS[0]) -> None:
+    """Process a file of a kind as the service does; raises ServiceError or MemoryError if it is refused."""
     out = io.BytesIO()
     answer = json.loads(json.dumps(model(io.BytesIO(data), out, {}), allow_nan=False))
     try:
-        _ask(answer, out.getvalue())
+        _ask(kinds.Kind(name), answer, out.getvalue(), random.Random(zlib.crc32(data)))
     except (errors.ServiceError, MemoryError) as error:
         raise AssertionError(f"it was taken, and then {error!r}") from error
 
 
-def _ask(contents: dict, parts: bytes) -> None:
-    """Send every request that a stored model answers; errors are valid answers."""
+def _ask(kind: kinds.Kind, contents: dict, parts: bytes, dice: random.Random) -> None:
+    """Ask a stored model some of all questions, which the file chooses; refusals are valid answers."""
     header, at = parts[: contents["header"]], contents["header"]
     blocks: list[list[bytes]] = []
     for chain in contents["chains"]:
@@ -243,38 +244,15 @@ def _ask(contents: dict, parts: bytes) -> None:
             blocks[-1].append(parts[at : at + length])
             at += length
     posterior = posterior_of(header, blocks, contents["statistics"])
-    several = posterior.several
-    names = [column.name for column in posterior.schema.columns]
-    rows = {name: [None, None] for name in names}
-    for ask in (
-        lambda: posterior.predict(rows, level=[0.5, 0.9], quantiles=[0.1]),
-        lambda: posterior.predict(rows, interval="predictive"),
-        posterior.inclusion,
-        lambda: posterior.partial_dependence(names[:1]),
-        lambda: posterior.shap(rows),
-        lambda: posterior.contrast(None, *_settings(posterior)),
-        lambda: posterior.interactions(names[:3]),
-        posterior.linear_part,
-        posterior.diagnostics,
-        lambda: json.dumps(posterior.summary().to_json()),
-        lambda: posterior.sample_sigma(rows),
-        *(
-            ()
-            if several is None
-            else (lambda: several.predict(rows), lambda: several[several.outcomes[-1]].predict(rows))
-        ),
-    ):
-        try:
-            ask()
-        except SamplerError:
-            continue
-
-
-def _settings(posterior: Posterior) -> list[dict]:
-    """Return two settings of the first column: its first usual value and its last, or a missing one."""
-    header = Header.from_bytes(read_parts(posterior.to_bytes())[0])
-    points = [*default_grid(header, 0), None]
-    return [{posterior.schema.columns[0].name: value} for value in (points[0], points[-1])]
+    posterior.nbytes  # noqa: B018  asked by the cache
+    for part in [posterior] if posterior.several is None else [posterior, posterior.several]:
+        asked = [
+            ask
+            for name, ask in questions(kind, part).items()
+            if not name.startswith(DEAR) or not dice.randrange(20)
+        ]
+        for ask in dice.sample(asked, min(QUESTIONS, len(asked))):
+            answer(ask, part)
 
 
 def _columns(seed: int = 0) -> tuple[dict, np.ndarray]:
@@ -344,6 +322,12 @@ def _soft(seed: int) -> SoftDraws:
         threshold=dice.uniform(size=4), direction=dice.dirichlet(np.ones(5), 4),
         value=dice.normal(size=(8, 1)),
     )  # fmt: skip
+
+
+def seed_of(name: str) -> list[bytes]:
+    """Return a fitted file of a kind; loads every kernel, as its answers may need any."""
+    warm()
+    return [kinds.fitted(name).to_bytes()]
 
 
 def seeds() -> list[bytes]:

@@ -12,13 +12,14 @@ import numpy as np
 from sampler import DataWarning, PackedError, Posterior, SamplerError
 from sampler.posterior.assessment.density import PredictiveDistribution
 from sampler.posterior.several.posterior import SeveralPosterior
-from tests.support.models.kinds import Kind
+from tests.support.models.kinds import ROWS, Kind
 
 # What is no question: readers and writers, charts of answers, and what needs the rows of the fit themselves.
 NO_QUESTIONS = {
     *("from_blocks", "from_bytes", "save", "plot", "to_arviz", "placebo", "calibrated_by", "with_table"),
     *("law", "origin", "several", "nbytes"),
 }
+DEAR = ("aggregate", "model_card", "score")  # which take twenty times as long as all others together
 # Further arguments with which a question is asked too, beside all that its rows allow.
 MORE: dict[str, list[dict[str, Any]]] = {
     "inclusion": [{"of": "noise"}, {"by": "rows"}],
@@ -35,15 +36,20 @@ MORE: dict[str, list[dict[str, Any]]] = {
 def questions(kind: Kind, posterior: Any) -> dict[str, Callable[[Any], Any]]:
     """Return all questions to posteriors of a kind by name: with default rows, with given ones, and choices.
 
-    A new method is asked by itself; one with an argument whose name is new needs an entry here.
+    A new method is asked by itself; one with an argument whose name is new needs an entry here. Columns that
+    the kind hasn't, which those of a forged file may be, are missing in all rows.
     """
     several = isinstance(posterior, SeveralPosterior)
-    y = kind.y if several or not isinstance(kind.y, Mapping) else kind.y[posterior.schema.target.name]
+    header = posterior.header
+    names = [column.name for column in header.schema.inputs]
+    rows = {name: kind.rows.get(name, [None] * ROWS) for name in dict.fromkeys([*names, *kind.rows])}
+    y = kind.y if several or not isinstance(kind.y, Mapping) else kind.y.get(header.schema.target.name)
+    feature = "last" if "last" in names else names[0]
     given = {
-        "X": kind.rows, "y": y, "Y": y, "weights": kind.weights, "other": posterior,
-        "row": {name: values[1] for name, values in kind.new.items()},
-        "feature": "last", "features": ["last"], "first": {"last": 0.2}, "second": {"last": 0.8},
-        "names": [*kind.new], "background": kind.rows, "progress": False,
+        "X": rows, "y": y, "Y": y, "weights": kind.weights, "other": posterior,
+        "row": {name: rows[name][1] for name in [*names, *header.beside.values()] if name in rows},
+        "feature": feature, "features": [feature], "first": {feature: 0.2}, "second": {feature: 0.8},
+        "names": [*kind.new], "background": rows, "progress": False,
     }  # fmt: skip
     found: dict[str, Callable[[Any], Any]] = {}
     for name in sorted(set(dir(type(posterior))) - NO_QUESTIONS):

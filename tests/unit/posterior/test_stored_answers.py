@@ -16,11 +16,10 @@ from sampler.methods import METHODS
 from sampler.noise import AUTO, NOISES
 from sampler.posterior.several.stored import read_posterior
 from tests.support.models import kinds
-from tests.support.models.questions import answers
+from tests.support.models.questions import DEAR, answers
 
 pytestmark = pytest.mark.usefixtures("all_kernels")
 
-SIMULATED = ("aggregate", "model_card", "score")  # which take twenty times as long as all others together
 QUICK = (
     *("gaussian+slopes+linear", "gaussian+treatment+weights+linear", "gaussian+dose", "gaussian+subgroups"),
     *("probit+treatment+offset", "poisson+exposure+treatment", "zero-inflated-poisson+exposure"),
@@ -30,7 +29,7 @@ REST = [name for name in kinds.KINDS if name not in QUICK]
 
 
 def cheap(question: str) -> bool:
-    return not question.startswith(SIMULATED)
+    return not question.startswith(DEAR)
 
 
 def test_kinds_are_of_every_family_method_noise_and_role():
@@ -48,9 +47,6 @@ def test_kinds_are_of_every_family_method_noise_and_role():
 
 def check(name: str, read: object, only=cheap) -> None:
     kind, posterior = kinds.Kind(name), kinds.fitted(name)
-    counts = kind.family in FAMILIES and FAMILIES[kind.family].target == "counts"
-    if counts and "treatment" in kind.arguments:  # explanations of these end the process
-        asked, only = only, lambda q: asked(q) and not q.startswith(("shap", "interactions", "inclusion"))
     before, after = answers(kind, posterior, only), answers(kind, read, only)
     assert before.keys() == after.keys()
     assert {key: (each, after[key]) for key, each in before.items() if each != after[key]} == {}

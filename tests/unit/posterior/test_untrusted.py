@@ -1,5 +1,6 @@
 """Model files from untrusted sources: every length and count is checked before use."""
 
+import copy
 import json
 import struct
 from dataclasses import replace
@@ -243,3 +244,54 @@ def test_correlations_of_outcomes_are_possible(of_several, correlation):
         scalars = draws.scalars | {correlation_name(0, 1): np.full(draws.num_draws, correlation)}
         blocks.append([pack(replace(draws, scalars=scalars))])
     refused(write_model(contents.header, blocks, contents.statistics), "correlations")
+
+
+NAMES = {
+    "a\nb": "unprintable",
+    "a\u202eb": "unprintable",
+    "": "empty",
+    " ": "empty",
+    "x" * 10_000: "200 characters",
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("kind", ["poisson+exposure", "gaussian+slopes+linear", "gaussian+calibrated-groups"])
+def test_names_are_those_that_datasets_may_have(kind, name):
+    """Names of features, outcomes, groups and columns with a role are refused that no dataset has."""
+    good = taken_apart(fitted(kind).to_bytes())
+    assert read_contents(good.to_bytes())
+    places = [("schema", "columns", 0, "name"), ("schema", "target", "name")]
+    places += [("schema", "groups", 0, "name")] * ("groups" in good.text["schema"])
+    places += [("exposure",)] * ("exposure" in good.text)
+    places += [("calibration", "new_rows", "groups")] * ("new_rows" in good.text.get("calibration", {}))
+    if name.strip():
+        good.text["schema"]["ignored"] = ["other"]
+        places.append(("schema", "ignored", 0))
+    for *path, last in places:
+        inner, file = (forged := copy.deepcopy(good.text)), replace(good, text=None)
+        for step in path:
+            inner = inner[step]
+        inner[last] = name
+        refused(replace(file, text=forged), NAMES[name])
+
+
+@pytest.mark.parametrize("kind", ["gaussian+t", "gaussian+forest", "several", "gaussian+groups", "ordinal"])
+def test_chains_have_the_same_parts(kind):
+    """Chains, and blocks of one, whose scalars or forests have other names are refused."""
+    contents = read_contents(fitted(kind).to_bytes())
+    blocks = [[block.data for block in chain] for chain in contents.chains]
+    draws = unpack(blocks[1][0])
+    more = replace(draws, scalars=draws.scalars | {"further": np.ones(draws.num_draws)})
+    another = replace(draws, forests=draws.forests | {"further": replace(draws, scalars={}, forests={})})
+    for changed in (more, another):
+        for chains in ([blocks[0], [pack(changed)]], [blocks[0], [blocks[1][0], pack(changed)]]):
+            refused(
+                write_model(contents.header, chains, contents.statistics), "differ in their|fit each other"
+            )
+
+
+def test_numbers_have_values_to_be_shown_at(file):
+    """An empty list in place of a number's values by default is refused, one of a category's is not."""
+    file.text["default_grid"] = [[], [], [], []]
+    refused(file, "no values at which to show column 'x1'")

@@ -16,6 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.services import model_files
+from app.services.access.keys import LOCAL
+from app.services.predictions.posteriors import Posteriors
 from app.services.readers.options import ReaderLimits
 from sampler import Posterior, load, pack
 from sampler.storage.model_file import MEDIA_TYPE, read_parts, write_model
@@ -24,7 +26,9 @@ from tests.support.databases import only
 from tests.support.fuzzing import model_files as fuzz_models
 from tests.support.fuzzing.json_values import FUZZ, VALUES
 from tests.support.fuzzing.model_files import sealed_block, taken_apart
+from tests.support.models import kinds
 from tests.support.models.fitted_models import SMALL, fitted
+from tests.support.models.questions import DEAR, answers
 from tests.support.models.random_forests import random_draws
 from tests.support.models.random_posteriors import make_posterior, make_problem
 
@@ -353,3 +357,28 @@ def test_many_files_at_once(client):
         np.testing.assert_array_equal(
             predict(client, model, NEW)["mean"], Posterior.from_bytes(data).predict(NEW).mean
         )
+
+
+# What depends on counters of moves, which the service shows as they were stored; and bytes, which have them.
+WITH_COUNTERS = ("summary", "diagnostics", "use", "model_card", "to_bytes", "discard", "extend", "calibrate")
+
+
+@pytest.mark.slow
+@only("sqlite")
+@pytest.mark.parametrize("name", kinds.KINDS)
+def test_imported_models_of_every_kind_answer_as_before(client, database, name):
+    """A model of any kind answers to the bit as before it was imported, and comes back whole."""
+    kind, posterior = kinds.Kind(name), kinds.fitted(name)
+    response = post_file(client, posterior.to_bytes())
+    assert response.status_code == 201, response.text
+    header, blocks, statistics, _ = read_parts(posterior.to_bytes())
+    assert get_file(client, response.json()).content == write_model(header, blocks, statistics)
+
+    def asked(question: str) -> bool:
+        return not question.startswith(DEAR + WITH_COUNTERS)
+
+    predictor = Posteriors(database.engine, 1 << 30)
+    served = predictor.lookup(LOCAL, response.json()["id"])[1]
+    assert served.nbytes == predictor.cache.nbytes
+    before = posterior if served.several is None else posterior[posterior.outcomes[0]]
+    assert answers(kind, served, asked) == answers(kind, before, asked)
