@@ -104,7 +104,7 @@ FOREST = Engine(
         PARTICLE_GIBBS: "particles",
         "smc": "particles",  # the start
     },
-    training_kernels="sampler.bart.hyperpriors:groups_of",
+    training_kernels="sampler.bart.part:kernels_of",
     warnings="sampler.bart.prior:weight_warnings",
     forests=True,
     update_seconds=2e-9,

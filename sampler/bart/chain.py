@@ -19,10 +19,9 @@ from sampler.bart.checkpoint import (
     read_checkpoint,
     write_checkpoint,
 )
-from sampler.bart.families.gaussian import Gaussian
 from sampler.bart.families.likelihood import likelihood_of
 from sampler.bart.forest_call import ForestCall
-from sampler.bart.hyperpriors import Hyper, drawn, groups_of
+from sampler.bart.hyperpriors import Hyper, drawn
 from sampler.bart.kernels import state as bart_state
 from sampler.bart.kernels.forest_sweep import (
     keep_draw,
@@ -36,6 +35,7 @@ from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.probit import draw_latent_given
 from sampler.bart.kernels.state import BROKEN, GRID_LIMIT, KEEP, NEED, PREVIOUS, Schedule
 from sampler.bart.kernels.steps.one_outcome import SWEEP_OUTCOME
+from sampler.bart.part import kernels_of
 from sampler.bart.particle_gibbs import Particles, are_used
 from sampler.bart.shared.threads import Threads
 from sampler.bart.state import (
@@ -88,7 +88,7 @@ class Chain(MarkovChain):
 
     def __init__(self, training: Training, chain: int, leaves: int) -> None:
         """Make the arrays, with room for `leaves` leaves in each tree (see `start`, `resume`)."""
-        warm([training.settings, *groups_of(training)])
+        warm([training.settings, *kernels_of(training)])
         self.training = training
         self.chain = chain
         self.iteration = 0
@@ -333,7 +333,6 @@ class Chain(MarkovChain):
 
         For numbers that had weights from the start, with normal noise of one size.
         """
-        assert isinstance(self._likelihood, Gaussian)
         self._likelihood.count_rows(training)
         self.reweigh(training.grid_weights, training.weight_unit)
         self.training = training
@@ -381,7 +380,6 @@ class Chain(MarkovChain):
         self._noise[SIGMA2] = variance
         measure_bound(self._models[0].residual, self._models[0].bound)
         if self._several is None:
-            assert isinstance(self._likelihood, Gaussian)
             self._several = ForestCall(SWEEP_OUTCOME)
             self._likelihood.hold_latent()
         self._iterate_alone(self._several)
@@ -389,7 +387,6 @@ class Chain(MarkovChain):
 
     def draw_latent_given(self, others: NDArray[np.int32], rows: NDArray[np.int64], variance: float) -> None:
         """Draw the latent outcomes of some rows given their classes and other outcomes: see `sweep_given`."""
-        assert isinstance(self._likelihood, Gaussian)
         outcome, residual, sd = self._likelihood.outcome, self._models[0].residual, math.sqrt(variance)
         draw_latent_given(outcome, residual, others, rows, sd * outcome.step, self._work.random)
 
@@ -405,11 +402,8 @@ class Chain(MarkovChain):
             return
         if keeps and room_for_draw(forest, self._kept[0]) != bart_state.DONE:
             self._enlarge_kept(self.iteration, at_least=1 + int(self._kept[0].fill[0]))
-        assert isinstance(self._likelihood, Gaussian)
         model, work = self._models[0], self._work
-        if self._likelihood.has_line:
-            *_, at_model, at_work = call.places_of(self._data, forest, model, work)
-            self._likelihood.draw_line(at_model, at_work)
+        self._likelihood.draw_beside(forest, work, call.places_of(self._data, forest, model, work))
         call(self._data, forest, model, work)
         self.iteration += 1
         if work.pending.state[BROKEN]:

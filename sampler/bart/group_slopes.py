@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sampler.bart import forest_call
 from sampler.bart.intercepts import SampledEffects
 from sampler.bart.kernels.steps import group_slopes as kernels
 from sampler.bart.kernels.steps.group_slopes import apply_effects
+from sampler.bart.linear_part import LinearSlopes
 from sampler.data.groupings import scalar_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from numpy.typing import NDArray
-
     from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.linear_part import LinearSlopes
-    from sampler.training import GroupTraining
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.bart.part import Host
+    from sampler.training import Training
 
 GROUP = "group-slopes"  # group of compiled kernels, see `sampler.kernels.groups`
 
@@ -34,24 +34,29 @@ class InterceptsAndSlopes(SampledEffects):
     `effects` has a column's groups' intercepts, then their slopes, one after the other.
     """
 
-    def __init__(self, training: GroupTraining, scalars: Sequence[str], outcome: Outcome) -> None:
+    @classmethod
+    def kernels(cls, training: Training) -> tuple[str, ...]:  # noqa: ARG003
+        """Name the groups of compiled kernels."""
+        return (forest_call.GROUP, GROUP)
 
-        assert training.z is not None, "groups without slopes have intercepts alone"
-        terms = 1 + training.num_slopes
-        super().__init__(terms * sum(training.sizes))
-        self._of_line = training.of_line
+    def __init__(self, training: Training, host: Host) -> None:
+        groups, outcome = training.groups, host.outcome
+        assert groups is not None, "there are groups"
+        assert groups.z is not None, "groups without slopes have intercepts alone"
+        super().__init__(groups)
+        terms, self._of_line, self._host = 1 + groups.num_slopes, groups.of_line, host
+        line = host.parts.get("line")
+        self._line = line if isinstance(line, LinearSlopes) else None
         self._parts: list[kernels.GroupTerms] = []
-        start, rows = 0, len(training.index[0])
-        for k, (group, size, scale) in enumerate(
-            zip(training.index, training.sizes, training.scales, strict=True)
-        ):
-            names = scalar_names(k, training.num_slopes)
-            place = scalars.index(names[0])
+        start, rows = 0, len(groups.index[0])
+        for k, (group, size, scale) in enumerate(zip(groups.index, groups.sizes, groups.scales, strict=True)):
+            names = scalar_names(k, groups.num_slopes)
+            place = host.scalar_names.index(names[0])
             outcome.scalars[place : place + terms] = scale
             self._parts.append(
                 kernels.GroupTerms(
                     group=np.array(group, np.int32),
-                    z=np.ascontiguousarray(training.z, np.float64),
+                    z=np.ascontiguousarray(groups.z, np.float64),
                     effect=self.effects[start : start + terms * size].reshape(terms, size),
                     shift=np.zeros(rows, np.int32),
                     gram=np.zeros((size, terms, terms)),
@@ -67,16 +72,15 @@ class InterceptsAndSlopes(SampledEffects):
             )
             start += terms * size
 
-    def apply(self, residual: NDArray[np.int32]) -> None:
-        """Take the effects out of a residual that has them all."""
+    def take_out(self, model: Normal) -> None:
+        """Take the effects out of residuals that have them all."""
         for part in self._parts:
             part.shift[:] = 0
-            apply_effects(part, residual)
+            apply_effects(part, model.residual)
 
-    def draw(
-        self, model: Normal, forest: Forest, outcome: Outcome, work: Work, line: LinearSlopes | None
-    ) -> None:
+    def draw(self, forest: Forest, work: Work, places: Sequence[int]) -> None:  # noqa: ARG002
         """Draw the effects and their covariances given the trees, the line and the noise."""
+        model, outcome, line = self._host.models[0], self._host.outcome, self._line
         for part in self._parts:
             kernels.draw_effects(part, model, outcome, work)
             kernels.exchange_level(part, forest, model.variance, work.random)

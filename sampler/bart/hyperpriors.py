@@ -7,17 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import (
-    class_lines,
-    forest_call,
-    group_slopes,
-    intercepts,
-    linear_part,
-    row_noise,
-)
 from sampler.bart.kernels import hyperpriors as hyper
 from sampler.bart.particle_gibbs import FIRST_NODES, make_swarm
-from sampler.families import FAMILIES
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -34,36 +25,11 @@ if TYPE_CHECKING:
 ROUNDING = 1e-6  # of a sum of shares
 GRID = 200  # points of theta, evenly spaced in theta / (theta + rho)
 GROUP = "hyper"  # group of compiled kernels, see `sampler.kernels.groups`
-WEIGHTS = "weights"  # group of the kernels for weighted rows
 
 
 def drawn(constants: Constants) -> bool:
     """Whether any is drawn."""
     return constants.k_df > 0 or constants.sparse
-
-
-def groups_of(training: Training) -> tuple[str, ...]:
-    """List the groups of kernels that a prior and weights need beyond those of the settings."""
-    hyper = (GROUP,) if training.constants.sparse else ()
-    arms = training.effect is not None and training.effect.parts > 1  # each weighs the rows of its own
-    weights = (WEIGHTS,) if training.weights is not None or arms else ()
-    linear: tuple[str, ...] = () if training.linear is None else (linear_part.GROUP,)
-    if linear and training.settings.family == "categorical":
-        linear = (*linear, class_lines.GROUP)
-    groups: tuple[str, ...] = ()
-    if training.groups is not None:
-        groups = (forest_call.GROUP, group_slopes.GROUP if training.groups.num_slopes else intercepts.GROUP)
-    latent = ("latent-outcomes",) if len(training.censored) else ()
-    effect = () if training.effect is None else (forest_call.GROUP, "effect-scale")
-    monotone = ("monotone",) if training.directions is not None else ()
-    several: tuple[str, ...] = ()
-    if training.several is not None:
-        parts = training.several.parts
-        each = (group for part in parts for group in groups_of(part))
-        families = (group for part in parts for group in FAMILIES[part.settings.family].kernels)
-        several = (forest_call.GROUP, "several-outcomes", *each, *families)
-    beside = (*monotone, *latent, *effect, *linear, *groups, *several)
-    return (*hyper, *weights, *beside, *row_noise.groups_of(training.settings))
 
 
 def theta_grid(constants: Constants, num_columns: int) -> Floats:

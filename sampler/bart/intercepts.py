@@ -6,35 +6,64 @@ a term for each column of groups.
 
 from __future__ import annotations
 
+from pkgutil import resolve_name
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.bart import forest_call
 from sampler.bart.kernels.steps import intercepts as kernels
-from sampler.data.groupings import FOREST, scalar_names
+from sampler.bart.part import ChainPart
+from sampler.data.groupings import FOREST, all_scalars, scalar_names
 from sampler.storage.draws import Draws
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Forest, Outcome, Work
-    from sampler.bart.linear_part import LinearSlopes
-    from sampler.training import GroupTraining
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.bart.part import Host
+    from sampler.training import GroupTraining, Training
 
     Floats = NDArray[np.float64]
 
 GROUP = "intercepts"  # group of compiled kernels, see `sampler.kernels.groups`
 
 
-class SampledEffects:
+class SampledEffects(ChainPart):
     """The effects of one chain's groups, in grid steps, `effects`; a checkpoint holds them."""
 
-    def __init__(self, size: int) -> None:
-        self.effects = np.zeros(size, np.int32)
+    def __init__(self, training: GroupTraining) -> None:
+        self.effects = np.zeros((1 + training.num_slopes) * sum(training.sizes), np.int32)
         self._kept: list[NDArray[np.int32]] = []
+
+    @classmethod
+    def of(cls, training: Training) -> type[ChainPart] | None:
+        """Return the class for intercepts alone, or with slopes; None without groups."""
+        if training.groups is None:
+            return None
+        if training.groups.num_slopes == 0:
+            return GroupIntercepts
+        with_slopes: type[ChainPart] = resolve_name("sampler.bart.group_slopes:InterceptsAndSlopes")
+        return with_slopes
+
+    @classmethod
+    def scalars(cls, training: Training) -> tuple[str, ...]:
+        """Name the figures of the effects' covariances."""
+        assert training.groups is not None, "there are groups"
+        return all_scalars(len(training.groups.sizes), training.groups.num_slopes)
+
+    def fits(self, scalars: Mapping[str, float]) -> bool:
+        """Tell whether standard deviations are positive and partial correlations between -1 and 1."""
+        positive = all(value > 0 for name, value in scalars.items() if name.startswith("group_sd"))
+        partial = (value for name, value in scalars.items() if name.startswith("group_partial"))
+        return positive and all(abs(value) < 1 for value in partial)
+
+    def state(self) -> list[NDArray[Any]]:
+        """Return the effects, as a view."""
+        return [self.effects]
 
     def keep(self) -> None:
         """Keep the present effects."""
@@ -49,15 +78,20 @@ class SampledEffects:
 class GroupIntercepts(SampledEffects):
     """The intercepts of one chain; their standard deviations are scalars of its outcome."""
 
-    def __init__(self, training: GroupTraining, scalars: Sequence[str], outcome: Outcome) -> None:
+    @classmethod
+    def kernels(cls, training: Training) -> tuple[str, ...]:  # noqa: ARG003
+        """Name the groups of compiled kernels."""
+        return (forest_call.GROUP, GROUP)
 
-        super().__init__(sum(training.sizes))
+    def __init__(self, training: Training, host: Host) -> None:
+        groups, outcome = training.groups, host.outcome
+        assert groups is not None, "there are groups"
+        super().__init__(groups)
+        self._host = host
         self._parts: list[kernels.Intercepts] = []
         start = 0
-        for k, (group, size, scale) in enumerate(
-            zip(training.index, training.sizes, training.scales, strict=True)
-        ):
-            place = scalars.index(scalar_names(k)[0])
+        for k, (group, size, scale) in enumerate(zip(groups.index, groups.sizes, groups.scales, strict=True)):
+            place = host.scalar_names.index(scalar_names(k)[0])
             outcome.scalars[place] = scale
             self._parts.append(
                 kernels.Intercepts(
@@ -72,22 +106,16 @@ class GroupIntercepts(SampledEffects):
             )
             start += size
 
-    def apply(self, residual: NDArray[np.int32]) -> None:
-        """Take the intercepts out of a residual that has them all."""
+    def take_out(self, model: Normal) -> None:
+        """Take the intercepts out of residuals that have them all."""
         for part in self._parts:
-            residual[: len(part.group)] -= part.effect[part.group]
+            model.residual[: len(part.group)] -= part.effect[part.group]
 
-    def draw(
-        self,
-        model: Normal,
-        forest: Forest,
-        outcome: Outcome,
-        work: Work,
-        line: LinearSlopes | None,  # noqa: ARG002
-    ) -> None:
+    def draw(self, forest: Forest, work: Work, places: Sequence[int]) -> None:  # noqa: ARG002
         """Draw the intercepts and their standard deviations given the trees, the line and the noise."""
+        model = self._host.models[0]
         for part in self._parts:
-            kernels.draw_intercepts(part, model, outcome, work)
+            kernels.draw_intercepts(part, model, self._host.outcome, work)
             kernels.exchange_level(part, forest, model.variance, work.random)
 
 

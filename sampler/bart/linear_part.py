@@ -17,14 +17,19 @@ from sampler.bart.kernels.leaf_models.residual_bound import BOUND, measure_bound
 from sampler.bart.kernels.state import BROKEN, GRID_LIMIT
 from sampler.bart.kernels.steps import linear_part as kernels
 from sampler.bart.kernels.steps.linear_part import apply_slopes
+from sampler.bart.part import ChainPart
+from sampler.data.linear_terms import slope_names
 from sampler.kernels.jit import address, warm
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.normal import Normal
-    from sampler.bart.kernels.state import Outcome, Work
-    from sampler.training import LinearTraining
+    from sampler.bart.kernels.state import Forest, Work
+    from sampler.bart.part import Host
+    from sampler.training import LinearTraining, Training
 
     Floats = NDArray[np.float64]
 
@@ -51,14 +56,32 @@ def rotation_of(training: LinearTraining) -> tuple[Floats, Floats]:
     return _ROTATIONS[training]
 
 
-class LinearSlopes:
+class LinearSlopes(ChainPart):
     """The slopes of one chain: their state is among the scalars of its outcome."""
 
-    def __init__(self, training: LinearTraining, outcome: Outcome) -> None:
+    is_compiled = True
 
-        rotation, basis = rotation_of(training)
+    @classmethod
+    def of(cls, training: Training) -> type[LinearSlopes] | None:
+        """Return the class where there is a linear part."""
+        return None if training.linear is None else cls
+
+    @classmethod
+    def scalars(cls, training: Training) -> tuple[str, ...]:
+        """Name the slopes and their standard deviation."""
+        assert training.linear is not None, "there is a linear part"
+        return (TAU, *slope_names(len(training.linear.z)))
+
+    @classmethod
+    def kernels(cls, training: Training) -> tuple[str, ...]:  # noqa: ARG003
+        """Name the groups of compiled kernels."""
+        return (GROUP,)
+
+    def __init__(self, training: Training, host: Host) -> None:
+        assert training.linear is not None, "there is a linear part"
+        rotation, basis = rotation_of(training.linear)
         count, rows = basis.shape
-        scale = training.terms.slope_scale
+        scale, outcome = training.linear.terms.slope_scale, host.outcome
         outcome.scalars[kernels.TAU] = scale
         self._part: kernels.LinearPart = kernels.LinearPart(
             basis=basis,
@@ -78,11 +101,16 @@ class LinearSlopes:
         self.place = int(self._room[0])  # the address of the kernels' linear part
         self.draw_at = address(kernels.DRAW_LINE)
         self._draw = _DRAW(self.draw_at)
+        host.outcome = outcome._replace(draw_line=self.draw_at, line=self.place)
 
-    def apply(self, residual: NDArray[np.int32]) -> None:
-        """Take the linear part out of a residual that has it all."""
+    def fits(self, scalars: Mapping[str, float]) -> bool:
+        """Tell whether the slopes' standard deviation is positive."""
+        return scalars[TAU] > 0
+
+    def take_out(self, model: Normal) -> None:
+        """Take the linear part out of residuals that have it all."""
         self._part.shift[:] = 0
-        apply_slopes(self._part, residual)
+        apply_slopes(self._part, model.residual)
 
     def apply_again(self, model: Normal, work: Work) -> None:
         """Take the present slopes' part, instead of the former, out of the residual, and bound it anew."""
@@ -91,6 +119,7 @@ class LinearSlopes:
         if model.bound[BOUND] > GRID_LIMIT:
             work.pending.state[BROKEN] = 1
 
-    def draw(self, at_model: int, at_work: int) -> None:
-        """Draw the slopes and their standard deviation given trees and noise; these are given by address."""
+    def draw(self, forest: Forest, work: Work, places: Sequence[int]) -> None:  # noqa: ARG002
+        """Draw the slopes and their standard deviation given trees and noise."""
+        *_, at_model, at_work = places
         self._draw(self.place, at_model, at_work)

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sampler.bart.kernels import state
+from sampler.bart.kernels.leaf_models.residual_pass import FUSED
+from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED
 from sampler.bart.kernels.state import Forest, KeptDraws, SharedSums
 from sampler.bart.kernels.steps import monotone as in_order
 from sampler.bart.kernels.tree_prior import TreePrior
@@ -42,7 +44,7 @@ class ForestPlan:
     leaf_sd: float  # in units of y
     moves: Mapping[str, float]
     leaves: Literal["normal", "log-linear"] = "normal"
-    of_effect: bool = False  # whether it is of a treatment's effect, and sees the rows in its own way
+    part: str = ""  # beside the mean that it belongs to, as in `sampler.definitions.parts`
 
 
 def make_data(training: Training) -> Data:
@@ -100,6 +102,12 @@ def make_tree_prior(plan: ForestPlan, model: Any, monotone: NDArray[np.int64] | 
         directions=np.zeros((0, 0), np.int64) if monotone is None else monotone,
         orders=orders,
     )
+
+
+def passes_of(*, weighted: bool) -> NDArray[np.int64]:
+    """List the addresses of the passes over rows of normal leaves."""
+    of_weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
+    return np.array([address(FUSED), *of_weights], np.int64)
 
 
 def make_forest(data: Data, prior: TreePrior, num_trees: int, capacity: int, *, rows: bool = True) -> Forest:

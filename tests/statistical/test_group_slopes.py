@@ -99,7 +99,7 @@ def state_of(chain):
     """Return standard deviations, correlations and effects of a chain, in units of y."""
     likelihood, count = chain._likelihood, TERMS + TERMS * (TERMS - 1) // 2
     tau, correlations = [], []
-    for part in likelihood._intercepts._parts:
+    for part in likelihood.parts["groups"]._parts:
         scalars = likelihood.outcome.scalars[part.place : part.place + count]
         factor, at = np.zeros((TERMS, TERMS)), TERMS
         for i in range(TERMS):
@@ -110,7 +110,7 @@ def state_of(chain):
         tau.append(scalars[:TERMS])
         correlations.append(factor @ factor.T)
     step = chain.training.constants.step
-    effects = [step * part.effect for part in likelihood._intercepts._parts]
+    effects = [step * part.effect for part in likelihood.parts["groups"]._parts]
     return np.array(tau), correlations, effects
 
 

@@ -70,7 +70,7 @@ def prior_draw(model, rng):
 def state_of(chain):
     """Return the standard deviations and intercepts of a chain, in units of y."""
     likelihood = chain._likelihood
-    effects = chain.training.constants.step * likelihood._intercepts.effects
+    effects = chain.training.constants.step * likelihood.parts["groups"].effects
     return likelihood.outcome.scalars[-2:].copy(), np.split(effects, SIZES[:1])
 
 

@@ -10,7 +10,6 @@ import numpy as np
 
 from sampler.bart.families import effect_forest
 from sampler.bart.families.count_arms import CountArms
-from sampler.bart.families.gaussian import passes_of
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
 from sampler.bart.kernels.leaf_models import normal
@@ -29,7 +28,7 @@ from sampler.bart.log_linear import (
     scale_by_k,
     scale_for,
 )
-from sampler.bart.state import ForestPlan
+from sampler.bart.state import ForestPlan, passes_of
 from sampler.families import FAMILIES, ZERO_TREES
 from sampler.prior import Constants
 
@@ -189,7 +188,7 @@ class CountLikelihood(Likelihood):
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:
         """Return the rows with the columns that a forest's trees may split on."""
-        return self._arms.data if plan.of_effect and self._arms else data
+        return self._arms.data if plan.part and self._arms else data
 
     def _exposures(self) -> Floats:
         """Return what multiplies the rows' f: exposure, mean rate, and the rate of the row's arm."""

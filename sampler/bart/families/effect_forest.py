@@ -17,22 +17,27 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from sampler.bart import forest_call
 from sampler.bart.kernels.leaf_models.normal import LIKELIHOOD, SIGMA2, UNIT
 from sampler.bart.kernels.leaf_models.residual_bound import measure_bound
 from sampler.bart.kernels.state import GRID_LIMIT
 from sampler.bart.kernels.steps.effect_scale import draw_effect_scale
-from sampler.bart.state import ForestPlan, make_data
+from sampler.bart.part import ChainPart
+from sampler.bart.state import make_data, passes_of
 from sampler.data.treatment.design import HALF_MEAN, ROLE, of_parts
 from sampler.kernels.random import normal
 from sampler.training import WEIGHT_BITS
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
 
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.leaf_models.normal import Normal
     from sampler.bart.kernels.state import Forest, Outcome, Work
+    from sampler.bart.part import Host
+    from sampler.bart.state import ForestPlan
     from sampler.kernels.arrays import Data
     from sampler.training import EffectPrior, Training
 
@@ -40,6 +45,7 @@ if TYPE_CHECKING:
 
 LARGEST_BITS = 30  # of a weight in units
 NAME = "effect"
+PART = "treatment"  # its name in `sampler.definitions.parts`
 SCALAR = "effect_sd"  # prior standard deviation of the effect of a row, in units of y
 
 
@@ -47,15 +53,9 @@ def plan(prior: EffectPrior, mean: ForestPlan) -> tuple[ForestPlan, ...]:
     """Plan the forest of the effect, or one for each of several arms; trees move as the mean's do."""
     leaf_sd = prior.share * prior.start / math.sqrt(prior.num_trees)
     own = replace(
-        mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, of_effect=True
+        mean, num_trees=prior.num_trees, alpha=prior.alpha, beta=prior.beta, leaf_sd=leaf_sd, part=PART
     )
     return tuple(replace(own, name=name) for name in of_parts(NAME, prior.parts))
-
-
-def scalars(prior: EffectPrior) -> tuple[str, ...]:
-    """Name the scalars of the forests: the standard deviation and half the mean of each."""
-    names = (of_parts(name, prior.parts) for name in (SCALAR, HALF_MEAN))
-    return tuple(name for pair in zip(*names, strict=True) for name in pair)
 
 
 class View(Protocol):
@@ -244,6 +244,86 @@ class EffectForest:
         )  # fmt: skip
         self._scalar[0] = sd * self._step
         self.apply()
+
+
+class EffectForests(ChainPart):
+    """The forest of the effect of one chain, or one of each of several arms."""
+
+    @classmethod
+    def of(cls, training: Training) -> type[EffectForests] | None:
+        """Return the class where a treatment's effect has a forest."""
+        return None if training.effect is None else cls
+
+    @classmethod
+    def plan(cls, training: Training, mean: ForestPlan) -> tuple[ForestPlan, ...]:
+        """Plan the forests."""
+        assert training.effect is not None, "there is an effect"
+        return plan(training.effect, mean)
+
+    @classmethod
+    def scalars(cls, training: Training) -> tuple[str, ...]:
+        """Name the standard deviation and half the mean of each forest."""
+        assert training.effect is not None, "there is an effect"
+        names = (of_parts(name, training.effect.parts) for name in (SCALAR, HALF_MEAN))
+        return tuple(name for pair in zip(*names, strict=True) for name in pair)
+
+    @classmethod
+    def kernels(cls, training: Training) -> tuple[str, ...]:
+        """Name the groups of compiled kernels; each of several arms weighs the rows of its own."""
+        assert training.effect is not None, "there is an effect"
+        weights = ("weights",) if training.effect.parts > 1 else ()
+        return (*weights, forest_call.GROUP, "effect-scale")
+
+    @classmethod
+    def model_of(cls, training: Training, plan: ForestPlan, mean: Normal) -> Normal:
+        """Make the leaf model of a forest, with weights and noise of its own where it sees rows otherwise."""
+        assert training.effect is not None, "there is an effect"
+        variance = np.array([(plan.leaf_sd / training.constants.step) ** 2])
+        if not training.effect.weighs:
+            return mean._replace(variance=variance)
+        # the weights of a dose have another unit
+        noise = mean.noise if training.effect.dose is None else mean.noise.copy()
+        weights = np.zeros(len(training.y), np.int32)
+        return mean._replace(variance=variance, weights=weights, noise=noise, passes=passes_of(weighted=True))
+
+    def __init__(self, training: Training, host: Host) -> None:
+        prior = training.effect
+        assert prior is not None, "there is an effect"
+        place = host.scalar_names.index(self.scalars(training)[0])
+        self._effects: dict[str, EffectForest] = {}
+        for forest, model in zip(host.plans, host.models, strict=True):
+            if forest.part == PART:
+                arm, models = len(self._effects), (host.models[0], model)
+                self._effects[forest.name] = EffectForest(
+                    training, prior, arm, models, host.outcome, place + 2 * arm
+                )
+
+    def fits(self, scalars: Mapping[str, float]) -> bool:
+        """Tell whether the effects' standard deviations are positive."""
+        return all(value > 0 for name, value in scalars.items() if name.startswith(SCALAR))
+
+    def clear(self) -> None:
+        """Begin without trees."""
+        for effect in self._effects.values():
+            effect.clear()
+
+    def take_out(self, model: Normal) -> None:  # noqa: ARG002  # which shares its residuals
+        """Take the constant parts of the effects out of residuals that have them."""
+        for effect in self._effects.values():
+            effect.take_out()
+
+    def data_of(self, plan: ForestPlan, data: Data) -> Data:  # noqa: ARG002
+        """Return the rows with the columns that the effect's trees may split on."""
+        return self._effects[plan.name].data
+
+    def seen_by(self, plan: ForestPlan) -> AbstractContextManager[None]:
+        """Let the rows be meanwhile as the trees of a forest see them."""
+        return self._effects[plan.name].seen()
+
+    def end(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:  # noqa: ARG002
+        """Draw the constant parts and the standard deviations of the rest."""
+        for effect, forest in zip(self._effects.values(), forests, strict=True):
+            effect.draw(forest, work)
 
 
 def data_of(training: Training, prior: EffectPrior) -> Data:

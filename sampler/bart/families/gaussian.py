@@ -2,33 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sampler.bart import linear_part, noise_forest
-from sampler.bart.families import effect_forest
-from sampler.bart.families.effect_forest import EffectForest
 from sampler.bart.families.likelihood import Likelihood
 from sampler.bart.forest_call import ForestCall
-from sampler.bart.group_slopes import InterceptsAndSlopes
-from sampler.bart.intercepts import GroupIntercepts
 from sampler.bart.kernels.leaf_models import normal
 from sampler.bart.kernels.leaf_models.residual_bound import BOUND_SIZE, measure_bound
-from sampler.bart.kernels.leaf_models.residual_pass import FUSED
-from sampler.bart.kernels.leaf_models.weighted_pass import WEIGHTED
 from sampler.bart.kernels.row_latents.latent_outcomes import DRAW_LATENT, draw_latent_outcomes
 from sampler.bart.kernels.state import Outcome
 from sampler.bart.kernels.sweep import draw_leaf_variance, draw_sigma2, sweep
-from sampler.bart.linear_part import LinearSlopes
-from sampler.bart.noise_mixture import with_noise_mean
-from sampler.bart.row_noise import RowNoise
-from sampler.bart.state import ForestPlan, make_data
-from sampler.data.groupings import all_scalars
-from sampler.data.linear_terms import slope_names
+from sampler.bart.part import parts_of
+from sampler.bart.state import ForestPlan, passes_of
 from sampler.kernels.jit import address
-from sampler.noise import DEGREE_GRID, DEGREES, NOISE_TREES, NOISES, SCALE, SPREAD, component_names
+from sampler.noise import NOISES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,6 +25,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
+    from sampler.bart.part import ChainPart
     from sampler.kernels.arrays import Data
     from sampler.prior import Constants
     from sampler.storage.draws import Draws
@@ -45,53 +34,40 @@ if TYPE_CHECKING:
     Floats = NDArray[np.float64]
 
 
-# how scalars are named that are positive, at least 0, or between -1 and 1
-POSITIVE = ("slope_sd", "group_sd", "noise_sd", SCALE, SPREAD, effect_forest.SCALAR)
-SHARE, PARTIAL = "noise_share", "group_partial"
-
-
 class Gaussian(Likelihood):
-    """y = f(x) + noise; with further forests for a treatment's effect, and where noise differs by row."""
+    """y = f(x) + noise; with parts beside the mean's trees, such as a treatment's effect or noise by row.
+
+    Attributes
+    ----------
+    parts
+        The parts by name, in the order of `sampler.definitions.parts.PARTS`.
+
+    """
 
     def __init__(self, training: Training) -> None:
         self.plans = plan_forests(training)
         self.scalar_names = self._name_scalars(training)
         self.outcome = self._make_outcome(training, len(self.scalar_names))
-        self._slopes = LinearSlopes(training.linear, self.outcome) if training.linear else None
-        if self._slopes:
-            self.outcome = self.outcome._replace(draw_line=self._slopes.draw_at, line=self._slopes.place)
         self.scalars = self.outcome.scalars
         self.models = make_models(training, self.plans)
         self._calls = [ForestCall() for _ in self.models]
         self._noise = self.models[0].noise  # the models share one array
-        noise = NOISES[training.settings.noise]
-        self._row_noise, self._mixture = None, noise.mixture
-        if noise.weighs_rows:
-            precision = self.models[-1] if noise.forest else None
-            self._row_noise = RowNoise(training, (self.models[0], precision), self.scalar_names, self.outcome)
-        self._of_noise = data_of_noise(training)
-        self._effects: dict[str, EffectForest] = {}
-        if training.effect:
-            place = self.scalar_names.index(effect_forest.scalars(training.effect)[0])
-            for arm, plan in enumerate(plan for plan in self.plans if plan.of_effect):
-                models = self.models[0], self.models[1 + arm]
-                self._effects[plan.name] = EffectForest(
-                    training, training.effect, arm, models, self.outcome, place + 2 * arm
-                )
-        self._intercepts: GroupIntercepts | InterceptsAndSlopes | None = None
-        if training.groups:
-            of_groups = InterceptsAndSlopes if training.groups.num_slopes else GroupIntercepts
-            self._intercepts = of_groups(training.groups, self.scalar_names, self.outcome)
+        self.parts: dict[str, ChainPart] = {}
+        for name, part in parts_of(training).items():
+            self.parts[name] = part(training, self)
+        self._places = {
+            name: [k for k, plan in enumerate(self.plans) if plan.part == name] for name in self.parts
+        }
 
     @property
     def alone(self) -> bool:
-        """Whether the compiled sweep does all: one forest, without intercepts, noise the same in all rows."""
-        return not (self._row_noise or self._intercepts or self._effects)
+        """Whether the compiled sweep does all: one forest, and no part that it doesn't know."""
+        return all(part.is_compiled for part in self.parts.values())
 
     @property
     def noise_mean(self) -> float:  # type: ignore[override]
         """The mean of a mixture, in grid steps; 0 of other noise."""
-        return self._row_noise.mean if self._row_noise else 0.0
+        return sum(part.noise_mean for part in self.parts.values())
 
     @staticmethod
     def _name_scalars(training: Training) -> tuple[str, ...]:
@@ -129,51 +105,36 @@ class Gaussian(Likelihood):
         self.outcome = self.outcome._replace(draw_latent=0)
 
     def state(self) -> list[NDArray[Any]]:
-        """Return sigma, the other scalars and the intercepts, as views."""
-        intercepts = [self._intercepts.effects] if self._intercepts else []
-        return [self._noise[:1], self.outcome.scalars[1:], *intercepts]
+        """Return sigma, the other scalars and the states of the parts, as views."""
+        of_parts = [array for part in self.parts.values() for array in part.state()]
+        return [self._noise[:1], self.outcome.scalars[1:], *of_parts]
 
     def fits(self) -> bool:
-        """Tell whether standard deviations are positive, and the degrees of freedom among those known."""
+        """Tell whether sigma is positive, and the scalars of every part in their ranges."""
         named = dict(zip(self.scalar_names[1:], self.outcome.scalars[1:].tolist(), strict=True))
-        positive = all(value > 0 for name, value in named.items() if name.startswith(POSITIVE))
-        known = all(value >= 0 for name, value in named.items() if name.startswith(SHARE))
-        partial = all(abs(value) < 1 for name, value in named.items() if name.startswith(PARTIAL))
-        degrees = named.get(DEGREES, DEGREE_GRID[0]) in DEGREE_GRID
-        return self._noise[0] > 0 and positive and known and partial and degrees
+        return bool(self._noise[0] > 0) and all(part.fits(named) for part in self.parts.values())
 
     def clear(self, training: Training) -> None:
-        """Let residuals be the outcomes, and every precision 1."""
+        """Let residuals be the outcomes, and every part have no trees."""
         self.models[0].residual[: len(training.y)] = training.grid_y
         self.outcome.latent[:] = 0
         if len(self.outcome.censored):
             self.outcome.latent[: len(training.y)] = training.grid_y
-        for plan, model in zip(self.plans, self.models, strict=True):
-            if plan.leaves == "log-linear":
-                model.log_value[:] = 0
-        if self._row_noise:
-            self._row_noise.apply()
-        for effect in self._effects.values():
-            effect.clear()
+        for part in self.parts.values():
+            part.clear()
 
     def seen_by(self, plan: ForestPlan) -> AbstractContextManager[None]:
         """Let the rows be as a forest's trees see them meanwhile."""
-        return self._effects[plan.name].seen() if plan.of_effect else super().seen_by(plan)
+        return self.parts[plan.part].seen_by(plan) if plan.part else super().seen_by(plan)
 
     def data_of(self, plan: ForestPlan, data: Data) -> Data:
         """Return the rows with the columns that a forest's trees may split on."""
-        if plan.leaves == "log-linear" and self._of_noise is not None:
-            return self._of_noise
-        return self._effects[plan.name].data if plan.of_effect else data
+        return self.parts[plan.part].data_of(plan, data) if plan.part else data
 
     def measure(self) -> None:
-        """Take the linear part and the intercepts out of the residuals, if there are any, and bound them."""
-        if self._slopes:
-            self._slopes.apply(self.models[0].residual)
-        for effect in self._effects.values():
-            effect.take_out()
-        if self._intercepts:
-            self._intercepts.apply(self.models[0].residual)
+        """Take what stands beside the trees out of the residuals, and bound them."""
+        for part in self.parts.values():
+            part.take_out(self.models[0])
         measure_bound(self.models[0].residual, self.models[0].bound)
 
     def run(
@@ -186,111 +147,79 @@ class Gaussian(Likelihood):
         return int(reached), int(need)
 
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
-        """Draw latent outcomes, linear part, intercepts, the trees, sigma and k, whichever there are."""
-        if self._row_noise:
-            self._row_noise.weigh(work, iteration)
+        """Draw latent outcomes, what comes before the trees, these, sigma, what comes after, and k."""
+        for part in self.parts.values():
+            part.begin(work, iteration)
         if self.outcome.draw_latent:
             draw_latent_outcomes(self.outcome, self.models[0], work.random)
-        if self._slopes:
-            *_, at_model, at_work = self._calls[0].places_of(data, forests[0], self.models[0], work)
-            self._slopes.draw(at_model, at_work)
-        if self._intercepts:
-            self._intercepts.draw(self.models[0], forests[0], self.outcome, work, self._slopes)
+        self.draw_beside(forests[0], work, self._calls[0].places_of(data, forests[0], self.models[0], work))
         squares = 0.0
         for sweep_one, plan, forest, model in zip(self._calls, self.plans, forests, self.models, strict=True):
             if plan.leaves == "normal":
                 with self.seen_by(plan):
                     squares = sweep_one(self.data_of(plan, data), forest, model, work)
         draw_sigma2(self.outcome, self._noise, self._squares(squares), work.random)
-        for effect, forest in zip(self._effects.values(), forests[1:], strict=False):
-            effect.draw(forest, work)
-        if self._row_noise:
-            self._row_noise.end()
-        if self._row_noise and self.plans[-1].leaves == "log-linear":
-            self._row_noise.sweep(self.data_of(self.plans[-1], data), forests[-1], work, iteration)
+        for name, part in reversed(self.parts.items()):
+            part.end(data, [forests[k] for k in self._places[name]], work, iteration)
         draw_leaf_variance(forests[0], self.models[0].variance, work.random)
 
+    def draw_beside(self, forest: Forest, work: Work, places: Sequence[int]) -> None:
+        """Draw what comes before the trees, given by addresses as well; see `ChainPart.draw`."""
+        for part in self.parts.values():
+            part.draw(forest, work, places)
+
     def _squares(self, of_last: float) -> float:
-        """Sum the squares of the residuals, by weight; an effect's forest may have weighed them otherwise."""
-        if not self._effects or self.models[1].weights is self.models[0].weights:
+        """Sum the squares of the residuals, by weight; the last forest may have weighed them otherwise."""
+        model = self.models[0]
+        last = next(
+            each
+            for plan, each in zip(reversed(self.plans), reversed(self.models), strict=True)
+            if plan.leaves == "normal"
+        )
+        if last.weights is model.weights:
             return of_last
-        model, rows = self.models[0], len(self.models[1].weights)
-        squares = model.residual[:rows].astype(np.float64) ** 2
+        squares = model.residual[: len(last.weights)].astype(np.float64) ** 2
         return float(
             np.sum(squares * (model.weights * self._noise[normal.UNIT] if len(model.weights) else 1))
         )
 
-    @property
-    def has_line(self) -> bool:
-        """Whether there is a linear part."""
-        return self._slopes is not None
-
-    def draw_line(self, at_model: int, at_work: int) -> None:
-        """Draw the linear part, if there is one; the leaf model and the work are given by address."""
-        if self._slopes:
-            self._slopes.draw(at_model, at_work)
-
     def keep(self) -> None:
-        """Keep the present intercepts with a draw."""
-        if self._intercepts:
-            self._intercepts.keep()
+        """Keep what parts have with a draw besides trees and scalars."""
+        for part in self.parts.values():
+            part.keep()
 
     def complete(self, draws: Draws, scalars: Mapping[str, Floats]) -> Draws:
-        """Return kept draws of the mean's forest: a mixture's mean goes to its first tree."""
-        return with_noise_mean(draws, scalars, self.outcome.step) if self._mixture else draws
+        """Return kept draws of the mean's forest as they are stored."""
+        for part in self.parts.values():
+            draws = part.complete(draws, scalars)
+        return draws
 
     def take(self, sigma: Floats) -> dict[str, Draws]:
-        """Hand over the intercepts kept, as draws of a forest by its name."""
-        return self._intercepts.take(sigma) if self._intercepts else {}
-
-
-def data_of_noise(training: Training) -> Data | None:
-    """Return the rows for trees of precisions that may not split on all columns, else None."""
-    if training.same_noise is None:
-        return None
-    codes = training.codes.copy()
-    codes[training.same_noise] = 0  # one code is no rule
-    return make_data(replace(training, codes=codes))
+        """Hand over what parts kept, as draws of forests by name."""
+        taken: dict[str, Draws] = {}
+        for part in self.parts.values():
+            taken |= part.take(sigma)
+        return taken
 
 
 def plan_forests(training: Training) -> tuple[ForestPlan, ...]:
-    """List the forest of the mean, of a treatment's effect, and of precisions where noise differs by row."""
+    """List the forest of the mean, and those of the parts in the order in which a sweep meets them."""
     constants, settings = training.constants, training.settings
     mean = ForestPlan(
         "mean", settings.num_trees, constants.alpha, constants.beta, constants.leaf_sd, settings.moves
     )
-    learnt = (mean,) if training.effect is None else (mean, *effect_forest.plan(training.effect, mean))
-    if not NOISES[settings.noise].forest:
-        return learnt
-    moves = noise_forest.MOVES if settings.moves.get("rule") else {"grow": 0.5, "prune": 0.5}
-    precision = ForestPlan(
-        noise_forest.NAME, NOISE_TREES, constants.alpha, constants.beta, 0.0, moves, "log-linear"
-    )
-    return *learnt, precision
+    parts = reversed(parts_of(training).values())
+    return (mean, *(plan for part in parts for plan in part.plan(training, mean)))
 
 
 def name_scalars(training: Training) -> tuple[str, ...]:
     """Name the scalars kept with each draw; all but sigma are copied to checkpoints as they are."""
-    linear = training.linear
-    slopes = () if linear is None else (linear_part.TAU, *slope_names(len(linear.z)))
-    noise = NOISES[training.settings.noise]
-    degrees = (DEGREES,) if noise.heavy_tails else (*component_names(), SCALE) if noise.mixture else ()
-    spread = (SPREAD,) if noise.forest else ()
-    groups = training.groups
-    of_groups = () if groups is None else all_scalars(len(groups.sizes), groups.num_slopes)
-    of_effect = () if training.effect is None else effect_forest.scalars(training.effect)
-    return ("sigma", *slopes, *degrees, *spread, *of_effect, *of_groups)
+    return ("sigma", *(name for part in parts_of(training).values() for name in part.scalars(training)))
 
 
 def address_of_draw() -> int:
     """Return the address of the kernel that draws latent outcomes."""
     return address(DRAW_LATENT)
-
-
-def passes_of(*, weighted: bool) -> NDArray[np.int64]:
-    """List the addresses of the passes over rows of normal leaves."""
-    of_weights = [address(entry) if weighted else 0 for entry in WEIGHTED]
-    return np.array([address(FUSED), *of_weights], np.int64)
 
 
 def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
@@ -311,25 +240,18 @@ def make_models(training: Training, plans: tuple[ForestPlan, ...]) -> list[Any]:
         bound=np.zeros(BOUND_SIZE, np.int64),
         passes=passes_of(weighted=len(weights) > 0),
     )
-    models = [
-        noise_forest.make_model(training, first)
-        if plan.leaves == "log-linear"
+    parts = parts_of(training)
+    return [
+        parts[plan.part].model_of(training, plan, first)
+        if plan.part
         else first._replace(variance=_leaf_variance(training.constants, plan))
         for plan in plans
-    ]
-    if training.effect is None or not training.effect.weighs:
-        return models
-    own, passes = np.zeros(len(training.y), np.int32), passes_of(weighted=True)
-    own_noise = noise if training.effect.dose is None else noise.copy()  # whose weights have another unit
-    return [
-        model._replace(weights=own, noise=own_noise, passes=passes) if plan.of_effect else model
-        for plan, model in zip(plans, models, strict=True)
     ]
 
 
 def _leaf_variance(constants: Constants, plan: ForestPlan) -> NDArray[np.float64]:
     """Return `Normal.variance`: tau^2, and where k is drawn its prior and tau^2 of k = 1."""
     tau2 = (plan.leaf_sd / constants.step) ** 2
-    if constants.k_df == 0 or plan.of_effect:
+    if constants.k_df == 0:
         return np.array([tau2])
     return np.array([tau2, tau2 * constants.k**2, constants.k_df, constants.k_scale**2])

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from sampler.bart.kernels.state import Forest, KeptDraws, Schedule, Work
+    from sampler.bart.kernels.state import Forest, KeptDraws, Outcome, Schedule, Work
     from sampler.bart.state import ForestPlan
     from sampler.kernels.arrays import Data
     from sampler.storage.draws import Draws
@@ -48,6 +48,7 @@ class Likelihood(ABC):
     models: list[Any]
     scalar_names: tuple[str, ...] = ("sigma",)
     scalars: Floats
+    outcome: Outcome  # of families whose trees learn numbers, or latent ones
 
     noise_mean = 0.0  # in grid steps
 
@@ -81,6 +82,18 @@ class Likelihood(ABC):
     @abstractmethod
     def sweep(self, data: Data, forests: Sequence[Forest], work: Work, iteration: int) -> None:
         """Do one iteration: draw what rows have, update every forest, draw the scalars."""
+
+    def draw_beside(self, forest: Forest, work: Work, places: Sequence[int]) -> None:
+        """Draw what stands beside the trees and comes before them, in a sweep that is done from outside."""
+        raise NotImplementedError
+
+    def count_rows(self, training: Training) -> None:
+        """Let sigma be drawn by the rows that have a weight in `training`."""
+        raise NotImplementedError
+
+    def hold_latent(self) -> None:
+        """Leave latent outcomes as they are from now on, since they are drawn elsewhere."""
+        raise NotImplementedError
 
     def keep(self) -> None:  # noqa: B027  # few have any
         """Keep what a draw has besides trees and scalars."""

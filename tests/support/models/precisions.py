@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from sampler.bart import noise_forest
-from sampler.bart.families import gaussian
+from sampler.bart import noise_forest, row_noise
 from sampler.bart.kernels.leaf_models.log_linear_pass import STEP
 
 TREES = 3
@@ -15,7 +14,7 @@ def make_few(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let further chains have that few precisions, and these spreads."""
     for name, value in {"NOISE_TREES": TREES, "LEAST": LEAST, "MOST": MOST, "GRID": GRID}.items():
         monkeypatch.setattr(noise_forest, name, value)
-    monkeypatch.setattr(gaussian, "NOISE_TREES", TREES)
+    monkeypatch.setattr(row_noise, "NOISE_TREES", TREES)
 
 
 def draw_precisions(model, rng):

@@ -60,7 +60,7 @@ def slopes_without_trees(z, y, *, sigma, tau, count, weights=None):
         {"x": [*range(len(y))]}, y, weights=weights, linear=True, prior=prior, num_chains=1
     ).training
     chain = Chain.start(replace(data, linear=linear), 0)
-    part, step = chain._likelihood._slopes._part, data.constants.step
+    part, step = chain._likelihood.parts["line"]._part, data.constants.step
     slopes = np.empty((count, len(z)))
     for draw in range(count):
         linear_part.draw_slopes(part, chain._models[0], tau / step, chain._work.random)
@@ -126,7 +126,7 @@ def test_tau_passes_from_one_mode_to_the_other():
     chain = Chain.start(replace(data, linear=unscaled_terms(z, 1.0)), 0)
     likelihood, draws = chain._likelihood, np.empty(4000)
     for draw in range(4000):
-        linear_part.draw_linear_part(likelihood._slopes._part, chain._models[0], chain._work)
+        linear_part.draw_linear_part(likelihood.parts["line"]._part, chain._models[0], chain._work)
         draws[draw] = np.log(likelihood.outcome.scalars[1])
     high = log_tau > 2.4
     assert np.mean(draws > 2.4) == pytest.approx(share[high].sum() / share.sum(), abs=0.06)

@@ -6,10 +6,9 @@ from scipy import stats
 from scipy.special import gammaln, polygamma
 
 from sampler import SettingsError, fit, load
-from sampler.bart import log_linear, noise_forest
+from sampler.bart import log_linear, noise_forest, row_noise
 from sampler.bart.chain import Chain
 from sampler.bart.checkpoint import read_checkpoint, write_checkpoint
-from sampler.bart.families import gaussian
 from sampler.bart.kernels.leaf_models.log_linear_pass import log_gamma
 from sampler.costs.memory import estimate
 from sampler.errors import PackedError
@@ -51,7 +50,7 @@ def test_log_gamma_is_scipys():
 
 def one_tree_each(monkeypatch, shape, rate):
     """Give all further fits one tree of precisions with the given leaf prior, whatever the spread."""
-    for module in (noise_forest, gaussian):
+    for module in (noise_forest, row_noise):
         monkeypatch.setattr(module, "NOISE_TREES", 1)
     monkeypatch.setattr(log_linear, "gamma_prior", lambda _log_sd, _trees: (shape, rate))
 
@@ -75,7 +74,7 @@ def test_spread_and_trees_have_their_joint_law(monkeypatch):
     """With the mean fixed at 0, the spread and the number of leaves have the enumerated joint law."""
     for name, value in {"NOISE_TREES": 1, "LEAST": 0.6, "MOST": 2.4, "GRID": 3}.items():
         monkeypatch.setattr(noise_forest, name, value)
-    monkeypatch.setattr(gaussian, "NOISE_TREES", 1)
+    monkeypatch.setattr(row_noise, "NOISE_TREES", 1)
     spreads = np.geomspace(0.6, 2.4, 3)
     laws = []
     for spread in spreads:
