@@ -16,7 +16,7 @@ from app.web.dependencies import Owner, TheEngine, TheSettings, TheTransactions
 from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
-from app.web.scopes import MAX_SETTINGS_BYTES, needs
+from app.web.scopes import needs
 from sampler.host.data import DateOrder, Decimal
 
 router = APIRouter(prefix="/datasets", tags=["datasets"], route_class=StrictRoute)
@@ -44,7 +44,7 @@ class AmendRequest(StrictBody):
     response_model=ProfiledDatasetView,
     responses=responses(409, 413, 415),
 )
-@needs(TRAIN, body=MAX_SETTINGS_BYTES)
+@needs(TRAIN)
 def amend_dataset(
     dataset_id: str,
     body: AmendRequest,

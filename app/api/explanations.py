@@ -33,7 +33,7 @@ from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, TheP
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
-from app.web.scopes import Endpoint, needs
+from app.web.scopes import MAX_JSON_BYTES, Endpoint, needs
 
 router = APIRouter(prefix="/models/{model_id}", route_class=StrictRoute)
 AnswerQuestion = Callable[[Question], Awaitable[Response]]
@@ -66,7 +66,7 @@ def _asked_of_rows(path: str, view: type[Any], tag: str = "explanations") -> Cal
     """Register a route that asks about a model and rows: by POST, with a body."""
     documented = responses(409, 413, 415)
     register = router.post(path, response_model=view, responses=documented, tags=[tag])
-    return lambda endpoint: register(needs(PREDICT)(endpoint))
+    return lambda endpoint: register(needs(PREDICT, body=MAX_JSON_BYTES)(endpoint))
 
 
 @_asked("/diagnostics", DiagnosticsView)

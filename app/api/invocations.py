@@ -15,7 +15,7 @@ from app.web.dependencies import Owner, TheGate, ThePredictor
 from app.web.errors import responses
 from app.web.negotiation import JSON
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
-from app.web.scopes import needs
+from app.web.scopes import MAX_JSON_BYTES, needs
 
 router = APIRouter(prefix="/models", tags=["predictions"], route_class=RowsRoute)
 
@@ -26,7 +26,7 @@ router = APIRouter(prefix="/models", tags=["predictions"], route_class=RowsRoute
     responses=responses(409, 413, 415),
     openapi_extra=OPENAPI,
 )
-@needs(PREDICT)
+@needs(PREDICT, body=MAX_JSON_BYTES)
 async def invoke(
     model_id: str,
     request: Request,

@@ -29,7 +29,7 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.json_body import StrictRoute
 from app.web.paging import Cursor, Limit
-from app.web.scopes import MAX_SETTINGS_BYTES, needs
+from app.web.scopes import needs
 
 
 class _Json(StrictRoute):
@@ -84,7 +84,7 @@ TheAcceptance = Annotated[Acceptance, Depends()]
     },
     openapi_extra=FILE_TOO,
 )
-@needs(TRAIN, body=MAX_SETTINGS_BYTES)
+@needs(TRAIN)
 def create_model(
     body: ModelRequest,
     engine: TheEngine,

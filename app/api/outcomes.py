@@ -36,7 +36,7 @@ from app.web.errors import responses
 from app.web.idempotency import TheIdempotentRequest, render
 from app.web.read_options import ReadingQuery
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
-from app.web.scopes import needs
+from app.web.scopes import MAX_JSON_BYTES, needs
 
 router = APIRouter(prefix="/models", tags=["outcomes"], route_class=RowsRoute)
 
@@ -87,7 +87,7 @@ class OutcomesRefitBody(SinceBody):
     responses=responses(409, 413, 415),
     openapi_extra=OPENAPI,
 )
-@needs(PREDICT)
+@needs(PREDICT, body=MAX_JSON_BYTES)
 async def report_outcomes(
     model_id: str,
     request: Request,

@@ -23,11 +23,12 @@ from app.services.request_bodies import (
 )
 from app.web.dependencies import Owner, TheGate, ThePredictor, gate_of, owner_of, predictor_of
 from app.web.errors import responses
+from app.web.json_body import SMALL_BYTES
 from app.web.middleware.concurrency import GateOf
 from app.web.negotiation import ARROW, CSV, JSON, PARQUET, MediaType, chosen_form
 from app.web.read_options import OptionText, ReadingQuery
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
-from app.web.scopes import needs
+from app.web.scopes import MAX_JSON_BYTES, needs
 
 
 class _Route(RowsRoute):
@@ -178,7 +179,7 @@ FormOfAnswer = Annotated[MediaType, Depends(chosen_form)]
     responses={**responses(406, 409, 413, 415), **TABLES},
     openapi_extra=OPENAPI,
 )
-@needs(PREDICT)
+@needs(PREDICT, body=MAX_JSON_BYTES)
 async def predict(
     model_id: str,
     request: Request,
@@ -222,7 +223,8 @@ async def _predicted(
 ) -> Response:
     check_form(body, form)
     sent = SentRows(body.rows, body.columns)
-    loaded = predictor.cached_model(owner, model_id, body, sent)
+    is_small = len(await gate.request.body()) < SMALL_BYTES
+    loaded = predictor.cached_model(owner, model_id, body, sent) if is_small else None
 
     def work() -> Response:
         return rendered(predictor.predict(owner, model_id, body, sent, loaded), form, body)

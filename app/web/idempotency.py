@@ -8,6 +8,7 @@ from fastapi import Depends, Header, Request, Response
 from app.services.access.idempotency import IdempotentRequest, StoredResponse
 from app.web.dependencies import Owner
 from app.web.rows_route import FileRequest
+from app.web.scopes import in_thread
 
 READ_BYTES = 1024 * 1024
 REPLAYED = "Idempotent-Replayed"
@@ -29,7 +30,7 @@ async def _idempotent_request(
         return IdempotentRequest(owner, "", None, "")
     route = f"{request.method} {request.url.path}"
     sent = await (request.content() if isinstance(request, FileRequest) else request.body())
-    digest = hashlib.sha256(f"{route}?{request.url.query}\n".encode() + sent)
+    digest = await in_thread(hashlib.sha256, f"{route}?{request.url.query}\n".encode() + sent)
     return IdempotentRequest(owner, route, key, digest.hexdigest())
 
 

@@ -16,24 +16,28 @@ from typing import Any
 
 from anyio import to_thread
 from fastapi import Request, Response
+from fastapi.exceptions import RequestValidationError
 
 from app.services.errors import (
     Fault,
     InvalidRequestError,
     ServiceError,
+    TooLargeError,
     UnsupportedMediaError,
     enough,
 )
 from app.services.readers.unpack import GZIP
 from app.store.errors import is_storable
 from app.web.errors import UNSTORABLE_TEXT, place, render_error
+from app.web.json_pieces import PIECE, Pieces, TooManyError
 from app.web.scopes import GuardedRoute
 
 UNSTORABLE = re.compile(
     rb"\\u(d[89a-f]|0000)", re.IGNORECASE
 )  # escapes that may encode one; unescaped ones don't parse
-SMALL_BYTES = 64 * 1024  # smaller bodies are parsed without a thread
+SMALL_BYTES = 64 * 1024  # what takes longer with a body than with one of these is done in a thread
 LARGE_BYTES = 1024 * 1024
+SPARE = 1000  # lists and objects beside those of the rows
 MAX_FIELDS = 100
 Path = tuple[str | int, ...]
 
@@ -78,13 +82,15 @@ class _Marks:
         return self._mark("the key occurs twice in one object", doubled)
 
 
-def parse(body: bytes) -> Any:
+def parse(body: bytes, max_rows: int = 100_000) -> Any:
     """Parse a JSON text.
 
     Raises
     ------
     InvalidRequestError
         It is not JSON, or has a duplicate key, a number that isn't finite, a NUL or half a surrogate pair.
+    TooLargeError
+        It is large and has more lists and objects, or longer ones, than a request with so many rows.
     UnsupportedMediaError
         It is compressed.
     """
@@ -92,13 +98,15 @@ def parse(body: bytes) -> Any:
         raise UnsupportedMediaError("JSON can't be compressed here: send it without gzip, or rows as a file.")
     marks = _Marks()
     try:
-        value = json.loads(
-            body.decode("utf-8-sig"),  # some editors put a byte order mark first
+        text = body.decode("utf-8-sig")  # some editors put a byte order mark first
+        decoder = json.JSONDecoder(
             parse_constant=marks.constant,
             parse_float=marks.float,
             parse_int=marks.int,
             object_pairs_hook=marks.object,
         )
+        is_small = len(body) < SMALL_BYTES
+        value = decoder.decode(text) if is_small else Pieces(decoder, max_rows + SPARE).parse(text)
     except UnicodeDecodeError as error:
         raise InvalidRequestError(f"The body is not UTF-8 (byte {error.start}).") from None
     except json.JSONDecodeError as error:
@@ -106,7 +114,10 @@ def parse(body: bytes) -> Any:
         raise InvalidRequestError(f"The body is not JSON: {error.msg} at {where}.") from None
     except RecursionError:
         raise InvalidRequestError("The body is nested too deeply.") from None
-    if marks.any or UNSTORABLE.search(body):
+    except TooManyError:
+        message = f"This is too much for one request: send at most {max_rows} rows at once, of single values."
+        raise TooLargeError(message) from None
+    if marks.any or any(UNSTORABLE.search(body, at, at + PIECE + 5) for at in range(0, len(body), PIECE)):
         _refuse_marked(value)
     return value
 
@@ -139,12 +150,11 @@ def _walk(value: Any) -> Iterator[tuple[Path, Any]]:
 
 
 class _StrictRequest(Request):
+    parsed: Any = None
+
     async def json(self) -> Any:
-        if not hasattr(self, "_parsed"):
-            body = await self.body()
-            # A large body takes long to parse: a thread keeps the event loop free.
-            self._parsed = parse(body) if len(body) < SMALL_BYTES else await to_thread.run_sync(parse, body)
-        return self._parsed
+        """Return the body, parsed before FastAPI asks for it and turns our error into a bare 400."""
+        return self.parsed
 
 
 class StrictRoute(GuardedRoute):
@@ -160,6 +170,12 @@ class StrictRoute(GuardedRoute):
         """Answer a parsed body without FastAPI's handler; None leaves it to that, refusals included."""
         return None
 
+    def _validated(self, body: bytes, max_rows: int) -> tuple[Any, list[Any]]:
+        """Parse a large body and validate it, in a thread: FastAPI takes the result as it is."""
+        assert self.body_field is not None
+        _refuse_many_fields(value := parse(body, max_rows))
+        return self.body_field.validate(value, {}, loc=("body",))
+
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return FastAPI's handler on a request that parses strictly."""
         handler = super().get_route_handler()
@@ -171,7 +187,7 @@ class StrictRoute(GuardedRoute):
             try:
                 if (with_file := self.file_of(request)) is not None:
                     return await handler(with_file)
-                size = len(await strict.body())
+                size = len(body := await strict.body())
                 if size and not _says_json(request.headers.get("content-type", "")):
                     raise UnsupportedMediaError(
                         f"Send JSON, with the header  Content-Type: application/json{self.instead}"
@@ -179,14 +195,20 @@ class StrictRoute(GuardedRoute):
                 # A parsed body takes many times its length: limit the number of large ones.
                 places = request.app.state.large_bodies
                 async with places.place() if size > LARGE_BYTES else nullcontext():
-                    if size:
-                        # Before FastAPI reads the body, which would turn our error into a bare 400.
-                        _refuse_many_fields(value := await strict.json())
-                        if (answer := await self.answer_directly(strict, value)) is not None:
-                            return answer
+                    if size >= SMALL_BYTES:
+                        most = max(100_000, request.app.state.settings.max_predict_rows)
+                        strict.parsed, errors = await to_thread.run_sync(self._validated, body, most)
+                        if errors:
+                            raise RequestValidationError(errors)
+                    elif size:
+                        _refuse_many_fields(value := parse(body))
+                        strict.parsed = value
+                    if size and (answer := await self.answer_directly(strict, strict.parsed)) is not None:
+                        return answer
                     return await handler(strict)
             except ServiceError as error:
-                return render_error(request.scope, error)
+                # Its traceback, a cycle with the thread's future, has what was parsed.
+                return render_error(request.scope, error.with_traceback(None))
 
         return handle
 

@@ -28,10 +28,9 @@ from sampler.host.data import interrupt
 
 KEY = "bartserve.key"  # in the ASGI scope: the request's `Key`
 BODY_LIMIT = "bartserve.body_limit"  # in the ASGI scope: the route's limit in bytes
-# For rows to predict: JSON takes up to twenty times its length in memory (a list of empty objects).
-MAX_JSON_BYTES = 16 * 1024 * 1024
+MAX_JSON_BYTES = 16 * 1024 * 1024  # for rows to predict
 KEYLESS_BYTES = 1024  # before a key is known: a form with one has a hundred
-MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # for a fit, with the names of thousands of columns
+MAX_SETTINGS_BYTES = 4 * 1024 * 1024  # for all else: a fit has the names of thousands of columns
 ANY_UPLOAD = sys.maxsize  # limited only by the service's setting
 ATTRIBUTE = "bartserve_needs"
 PLACE = "bartserve_place"
@@ -57,7 +56,7 @@ class Needs:
     """
 
     any_of: frozenset[str]
-    body: int = MAX_JSON_BYTES
+    body: int = MAX_SETTINGS_BYTES
     keyless: bool = False
 
     @property
@@ -78,7 +77,7 @@ class Needs:
             )
 
 
-def needs(*any_of: str, body: int = MAX_JSON_BYTES) -> Callable[[Endpoint], Endpoint]:
+def needs(*any_of: str, body: int = MAX_SETTINGS_BYTES) -> Callable[[Endpoint], Endpoint]:
     """Declare the scopes of which a key needs one (none: any key suffices), and the largest body."""
     return _declare(Needs(frozenset(any_of), body))
 

@@ -45,7 +45,7 @@ from app.web.json_body import StrictRoute
 from app.web.negotiation import JSON
 from app.web.paging import Cursor, Limit
 from app.web.rows_route import OPENAPI, FileRequest, RowsRoute, refuse_misplaced
-from app.web.scopes import MAX_SETTINGS_BYTES, needs
+from app.web.scopes import MAX_JSON_BYTES, needs
 
 router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=StrictRoute)
 rows_router = APIRouter(prefix="/model-sets", tags=["sets"], route_class=RowsRoute)
@@ -86,7 +86,7 @@ class RoutedPredictionView(BaseModel):
 
 
 @router.post("", status_code=202, response_model=ModelSetView, responses=responses(409, 413, 415))
-@needs(TRAIN, body=MAX_SETTINGS_BYTES)
+@needs(TRAIN)
 def create_model_set(
     body: ModelSetRequest,
     engine: TheEngine,
@@ -157,7 +157,7 @@ def list_models_of_set(
     responses={**responses(406, 409, 413, 415), **TABLES},
     openapi_extra=OPENAPI,
 )
-@needs(PREDICT)
+@needs(PREDICT, body=MAX_JSON_BYTES)
 async def predict_by_group(
     set_id: str,
     request: Request,

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from app.services.errors import InvalidRequestError, UnsupportedMediaError
-from app.web.json_body import parse
+from app.services.errors import InvalidRequestError, TooLargeError, UnsupportedMediaError
+from app.web import json_pieces
+from app.web.json_body import SMALL_BYTES, parse
 
 STORABLE = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"))
 VALUES = st.recursive(
@@ -75,3 +76,40 @@ def test_a_byte_order_mark_is_no_part_of_json():
     assert parse(b'\xef\xbb\xbf{"a": 1}') == {"a": 1}
     with pytest.raises(UnsupportedMediaError, match="without gzip"):
         parse(gzip.compress(b'{"a": 1}'))
+
+
+TEXTS = st.text(alphabet='[]{},:" \\\n1ae-.', max_size=40)
+
+
+@given(VALUES, st.sampled_from([1, 2, 5, 13]), st.sampled_from([None, 1]), TEXTS, st.integers(0, 60))
+@settings(deadline=None)
+def test_pieces_give_what_the_whole_gives(value, piece, indent, noise, at):
+    """A text that is scanned in pieces of any size gives the value, or the error, of one scanned at once."""
+    text = json.dumps(value, indent=indent)
+    decoder = json.JSONDecoder()
+    for each in (text, text[:at] + noise + text[at:], text[:at] + text[at + 1 :]):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_pieces, "PIECE", piece)
+            patch.setattr(json_pieces, "DEEPEST", 100)
+            pieces = json_pieces.Pieces(decoder, 10**6)
+            assert outcome(pieces.parse, each) == outcome(decoder.decode, each)
+
+
+def outcome(read, text):
+    try:
+        return read(text)
+    except json.JSONDecodeError as error:
+        return str(error)
+
+
+SHAPES = ('{"rows": [%s]}', '{"columns": {"a": [[%s]]}}', "[[[%s]]]", "[[%s], [0]]")
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("entry", ["{}", "[]", '{"a": "]["}', "[0.1, null]", "1"])
+def test_a_large_body_is_bounded_while_it_is_parsed(shape, entry):
+    """It has as many lists and objects as rows, and no longer lists; brackets in texts are none."""
+    text = shape % ",".join([entry] * SMALL_BYTES)
+    assert parse(text.encode(), SMALL_BYTES) == json.loads(text)
+    with pytest.raises(TooLargeError, match="at most 1000 rows"):
+        parse(text.encode(), 1000)
