@@ -28,6 +28,7 @@ class Provider:
         self.published: list[dict[str, Any]] = []
         self.asked: list[str] = []
         self.responds = True
+        self.drips = False  # whether headers come one by one, and nothing after them
         self.rotate("first")
         self._server: ThreadingHTTPServer | None = None
 
@@ -71,6 +72,12 @@ class Provider:
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 provider.asked.append(self.path)
+                if provider.drips:
+                    with contextlib.suppress(OSError):
+                        for number in range(200):
+                            self.wfile.write(b"HTTP/1.1 200 OK\r\n" if number == 0 else b"X: y\r\n")
+                            time.sleep(0.02)
+                    return
                 documents = {
                     "/realms/team/.well-known/openid-configuration": {
                         "issuer": provider.issuer,

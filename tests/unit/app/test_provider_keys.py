@@ -42,6 +42,15 @@ def test_keys_are_read_again_in_time(provider, caplog):
         held.find("second", "ES256")
 
 
+def test_a_whole_exchange_has_a_deadline(provider, monkeypatch, caplog):
+    """A provider that goes on sending headers is given up, though each part comes in time."""
+    monkeypatch.setattr(provider_keys, "DEADLINE", 0.2)
+    provider.drips = True
+    with caplog.at_level(logging.WARNING), pytest.raises(UnavailableError):
+        ProviderKeys(provider.issuer).find("first", "RS256")
+    assert "too slow" in caplog.text
+
+
 @pytest.mark.parametrize(
     "document",
     [[], {}, {"keys": 1}, {"keys": [1, {}, {"kty": "RSA"}, {"kty": "oct", "k": "c2VjcmV0", "kid": "first"}]}],
