@@ -32,6 +32,8 @@ PLACES, OF_OWNER = 8, 4  # deliveries at once, and of one owner
 LINGER = 2.0  # seconds for which the sender waits for more
 PAUSE = 0.2
 NAT64 = ipaddress.ip_network("64:ff9b::/96")
+PUBLIC = ipaddress.ip_network("2000::/3")  # of IPv6: the rest is unallocated, local, or translated to IPv4
+RELAYS = ipaddress.ip_network("192.88.99.0/24")  # anycast of 6to4, withdrawn by RFC 7526
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 _Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 T = TypeVar("T")
@@ -61,9 +63,9 @@ def signed(taken: Taken, at: int) -> dict[str, str]:
 
 def is_allowed(text: str, networks: Collection[_Network]) -> bool:
     """Tell whether something may be sent to an address: a public one, or one of the allowed networks."""
-    address = ipaddress.ip_address(text.partition("%")[0])
-    public = all(one.is_global and not one.is_multicast for one in {address, _inner(address)})
-    return public or is_listed(text, networks)
+    inner = _inner(ipaddress.ip_address(text.partition("%")[0]))
+    allocated = inner in PUBLIC if inner.version == 6 else inner not in RELAYS
+    return (allocated and inner.is_global and not inner.is_multicast) or is_listed(text, networks)
 
 
 def is_listed(text: str, networks: Collection[_Network]) -> bool:

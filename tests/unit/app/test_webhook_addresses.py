@@ -17,6 +17,8 @@ OURS = [ipaddress.ip_network("10.1.0.0/16"), ipaddress.ip_network("fd00::/8")]
         *("127.0.0.1", "10.0.0.1", "172.16.3.4", "192.168.1.1", "169.254.169.254", "100.64.0.1", "0.0.0.0"),
         *("224.0.0.1", "240.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fe80::1%eth0", "fd00::1"),
         *("ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "198.18.0.1"),
+        *("64:ff9b:1::7f00:1", "64:ff9b:1::5db8:d822", "::10.0.0.1", "::93.184.216.34", "::ffff:0:10.0.0.1"),
+        *("192.88.99.1", "::ffff:192.88.99.1", "fec0::1", "2001::1", "2001:db8::1", "4000::1"),
     ],
 )
 def test_addresses_that_are_not_public_are_refused(address):
@@ -24,7 +26,9 @@ def test_addresses_that_are_not_public_are_refused(address):
     assert not is_allowed(address, [])
 
 
-@pytest.mark.parametrize("address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34"])
+@pytest.mark.parametrize(
+    "address", ["93.184.216.34", "2606:2800:220:1::1", "::ffff:93.184.216.34", "64:ff9b::5db8:d822"]
+)
 def test_public_addresses_are_allowed(address):
     """Public addresses need no setting."""
     assert is_allowed(address, [])
