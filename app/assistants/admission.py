@@ -46,12 +46,15 @@ class Admission:
             return
         headers = {name: value.decode("latin-1") for name, value in scope["headers"]}
         key = headers.get(b"authorization", "")
-        if (refused := await self._judged(key)) is not None:
-            await refused(scope, receive, send)
+        if self._open[key] >= MOST_AT_ONCE:
+            await _refusal(429, f"One key has {MOST_AT_ONCE} calls at once.", LATER)(scope, receive, send)
             return
-        scope[KEY] = key  # known, for the deadlines of the server
-        self._open[key] += 1
+        self._open[key] += 1  # before anything is awaited, so that no others come between
         try:
+            if (refused := await self._judged(key)) is not None:
+                await refused(scope, receive, send)
+                return
+            scope[KEY] = key  # known, for the deadlines of the server
             body = await _body(receive)
             if isinstance(body, bytes):
                 await self.app(scope, _replayed(body, receive), send)
@@ -63,9 +66,7 @@ class Admission:
                 del self._open[key]
 
     async def _judged(self, key: str) -> PlainTextResponse | None:
-        """Return a refusal of a key that the service doesn't know, or that has too many calls."""
-        if self._open[key] >= MOST_AT_ONCE:
-            return _refusal(429, f"One key has {MOST_AT_ONCE} calls at once.", LATER)
+        """Return a refusal of a key that the service doesn't know."""
         try:
             headers = {"Authorization": key} if key else {}
             status = (await self._asking.get("/models", params={"limit": 1}, headers=headers)).status_code
