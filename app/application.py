@@ -1,6 +1,5 @@
 """The FastAPI application."""
 
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from functools import partial
@@ -40,7 +39,7 @@ from app.services.metrics import Scrape
 from app.services.predictions.predict_rows import Predictor
 from app.services.readers.process.confined import model_readers, readers
 from app.services.readers.scratch import free_bytes
-from app.settings import Settings
+from app.settings import Settings, count_cores
 from app.store.engine import make_engine
 from app.web import errors
 from app.web.middleware.auth import Access
@@ -77,7 +76,7 @@ FIRST = (predict.router,)  # matched before all other routes
 def create_app(settings: Settings) -> FastAPI:
     """Make the FastAPI application; it opens the database at startup and closes it at shutdown."""
     # Every place may hold a connection; beside them predictions, keys, streams and metrics ask for moments.
-    engine = make_engine(settings.database_url, max_overflow=2 * PLACES + len(os.sched_getaffinity(0)))
+    engine = make_engine(settings.database_url, max_overflow=2 * PLACES + count_cores())
     bell = Bell(settings)
     predictor = Predictor(engine, settings.cache_bytes, settings.max_predict_rows, settings.max_predict_work)
 

@@ -48,7 +48,7 @@ PROCESS_BYTES = 512 * MIB  # of a worker's process by default: 420 MiB with its 
 BELL_TASK, BELL_QUEUE = "work", "bartserve"  # task name and queue of the doorbell
 
 
-def _cores() -> int:
+def count_cores() -> int:
     """Return the cores this process may use; in a container there may be fewer than the machine has."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else (os.cpu_count() or 1)
     with contextlib.suppress(OSError, ValueError):  # "max 100000" where processor time is unlimited
@@ -68,7 +68,7 @@ def _memory() -> int:
 
 def _slots() -> int:
     """Return the default number of slots: one per core, as far as the memory suffices for their processes."""
-    return max(1, min(_cores(), _memory() * 9 // 10 // PROCESS_BYTES - 1))
+    return max(1, min(count_cores(), _memory() * 9 // 10 // PROCESS_BYTES - 1))
 
 
 class SettingError(ValueError):
@@ -372,7 +372,7 @@ class Settings(SignInSettings):
             "fit_memory_bytes": self.fit_memory_bytes
             or 1024 * (self.worker_memory_kib or 0)
             or _memory() * 9 // 10 // (self.worker_slots + 1),
-            "worker_chain_threads": self.worker_chain_threads or max(1, _cores() // self.worker_slots),
+            "worker_chain_threads": self.worker_chain_threads or max(1, count_cores() // self.worker_slots),
             "database_url": _with_password(self.database_url, self.database_password)
             or f"sqlite:///{self.data_dir.absolute() / 'bartserve.db'}",
             "redis_url": _with_password(self.redis_url, self.redis_password),

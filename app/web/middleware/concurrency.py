@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-import os
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -20,6 +19,7 @@ from app.services.errors import AbandonedError, BusyError
 from app.services.fair_line import FairLine, Waiting
 from app.services.metrics import predict_inflight
 from app.services.request_context import actor
+from app.settings import count_cores
 from sampler.host.data import interrupt
 
 log = logging.getLogger(__name__)
@@ -76,7 +76,7 @@ class Gate(SharedPlaces):
     """
 
     def __init__(self, cores: int | None = None, wait_seconds: float = WAIT_SECONDS) -> None:
-        self._cores = cores or len(os.sched_getaffinity(0))
+        self._cores = cores or count_cores()
         super().__init__(self._cores + 1, self._cores, wait_seconds)
         self._turns = Turns()
         # A pool of its own, since the shared one may be full of other requests.

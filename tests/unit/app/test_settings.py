@@ -1,6 +1,7 @@
 """Settings: errors without values, unknown variables reported, complete listing."""
 
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -122,7 +123,7 @@ def test_a_public_address_is_an_origin(tmp_path, url):
 @pytest.mark.parametrize(("cores", "slots", "threads"), [(8, 2, 4), (8, 3, 2), (2, 4, 1)])
 def test_chains_share_the_cores(cores, slots, threads, monkeypatch):
     """Chains have the threads for which slots leave cores, unless another number is set."""
-    monkeypatch.setattr(settings, "_cores", lambda: cores)
+    monkeypatch.setattr(settings, "count_cores", lambda: cores)
 
     assert Settings(worker_slots=slots).worker_chain_threads == threads
     assert Settings(worker_slots=slots, worker_chain_threads=5).worker_chain_threads == 5
@@ -135,7 +136,9 @@ def test_a_limit_of_processor_time_is_one_of_cores(quota, cores, tmp_path, monke
     monkeypatch.setattr(settings, "QUOTA_FILE", tmp_path / "cpu.max")
     settings.QUOTA_FILE.write_text(f"{quota}\n")
 
-    assert settings._cores() == cores
+    assert settings.count_cores() == cores
+    others = Path(settings.__file__).parent.rglob("*.py")
+    assert [file.name for file in others if "sched_getaffinity" in file.read_text()] == ["settings.py"]
 
 
 @pytest.mark.parametrize(
@@ -144,7 +147,7 @@ def test_a_limit_of_processor_time_is_one_of_cores(quota, cores, tmp_path, monke
 )
 def test_slots_have_room_for_their_processes(cores, gib, slots, monkeypatch):
     """With many cores and little memory there are so few slots that a small fit has room in each."""
-    monkeypatch.setattr(settings, "_cores", lambda: cores)
+    monkeypatch.setattr(settings, "count_cores", lambda: cores)
     monkeypatch.setattr(settings, "_memory", lambda: int(gib * 1024**3))
 
     chosen = Settings()

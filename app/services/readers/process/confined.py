@@ -25,6 +25,7 @@ from app.services.readers.options import ReaderLimits
 from app.services.readers.process.places import RETRY_SECONDS, ReaderPlaces
 from app.services.readers.scratch import free_bytes
 from app.services.request_context import actor
+from app.settings import count_cores
 from sampler.host.data import interrupt
 
 log = logging.getLogger(__name__)
@@ -101,7 +102,7 @@ class Readers:
         self._kind = kind
         self._lock = threading.Lock()
         # One more than cores, so that one owner's files never take all of them.
-        self.places = ReaderPlaces(at_once or len(os.sched_getaffinity(0)) + 1, MAX_WAITING)
+        self.places = ReaderPlaces(at_once or count_cores() + 1, MAX_WAITING)
         self._nursery: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._room = 0  # free on the temporary disk when the fork server started
