@@ -66,7 +66,7 @@ def _folder() -> Path:
 
 @router.api_route("/openapi.json", methods=["GET", "HEAD"])
 @needs()
-async def openapi_document(request: Request) -> Response:
+def openapi_document(request: Request) -> Response:
     """Return the OpenAPI document."""
     return JSONResponse(request.app.openapi())
 

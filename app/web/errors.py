@@ -18,6 +18,7 @@ from app.services import errors
 from app.services.errors import SHOWN, Fault, ServiceError
 from app.store.errors import UnstorableTextError, is_disk_full, is_storable
 from app.web.known_fields import known_fields, no_such_field
+from app.web.scopes import in_thread
 
 MEDIA_TYPE = "application/problem+json"
 RETRY_SECONDS = 5
@@ -199,6 +200,8 @@ def install(app: FastAPI, page: ProblemPage | None = None) -> None:
     async def invalid(request: Request, error: Exception) -> Response:
         assert isinstance(error, RequestValidationError)
         path = getattr(request.scope.get("route"), "path", "")
+        if app.openapi_schema is None:
+            await in_thread(app.openapi)  # which makes it once, in a third of a second
         faults = faults_of(error.errors(), known_fields(app.openapi(), path, request.method))
         return render_error(request.scope, errors.InvalidRequestError(errors=faults))
 
