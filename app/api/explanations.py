@@ -3,10 +3,11 @@
 from collections.abc import Awaitable, Callable
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Query, Response
+from fastapi import APIRouter, Depends, Query, Request, Response
 from pydantic_core import to_json
 
 from app.services.access.keys import PREDICT, READ
+from app.services.errors import ScopeMissingError
 from app.services.explanations import diagnostics
 from app.services.explanations.accumulated_effects import AccumulationBody, AccumulationView
 from app.services.explanations.aggregates import AggregateBody, AggregateView
@@ -33,16 +34,27 @@ from app.web.dependencies import OutcomePredictor, Owner, Reading, TheGate, TheP
 from app.web.errors import responses
 from app.web.json_body import StrictRoute
 from app.web.negotiation import ARROW
-from app.web.scopes import MAX_JSON_BYTES, Endpoint, needs
+from app.web.scopes import KEY, MAX_JSON_BYTES, Endpoint, needs
 
 router = APIRouter(prefix="/models/{model_id}", route_class=StrictRoute)
 AnswerQuestion = Callable[[Question], Awaitable[Response]]
 
 
-async def answerer_of(model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner) -> AnswerQuestion:
-    """Return the function that answers a question about a model as JSON, at a place for work."""
+async def answerer_of(
+    model_id: str, predictor: ThePredictor, gate: TheGate, owner: Owner, request: Request
+) -> AnswerQuestion:
+    """Return the function that answers a question about a model as JSON, at a place for work.
+
+    Without rows in it, a question is about rows that the service keeps: the answer shows their figures.
+    """
 
     def answer(question: Question) -> Awaitable[Response]:
+        if question.is_of_kept_rows and not request.scope[KEY].may({READ}):
+            raise ScopeMissingError(
+                "Without rows this is about the model's own, and requires a key with the scope read: send "
+                "rows, or use such a key."
+            )
+
         def work() -> Response:
             view = explain(predictor, owner, model_id, question)
             return Response(to_json(view), media_type="application/json")

@@ -46,23 +46,24 @@ def address(path: str, **named: str) -> str:
 
 def body_for(path: str, dataset_id: str) -> dict[str, Any]:
     """Return a JSON body for a path, if its POST needs one."""
-    by_end = {
-        "predict": {"rows": [{"size": 1, "colour": "red"}]},
+    rows = {"rows": [{"size": 1, "colour": "red"}]}
+    by_end: dict[str, dict[str, Any]] = {
+        "predict": rows,
         "predictions": {"dataset_id": dataset_id},
         "invocations": {"dataframe_records": [{"size": 1, "colour": "red"}]},
         "studies": {"permutations": 20},
         "outcomes": {"rows": [{"size": 1, "colour": "red", "y": 1}]},
         "recalibrate": {"since": None},
         "policy": {"recalibrate": "off"},
-        "partial-dependence": {"features": ["size"]},
-        "accumulated-effects": {"feature": "size"},
-        "contrast": {"first": {"size": 1}, "second": {"size": 2}},
-        "effects": {"by": "size"},
-        "aggregate": {"rows": [{"size": 1, "colour": "red"}]},
-        "shap": {"rows": [{"size": 1, "colour": "red"}]},
-        "survival": {"rows": [{"size": 1, "colour": "red"}]},
-        "joint": {"rows": [{"size": 1, "colour": "red"}]},
-        "distribution": {"rows": [{"size": 1, "colour": "red"}], "at": [1.0]},
+        "partial-dependence": rows | {"features": ["size"]},
+        "accumulated-effects": rows | {"feature": "size"},
+        "contrast": rows | {"first": {"size": 1}, "second": {"size": 2}},
+        "effects": rows | {"by": "size"},
+        "aggregate": rows,
+        "shap": rows,
+        "survival": rows,
+        "joint": rows,
+        "distribution": rows | {"at": [1.0]},
         "extend": {"num_draws": 1},
         "refit": {"holdout": 0.0},
         "schedule": {"every": "7d", "promote": "always"},

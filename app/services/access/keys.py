@@ -42,7 +42,7 @@ READ, PREDICT, TRAIN, METRICS, ADMIN = "read", "predict", "train", "metrics", "a
 OPERATOR = "operator"
 SCOPES = {
     READ: "view and download the owner's datasets, models and predictions",
-    PREDICT: "predictions, including background predictions, and partial dependence",
+    PREDICT: "predictions, including background predictions, and explanations of rows that are sent",
     TRAIN: "upload, fit, cancel, retry, extend, import, delete",
     METRICS: "scrape /metrics",
     ADMIN: "all of these for its owner, and its owner's audit log",

@@ -1,7 +1,7 @@
 """Totals, means and quantiles of sets of rows, with intervals of their own."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, BinaryIO, Literal
+from typing import Annotated, Any, BinaryIO, ClassVar, Literal
 
 from pydantic import Field
 
@@ -15,7 +15,6 @@ from app.services.explanations.guard import (
 from app.services.predictions.file_rows import read_rows
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import RowReading
-from app.services.predictions.rows import Columns, columns_of
 from app.services.predictions.totals import FiguresOfSets
 from app.services.readers.options import Options
 from app.services.request_bodies import ColumnsInBody, FirstDraws, RowsInBody
@@ -58,6 +57,8 @@ class AggregateView(OutcomeView):
 class AggregateBody(FiguresOfSets, OutcomeQuestion):
     """A request for totals, means or quantiles of sets of rows."""
 
+    needs_rows: ClassVar[bool] = True
+
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
@@ -69,10 +70,6 @@ class AggregateBody(FiguresOfSets, OutcomeQuestion):
         default=None, description="Outcomes of the rows, null where not known: known ones count as they are."
     )
     draws: FirstDraws = None
-
-    def sent_rows(self, max_rows: int) -> Columns:
-        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
-        return columns_of(self.rows, self.columns, max_rows)
 
     def answer(self, model: ExplainedModel) -> AggregateView:
         """Return the figures of the sets of rows."""

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from app.services.errors import Fault, InvalidRequestError, TooLargeError
 from app.services.explanations.guard import ExplainedModel, OutcomeQuestion, OutcomeView, check_finite
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import Columns, columns_of
+from app.services.predictions.rows import columns_of
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
 from sampler.host.assessment import PredictiveDistribution
 from sampler.host.assessment import density_of_row as of_row
@@ -51,6 +51,8 @@ class DistributionView(OutcomeView):
 class DistributionBody(StrictBody, OutcomeQuestion):
     """A request for predictive distributions."""
 
+    needs_rows: ClassVar[bool] = True
+
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
@@ -64,10 +66,6 @@ class DistributionBody(StrictBody, OutcomeQuestion):
     quantiles: Annotated[list[Share], Field(min_length=1, max_length=MOST_QUANTILES)] | None = Field(
         default=None, description="Probabilities of the quantiles."
     )
-
-    def sent_rows(self, max_rows: int) -> Columns:
-        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
-        return columns_of(self.rows, self.columns, max_rows)
 
     def answer(self, model: ExplainedModel) -> DistributionView:
         """Return the distributions of the rows."""

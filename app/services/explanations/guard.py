@@ -16,7 +16,7 @@ from pydantic import BaseModel, Field
 from app.services.errors import NotFinishedError, TooLargeError, UnusableDataError
 from app.services.predictions.predict_rows import Predictor, translating_sampler_errors
 from app.services.predictions.row_reading import with_levels
-from app.services.predictions.rows import Columns, columns_if_any
+from app.services.predictions.rows import Columns, columns_if_any, columns_of
 from app.services.request_bodies import AskedOutcome
 from app.store.models import ModelHead
 from app.store.tables import SUCCEEDED, Model
@@ -90,10 +90,18 @@ class Question(BaseModel):
     """A question about a model, which has succeeded unless the question is of fits too."""
 
     of_fits: ClassVar[bool] = False
+    needs_rows: ClassVar[bool] = False  # else, without any, it is about rows that the service keeps
+
+    @property
+    def is_of_kept_rows(self) -> bool:
+        """Whether the answer has figures of rows that the service keeps, or averages over them."""
+        sent = (getattr(self, name, None) for name in ("rows", "columns"))
+        return not self.needs_rows and all(each is None for each in sent)
 
     def sent_rows(self, max_rows: int) -> Columns | None:
         """Return the columns of the rows that were sent, None for none; raises as `columns_of`."""
-        return columns_if_any(getattr(self, "rows", None), getattr(self, "columns", None), max_rows)
+        read = columns_of if self.needs_rows else columns_if_any
+        return read(getattr(self, "rows", None), getattr(self, "columns", None), max_rows)
 
     def answer(self, model: ExplainedModel) -> Any:
         """Answer the question; raises the sampler's errors, and service errors."""

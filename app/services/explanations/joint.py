@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from app.services.errors import Fault, InvalidRequestError
 from app.services.explanations.guard import ExplainedModel, Question, check_finite
-from app.services.predictions.rows import Columns, columns_of
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
 from sampler.host.posteriors import joint_work
 from sampler.host.settings import MAX_OUTCOMES
@@ -60,6 +59,8 @@ class JointView:
 class JointBody(StrictBody, Question):
     """A request for predictions of several outcomes."""
 
+    needs_rows: ClassVar[bool] = True
+
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
@@ -69,10 +70,6 @@ class JointBody(StrictBody, Question):
         description="Outcomes that are known: the rows have their values, missing where unknown.",
     )
     level: Share = Field(default=0.9, description="The probability of intervals and regions.")
-
-    def sent_rows(self, max_rows: int) -> Columns:
-        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
-        return columns_of(self.rows, self.columns, max_rows)
 
     def answer(self, model: ExplainedModel) -> JointView:
         """Return the predictions of the rows; raises InvalidRequestError for a model of one outcome."""

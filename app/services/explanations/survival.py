@@ -2,13 +2,12 @@
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from app.services.errors import TooLargeError
 from app.services.explanations.guard import ExplainedModel, Question, check_finite
-from app.services.predictions.rows import Columns, columns_of
 from app.services.request_bodies import ColumnsInBody, RowsInBody, Share, StrictBody
 from app.services.views import filled
 from sampler.host.posteriors import MOST_TIMES, check_times, survival_work
@@ -49,6 +48,8 @@ class SurvivalView:
 class SurvivalBody(StrictBody, Question):
     """A request for survival curves."""
 
+    needs_rows: ClassVar[bool] = True
+
     rows: RowsInBody | None = Field(default=None, description="The rows, as in predict, without weights.")
     columns: ColumnsInBody | None = Field(
         default=None, description="The rows as lists of values by column name."
@@ -59,10 +60,6 @@ class SurvivalBody(StrictBody, Question):
         "range of the training outcomes evenly.",
     )
     level: Share = Field(default=0.9, description="The probability a credible interval holds.")
-
-    def sent_rows(self, max_rows: int) -> Columns:
-        """Return the columns of the rows, which must be sent; raises as `columns_of`."""
-        return columns_of(self.rows, self.columns, max_rows)
 
     def answer(self, model: ExplainedModel) -> SurvivalView:
         """Return the survival curves of the rows."""

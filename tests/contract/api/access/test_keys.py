@@ -84,6 +84,26 @@ def scopes_for(method: str, path: str) -> set[str]:
 
 
 @only("sqlite")
+def test_rows_that_are_kept_are_not_shown_to_a_key_that_predicts(team, database):
+    """Without rows a question is about the model's own, row by row: that takes `read`, alone or beside."""
+    held = {"ask": ASK, "all": ASK | LOOK}
+    keyed = {who: bearer(make_key(database, who, scopes=[*scopes])) for who, scopes in held.items()}
+    for end in (
+        "partial-dependence",
+        "accumulated-effects",
+        "contrast",
+        "effects",
+        "shap",
+    ):
+        path = f"/models/mdl_1/{end}"
+        sent = body_for(path, "ds_1")["json"]
+        without = {name: value for name, value in sent.items() if name != "rows"}
+        problem(team.post(path, json=without, headers=keyed["ask"]), 403, "scope-missing")
+        problem(team.post(path, json=sent, headers=keyed["ask"]), 404)
+        assert team.post(path, json=without, headers=keyed["all"]).status_code != 403
+
+
+@only("sqlite")
 def test_every_route_asks_for_its_scope(team, database):
     """Every route answers 403 to every scope that it doesn't accept, as documented."""
     held = {scope: bearer(make_key(database, scope, scopes=[scope])) for scope in keys.SCOPES}
