@@ -138,7 +138,7 @@ class EffectsBody(StrictBody, Question):
     def result(self, model: ExplainedModel) -> TreatmentEffects:
         """Return the effects as the sampler has them; raises its errors, and TooLargeError."""
         posterior, draws = model.posterior, model.draws(self.draws)
-        work = partial(effects_work, posterior.law, draws * posterior.num_chains, by=self.by is not None)
+        work = partial(effects_work, posterior.law, draws * posterior.num_chains, by=self.by)
         rows, few = model.rows, ""
         if rows is None and posterior.law.effects is not None:
             rows, few = _rows_of_dataset(model, work)

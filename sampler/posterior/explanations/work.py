@@ -28,8 +28,8 @@ SUM = 60  # per draw at a row: to convert the sum of its trees and to add it up
 OUTCOME, REPEAT = 500, 5e6  # per simulated outcome, and per outcome of each draw, for all rows
 # Per set of what is expected, and of new outcomes; row of one; draw of a row for a population
 SET, SET_OF_NEW, BY_ROW, POPULATION = 30_000, 160_000, 8_000, 250
-# Of effects: per row, and of averages by group; per answer
-EFFECT_ROW, EFFECTS, EFFECTS_BY = 40_000, 1.5e8, 2e8
+# Of effects: per row, per answer, and for each two groups, where a number's quarters are four
+EFFECT_ROW, EFFECTS, TWO_GROUPS, QUARTERS = 40_000, 1.5e8, 80_000, 4
 FIGURE = 250  # per draw of a figure of which quantiles are taken
 # Per leaf and draw: to compare the background rows with its path, and each row; each row where the path is
 # too long for a table. A tree of more leaves than DEEP has mostly such paths.
@@ -82,13 +82,14 @@ def contrast_work(law: Law, draws: int, rows: int) -> float:
     return reading(law, rows) + 2 * rows * (of_row(law, draws) + of_figures(law, draws))
 
 
-def effects_work(law: Law, draws: int, rows: int, *, by: bool = False) -> float:
+def effects_work(law: Law, draws: int, rows: int, *, by: str | None = None) -> float:
     """Estimate the work of effects: each row in two arms, for averages, for the tree and by further arm."""
     arms = max(2, len(law.draws.header.arms))
     alone = law.adds_effect and law.effects is not None and law.effects.design.kind == "bcf"
     further = 0 if alone else 4 + 2 * (arms - 1) * (arms > 2)  # evaluations that need propensities too
+    groups = sum(len(each.levels) or QUARTERS for each in law.schema.columns if each.name == by)
     of_rows = rows * (EFFECT_ROW + (arms - 1 + further) * law.row_work)
-    return EFFECTS + EFFECTS_BY * by + of_rows + arms * contrast_work(law, draws, rows)
+    return EFFECTS + TWO_GROUPS * groups**2 + of_rows + arms * contrast_work(law, draws, rows)
 
 
 def aggregate_work(

@@ -137,7 +137,7 @@ def questions(posterior, draws):
     if treated:
         for name, by in {"effects": None, "effects by group": "x2"}.items():
             found[name] = (
-                partial(work.effects_work, law, all_draws, by=by is not None),
+                partial(work.effects_work, law, all_draws, by=by),
                 lambda d, _, by=by: part.effects(d, by=by, **options),
             )
     if part.censoring:
