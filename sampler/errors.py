@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Literal
 from unicodedata import normalize
@@ -30,12 +30,20 @@ class DataProblem:
         1-based data row (the header of a CSV file doesn't count); None for the whole column.
     detail
         A sentence that repeats neither.
+    count
+        How many problems it stands for.
 
     """
 
     column: str | None
     row: int | None
     detail: str
+    count: int = 1
+
+    @classmethod
+    def further(cls, column: str | None, count: int, noun: str) -> DataProblem:
+        """Say how many further cells or rows of a column have the problem that some were named for."""
+        return cls(column, None, f"and {count} more {noun}", count)
 
     def __str__(self) -> str:
         where = [f"column {self.column!r}"] if self.column is not None else []
@@ -44,7 +52,7 @@ class DataProblem:
 
     def to_json(self) -> dict[str, str | int | None]:
         """Return `{column, row, detail}`, as in the HTTP API."""
-        return asdict(self)
+        return {"column": self.column, "row": self.row, "detail": self.detail}
 
 
 def suggestion(name: object, known: Collection[str]) -> str:
@@ -85,7 +93,7 @@ class DataError(SamplerError, ValueError):
     def __init__(self, problems: Sequence[DataProblem] | str) -> None:
         self.problems = [DataProblem(None, None, problems)] if isinstance(problems, str) else list(problems)
         lines = [str(problem) for problem in self.problems[:SHOWN]]
-        hidden = len(self.problems) - len(lines)
+        hidden = sum(problem.count for problem in self.problems[SHOWN:])
         super().__init__("; ".join(lines) + (f"; and {hidden} more" if hidden else ""))
 
 

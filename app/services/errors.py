@@ -19,6 +19,8 @@ class Located(Protocol):
     def row(self) -> int | None: ...
     @property
     def detail(self) -> str: ...
+    @property
+    def count(self) -> int: ...
 
 
 class RefusedSetting(Protocol):
@@ -38,7 +40,7 @@ class Fault:
     `column` is a column of the data or a field of the request, None when the fault concerns the whole. `row`
     is the 1-based data row (the header of a CSV file doesn't count). `detail` is a sentence that doesn't
     repeat the value sent. `code` identifies the kind of fault for programs, where there is one; `field` is
-    the full path, such as `prior.k`, where `column` is `prior`.
+    the full path, such as `prior.k`, where `column` is `prior`. `count` is how many faults it stands for.
     """
 
     column: str | None
@@ -46,11 +48,12 @@ class Fault:
     detail: str
     code: str | None = None
     field: str | None = None
+    count: int = 1
 
     @classmethod
     def of(cls, problem: Located, column: str | None = None) -> "Fault":
         """Convert the sampler's problem with data; `column` is the user's name for it, if it has a role."""
-        return cls(column or problem.column, problem.row, problem.detail[:MAX_DETAIL])
+        return cls(column or problem.column, problem.row, problem.detail[:MAX_DETAIL], count=problem.count)
 
     @classmethod
     def of_setting(cls, error: RefusedSetting, names: Mapping[str, str] | None = None) -> "Fault":
@@ -112,7 +115,7 @@ def enough(faults: Iterable[Fault]) -> list[Fault]:
 def _summary(faults: Sequence[Fault], noun: str) -> str:
     if not faults:
         return ""
-    more = "many more" if len(faults) >= ENOUGH else f"{len(faults) - 1} more"
+    more = "many more" if len(faults) >= ENOUGH else f"{sum(fault.count for fault in faults[1:])} more"
     first = faults[0].sentence(noun)
     return f"{first} (and {more})" if len(faults) > 1 else first
 

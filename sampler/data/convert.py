@@ -227,4 +227,4 @@ def _name_cells(
         for row in rows[:NAMED_CELLS]
     ]
     if len(rows) > NAMED_CELLS:
-        problems.append(DataProblem(column.name, None, f"and {len(rows) - NAMED_CELLS} more such cells"))
+        problems.append(DataProblem.further(column.name, len(rows) - NAMED_CELLS, "such cells"))

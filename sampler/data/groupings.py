@@ -213,6 +213,15 @@ def check_groups(settings: Settings, columns: Collection[str]) -> None:
         )
 
 
+def may_group(settings: Settings) -> bool:
+    """Tell whether a fit with such settings may have columns of groups."""
+    try:
+        check_groups(settings, ["any"])
+    except SettingsError:
+        return False
+    return True
+
+
 def check_names(
     names: Sequence[str],
     known: Sequence[str],
@@ -263,7 +272,7 @@ def read_groups(columns: Sequence[RawColumn]) -> tuple[tuple[Column, ...], NDArr
         problems += [DataProblem(raw.name, int(row) + 1, message) for row in missing[:NAMED_CELLS]]
         if len(missing) > NAMED_CELLS:
             more = len(missing) - NAMED_CELLS
-            problems.append(DataProblem(raw.name, None, f"and {more} more rows without a group"))
+            problems.append(DataProblem.further(raw.name, more, "rows without a group"))
         levels = sort_levels(labels.names)
         place = {level: k for k, level in enumerate(levels)}
         if len(levels) and not len(missing):

@@ -337,7 +337,10 @@ def read_outcomes(
     names, index = _labelled(raw)
     more = tuple(name for name in sort_levels({*target.levels, *names}) if name not in target.levels)
     if more and not new_classes:
-        raise DataError([_unknown_class(name, target, names, index) for name in more[:NAMED_CELLS]])
+        problems = [_unknown_class(name, target, names, index) for name in more[:NAMED_CELLS]]
+        if len(more) > NAMED_CELLS:
+            problems.append(DataProblem.further(target.name, len(more) - NAMED_CELLS, "such classes"))
+        raise DataError(problems)
     classes = (*target.levels, *more)
     number = {name: float(place) for place, name in enumerate(classes)}
     return classes, np.array([number[name] for name in names])[index]
@@ -505,5 +508,5 @@ def reject_rows(name: str, bad: NDArray[np.bool_], detail: str) -> None:
         return
     problems = [DataProblem(name, int(row) + 1, detail) for row in rows[:NAMED_CELLS]]
     if len(rows) > NAMED_CELLS:
-        problems.append(DataProblem(name, None, f"and {len(rows) - NAMED_CELLS} more such rows"))
+        problems.append(DataProblem.further(name, len(rows) - NAMED_CELLS, "such rows"))
     raise DataError(problems)

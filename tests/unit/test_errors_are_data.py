@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from app.dashboard.forms.fit_form import field_of
-from app.services.errors import Fault
-from sampler import Settings, SettingsError, fit, tune
+from app.services.errors import Fault, UnusableDataError
+from sampler import DataError, Settings, SettingsError, fit, tune
 from sampler.errors import SettingsCode, suggestion
 from sampler.posterior.verdict.agreement import Agreement, judge
 from sampler.posterior.verdict.reasons import SENTENCES, ReasonCode
@@ -177,3 +177,23 @@ def test_a_name_that_only_looks_the_same_is_told_by_its_codes():
             name, ["x", known]
         )
     assert suggestion("sizes", ["size"]) == "; did you mean size?"
+
+
+@pytest.mark.parametrize("kind", ["missing weights", "text in new rows", "no group", "no group to count by"])
+def test_problems_that_are_not_named_are_counted(kind):
+    """All rows at fault are told of, in a message of the library and in one of the service."""
+    rng = np.random.default_rng(0)
+    X, y = {"a": rng.normal(size=160), "b": rng.normal(size=160)}, rng.normal(size=160)
+    short = {"num_trees": 2, "num_chains": 1, "num_burnin": 2, "num_draws": 2, "thin": 1, "progress": False}
+    holes = [None] * 150 + ["u", "v"] * 5
+    calls = {
+        "missing weights": lambda: fit(X, y, np.r_[np.full(150, np.nan), np.ones(10)], **short),
+        "text in new rows": lambda: fit(X, y, **short).predict(X | {"a": ["?"] * 150 + [1.0] * 10}),
+        "no group": lambda: fit(X | {"g": holes}, y, groups="g", **short),
+        "no group to count by": lambda: fit(X, y, **short).score(X | {"g": holes}, y, groups="g"),
+    }
+    with pytest.raises(DataError, match=r"; and 145 more$") as refused:
+        calls[kind]()
+    faults = [Fault.of(problem) for problem in refused.value.problems]
+    assert "(and 149 more)" in UnusableDataError(errors=faults).detail
+    assert set(refused.value.problems[-1].to_json()) == {"column", "row", "detail"}

@@ -387,6 +387,6 @@ def _refuse_missing(name: str, missing: NDArray[np.bool_], noun: str, problems: 
     message = f"the {noun} is missing, and new_rows needs it: fill it in, or leave such rows out"
     problems += [DataProblem(name, int(row) + 1, message) for row in rows[:NAMED_CELLS]]
     if len(rows) > NAMED_CELLS:
-        problems.append(DataProblem(name, None, f"and {len(rows) - NAMED_CELLS} more rows without a {noun}"))
+        problems.append(DataProblem.further(name, len(rows) - NAMED_CELLS, f"rows without a {noun}"))
     if problems:
         raise DataError(problems)

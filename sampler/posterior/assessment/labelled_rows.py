@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.censoring.outcomes import censoring_roles, read_censored
-from sampler.data.convert import NAMED_CELLS, to_labels
+from sampler.data.convert import to_labels
 from sampler.data.rows import Rows, named, one_by_name, read_roles_again
 from sampler.data.table import read_rows
-from sampler.data.target import read_outcomes, read_weights
+from sampler.data.target import read_outcomes, read_weights, reject_rows
 from sampler.errors import DataError, DataProblem
 from sampler.posterior.refusals import check
 
@@ -142,10 +142,9 @@ class LabelledRows:
         """Let rows of one value of a column count as one group; raises DataError for missing values."""
         problems: list[DataProblem] = []
         labels = to_labels(column, problems)
-        missing = np.flatnonzero(labels.index < 0)[:NAMED_CELLS]
-        problems += [DataProblem(column.name, int(row) + 1, "the group is missing") for row in missing]
         if problems:
             raise DataError(problems)
+        reject_rows(column.name, labels.index < 0, "the group is missing")
         return replace(self, unit=labels.index.astype(np.int64))
 
     def batches(self, size: int) -> Iterator[tuple[slice, LabelledRows]]:

@@ -49,7 +49,8 @@ def odd_cells(
         told += len(mine)
     if told < len(rows):
         present = len(text) - text.null_count
-        faults.append(Fault(name, None, f"and {len(rows) - told} more of its {present} values"))
+        detail_of_others = f"and {len(rows) - told} more of its {present} values"
+        faults.append(Fault(name, None, detail_of_others, count=len(rows) - told))
     return faults
 
 
