@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sampler.data.columns import MAX_LEVELS
-from sampler.data.groupings import check_groups
+from sampler.data.groupings import may_group
 from sampler.data.repeated_columns import is_copy
 from sampler.data.scalars import as_float, counted
-from sampler.errors import SettingsError
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from numpy.typing import NDArray
 
     from sampler.data.schema import Column, Schema
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
 SOME_ROWS = 1_000  # rows in which a feature with more values than classes shows them
 FEW_ROWS = 10  # with so few, intervals are known to be too narrow
 FEW_OF_LEVEL = 10  # rows of a level
+FEW_VALUES = 8  # whole doses that may be codes of arms
+MOST_OF_ONE = 0.5  # share of the variance of doses that one row has
+NEARLY_ALL = 0.95  # share of the variance of doses that a feature explains
 FARTHEST = 1_000  # distance of an outlier from the median of y, in interquartile ranges
 
 
@@ -79,9 +83,7 @@ def rounding_warnings(column: RawColumn, kind: str) -> list[str]:
 
 def level_warnings(schema: Schema, num_rows: int, settings: Settings) -> list[str]:
     """Warn about categories of so many levels that few rows tell of each, where groups would do better."""
-    try:
-        check_groups(settings, ["any"])
-    except SettingsError:
+    if not may_group(settings):
         return []
     return [
         f"{column.name} has {len(column.levels):,} levels, of {num_rows / len(column.levels):.1f} rows each: "
@@ -100,6 +102,53 @@ def few_warnings(num_rows: int, target: Column) -> list[str]:
         f"{num_rows} rows are very few: intervals of new outcomes hold less than they claim (90% ones about "
         "half of them with 2 rows, 80% with 10)"
     ]
+
+
+def dose_warnings(name: str, doses: NDArray[np.float64], schema: Schema, design: Design) -> list[str]:
+    """Warn of doses that look like codes of arms, that one row determines, and that a feature repeats."""
+    warnings, values = [], np.unique(doses)
+    listed = ", ".join(f"{value:g}" for value in values[:FEW_VALUES])
+    read_as = f"{name}: its values {listed} are read as doses, and the effect is that of a unit"
+    if len(values) == 2:
+        warnings.append(f"{read_as}: for two arms make them 0 and 1")
+    elif len(values) <= FEW_VALUES and np.all(values == np.rint(values)):
+        warnings.append(f"{read_as}, in proportion to the dose: if they are codes of arms, give these names")
+    distance = (doses - doses.mean()) ** 2
+    row, share = int(np.argmax(distance)), float(distance.max() / distance.sum())
+    if share > MOST_OF_ONE:
+        warnings.append(
+            f"{name}: the dose {doses[row]:g} in row {row + 1} has {share:.0%} of the variance of all doses, "
+            "and determines the effect of a unit: correct it if it is an error, or leave the row out"
+        )
+    for (place, _), column in zip(schema.coded, design, strict=True):
+        seen = ~np.isnan(column)
+        ours, theirs = column[seen], doses[seen]
+        spread = float(ours.std() * theirs.std()) if len(ours) else 0.0
+        alike = (
+            (float(np.mean((ours - ours.mean()) * (theirs - theirs.mean()))) / spread) ** 2 if spread else 0.0
+        )
+        if alike > NEARLY_ALL:
+            warnings.append(
+                f"{schema.columns[place].name} explains {alike:.1%} of {name}: leave it out if it is the "
+                "same under another name, or rounded: the effect is told by the rest alone"
+            )
+    return warnings
+
+
+def dependence_warnings(outcomes: Mapping[str, NDArray[np.float64]]) -> list[str]:
+    """Warn of outcomes [n] that follow from the others by a straight line, but for rounding."""
+    names, table = [*outcomes], np.stack([*outcomes.values()], axis=1)
+    table = table[~np.isnan(table).any(axis=1)]
+    table = (table - table.mean(axis=0)) / np.maximum(table.std(axis=0), np.finfo(float).tiny)
+    warnings = []
+    for place in range(1, len(names) if len(table) > len(names) else 0):
+        known, own = table[:, :place], table[:, place]
+        if np.abs(own - known @ np.linalg.lstsq(known, own, rcond=None)[0]).max() < 1e-6:
+            warnings.append(
+                f"{names[place]} follows from {' and '.join(names[:place])} exactly: its errors have no "
+                "correlation of their own to learn; leave it out, and compute it from the others' draws"
+            )
+    return warnings
 
 
 def outlier_warnings(outcome: NDArray[np.float64], target: Column) -> list[str]:

@@ -14,6 +14,7 @@ from sampler.data.columns import summarise
 from sampler.data.cut_points import choose_grid
 from sampler.data.data_warnings import (
     copy_warnings,
+    dose_warnings,
     few_warnings,
     level_warnings,
     outlier_warnings,
@@ -227,6 +228,11 @@ def encode(planned: FitPlan, rows: Rows, ignored: Sequence[str] = ()) -> Prepare
         *copy_warnings(design, outcome, schema),
         *copies_in_words(copied_rows(rows, list(choice.kinds))),
         *outlier_warnings(outcome, target),
+        *(
+            []
+            if arms is None or arms.design.dose is None
+            else dose_warnings(rows.roles[ROLE].name, by_role[ROLE], schema, design)
+        ),
         *(censoring_warnings(censored, target.name) if censored else []),
         *_method_warnings(prepared.training, schema),
     ]

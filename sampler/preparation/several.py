@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.data_warnings import dependence_warnings
 from sampler.data.rows import Rows
 from sampler.data.target import guess_family
 from sampler.definitions.data import COLUMN_ROLES
@@ -150,6 +151,8 @@ def prepare_several(
         prepared.append(prepare_one(own, ignored=[*names, *ignored], **given))
         places.append(mine)
         warnings += prepared[-1].warnings
+    numbers = {name: column.numbers for name, column in outcomes.items() if families[name] == "gaussian"}
+    warnings += dependence_warnings({name: each for name, each in numbers.items() if each is not None})
     return _joined(prepared, places, rows.num_rows, list(dict.fromkeys(warnings)))
 
 

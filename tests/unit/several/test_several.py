@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from sampler import Posterior, SeveralPosterior, fit, load, tune
+from sampler import Posterior, SeveralPosterior, fit, load, prepare, tune
 from sampler.data.splits.split_plan import folds_of
 from sampler.errors import DataError, PackedError, SettingsError
 from sampler.posterior.several.joint_law import JointMixture, energy_scores, log_normal
@@ -202,6 +202,20 @@ def test_refused(field, settings):
     with pytest.raises(SettingsError) as raised:
         fit(*made(), **(SHORT | settings))
     assert raised.value.field == field
+
+
+def test_outcomes_that_follow_from_others_are_told():
+    """One that is another in other units, and a sum of two; others are not."""
+    X, Y = made()
+    Y["c"] = np.random.default_rng(1).normal(size=ROWS)
+    assert not prepare(X, Y).warnings
+    for more, text in (
+        ({"d": 2 * Y["a"] + 1}, "d follows from a and b and c exactly"),
+        ({"d": Y["a"] + Y["b"]}, "d follows from a and b and c exactly"),
+    ):
+        found = [each for each in prepare(X, Y | more).warnings if "follows" in each]
+        assert len(found) == 1
+        assert found[0].startswith(text)
 
 
 def test_refused_outcomes(posterior):
