@@ -392,7 +392,8 @@ def missing_role(role: str, name: str) -> DataProblem:
 
 def _own_name(values: Any) -> str | None:
     name = getattr(values, "name", None)
-    return None if name is None or name == "" else str(name)
+    unnamed = name is None or (name == "" and not isinstance(values, RawColumn))
+    return None if unnamed else str(name)
 
 
 def _same_column(table: Table, column: RawColumn) -> str | None:
@@ -432,9 +433,10 @@ def _check_names(table: Table, outcome: RawColumn, columns: Mapping[str, RawColu
         later = "" if role == "weights" else ", from which later calls would take those of new rows"
         noun = COLUMN_ROLES[role].noun
         detail = (
-            f"the {noun} are called so, and have other values than the {whose}{later}: rename one of "
-            f"the two, or leave out the {whose}, or give the {noun} as a column of the table too"
+            f"the {noun} are called so, and have other values than the {whose}{later}: rename one of the two"
         )
+        if name in table.names:
+            detail += f", or leave out the {whose}"
         problems.append(DataProblem(name, None, detail))
     if problems:
         raise DataError(problems)

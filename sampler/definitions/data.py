@@ -23,7 +23,7 @@ class Role(Setting):
     targets
         Kinds of outcomes (`sampler.families.Family.target`) whose rows may have it.
     refusal
-        Message for other families, of `family` and the `families` that take it.
+        Beginning of the message for other families, of `family`.
     constants
         Function (constants, outcomes, values) -> the prior's constants for rows of such values, as
         "module:name"; "" where they don't matter.
@@ -80,7 +80,7 @@ ROLES: dict[str, Setting] = {
         ),
         noun="weights",
         reader="sampler.data.target:read_weights",
-        refusal="{family} takes no weights: leave them out",
+        refusal="{family} takes no weights",
         twice="the target can't be the weights as well",
     ),
     "exposure": Role(
@@ -95,7 +95,7 @@ ROLES: dict[str, Setting] = {
         noun="exposures",
         reader="sampler.data.target:read_exposure",
         targets=("counts",),
-        refusal="exposure is for counts: set family={families}, or leave it out",
+        refusal="exposure is for counts",
         constants="sampler.bart.families.counts:with_exposure",
         twice="the column of exposures can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for an exposure of 1",
@@ -116,8 +116,8 @@ ROLES: dict[str, Setting] = {
         noun="offsets",
         reader="sampler.data.target:read_offset",
         targets=("two",),
-        refusal="offset is for two classes: set family={families}; counts take exposure, whose logarithm is "
-        "their offset, and of numbers it can be subtracted",
+        refusal="offset is for two classes (counts take exposure, whose logarithm is their offset, and of "
+        "numbers it can be subtracted)",
         constants="sampler.bart.prior:with_offsets",
         twice="the column of offsets can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for an offset of 0",
@@ -154,7 +154,7 @@ ROLES: dict[str, Setting] = {
         cells="boolean",
         reader="sampler.data.treatment.reading:read_treatment",
         targets=("numbers", "two", "counts"),
-        refusal="treatment is for numbers, two classes and counts: set family={families}, or leave it out",
+        refusal="treatment is for numbers, two classes and counts",
         twice="the column of treatments can't have another role as well",
         absent="{name}: the rows have no such column, so predictions are for rows that are not treated, or "
         "in the first of several arms, or have about the mean dose",

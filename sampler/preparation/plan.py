@@ -30,7 +30,7 @@ from sampler.data.treatment.design import DOSE, ROLE
 from sampler.data.treatment.reading import arms_of, check_arms, check_propensity, check_treatment
 from sampler.definitions.data import COLUMN_ROLES, ROLES
 from sampler.engines import load_code
-from sampler.errors import SettingsError
+from sampler.errors import DataError, SettingsError
 from sampler.families import FAMILIES, takes
 from sampler.methods import METHODS
 from sampler.noise import CONSTANT, NOISES
@@ -39,7 +39,7 @@ from sampler.preparation.outcomes import read_outcomes
 from sampler.settings import NO_TRANSFORM, Settings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
     from numpy.typing import NDArray
 
@@ -184,7 +184,7 @@ def plan(
     if censoring:
         of_trees = METHODS[settings.method].engine.forests
         check_censoring(settings, of_trees=of_trees, weighted="weights" in roles)
-    _check_roles(settings, roles)
+    _check_roles(settings, rows)
     arms = arms_of(roles[ROLE]) if ROLE in roles else None
     timed = "event" in censoring
     check_treatment(settings, propensity, treated=ROLE in roles, dose=arms == DOSE, timed=timed)
@@ -248,14 +248,23 @@ def checked_prior(prior: Mapping[str, Any] | None, settings: Settings) -> dict[s
     return entries
 
 
-def _check_roles(settings: Settings, roles: Iterable[str]) -> None:
+def _check_roles(settings: Settings, rows: Rows) -> None:
     """Raise SettingsError where rows have a column with a role, and their family takes none."""
-    for name in roles:
-        role = COLUMN_ROLES[name]
+    for name in rows.roles:
         if not takes(settings.family, name):
-            families = " or ".join(each for each in FAMILIES if takes(each, name))
-            message = role.refusal.format(family=settings.family, families=families)
+            families = [each for each in FAMILIES if takes(each, name) and _suits(each, rows)]
+            advice = f"set family={' or '.join(families)}, or " * bool(families)
+            message = f"{COLUMN_ROLES[name].refusal.format(family=settings.family)}: {advice}leave out {name}"
             raise SettingsError(message, field=name, code="not_applicable")
+
+
+def _suits(family: str, rows: Rows) -> bool:
+    """Tell whether a family may have such outcomes, and beside them a treatment where rows have one."""
+    try:
+        read_outcomes(rows.outcome, rows.outcome.name, rows.num_rows, family, {})
+    except DataError:
+        return False
+    return not (ROLE in rows.roles and FAMILIES[family].zeros)
 
 
 def _is_constant(column: RawColumn) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from sampler.bart.prior import calibrate
 from sampler.chains import needed_kernels, start_chain
 from sampler.data.binning import cut_points
-from sampler.data.treatment.design import DOSE, EffectDesign, FittedPropensity
+from sampler.data.treatment.design import DOSE, TWO, EffectDesign, FittedPropensity
 from sampler.data.treatment.dose import Dose
 from sampler.data.treatment.reading import check_overlap
 from sampler.kernels.jit import warm
@@ -99,13 +99,22 @@ def treated_rows(
 
     """
     dose = Dose.of(treated) if arms == DOSE else None
-    check_overlap(name, treated, schema, design, dose=dose is not None)
-    own = EffectDesign(settings.effects, treated[reference], given=propensity or "", arms=arms, dose=dose)
+    check_overlap(name, treated, schema, design, settings, dose=dose is not None)
+    own = EffectDesign(settings.effects, treated[reference], given=propensity, arms=arms, dose=dose)
+    if propensity is not None and len(arms) <= len(TWO):
+        place = [schema.columns[column].name for column, _ in schema.coded].index(propensity)
+        rows, total = np.bincount(codes[place]), np.bincount(codes[place], design[place])
+        means = np.divide(total, rows, out=np.full(len(rows), design[place].mean()), where=rows > 0)
+        own = replace(own, known=(place, means))
     if settings.effects != "plain" and settings.assignment == "observed" and propensity is None:
-        fits = [treated] if dose else [(treated == arm).astype(np.float64) for arm in own.fitted_arms]
-        fitted = (fit_propensity(own, each, design, codes, settings.seed) for each in fits)
-        own = replace(own, propensities=tuple(fitted))
+        own = with_propensities(own, treated, codes, settings.seed)
     return TreatedRows(own, EffectColumns(own, len(codes)).add(codes, treated))
+
+
+def with_propensities(own: EffectDesign, treated: Floats, codes: Codes, seed: int) -> EffectDesign:
+    """Fit the probability of each arm, or the expected dose, to rows with such codes [feature, row]."""
+    fits = [treated] if own.dose else [(treated == arm).astype(np.float64) for arm in own.fitted_arms]
+    return replace(own, propensities=tuple(fit_propensity(own, each, codes, seed) for each in fits))
 
 
 def num_codes_of(grid: Grid, codes: Codes) -> NDArray[np.int64]:
@@ -128,17 +137,15 @@ def effect_prior(design: EffectDesign | None, schema: Schema, *, counts: bool) -
     return EffectPrior.of(len(names), barred, design.sd, design.num_parts(counts=counts), design.dose)
 
 
-def fit_propensity(
-    own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int
-) -> FittedPropensity:
+def fit_propensity(own: EffectDesign, treated: Floats, codes: Codes, seed: int) -> FittedPropensity:
     """Fit the probability of being treated, or in an arm, or the expected dose, to all rows.
 
     It is that of the rows of the fit: one of rows left out leans against the treatment by construction, and
     leaves more bias than none at all (docs/maths.md#treatments).
     """
-    fitted = _fitted(own, treated, design, codes, seed)
+    fitted = _fitted(own, treated, codes, seed)
     propensity = _of_rows(own, fitted, codes)
-    others = _crossed(own, treated, design, codes, seed)
+    others = _crossed(own, treated, codes, seed)
     return replace(
         fitted,
         cuts=cut_points(propensity),
@@ -151,7 +158,7 @@ def _of_rows(own: EffectDesign, fitted: FittedPropensity, codes: Codes) -> Float
     return np.asarray(columns.propensities(codes)[0])
 
 
-def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, seed: int) -> Floats:
+def _crossed(own: EffectDesign, treated: Floats, codes: Codes, seed: int) -> Floats:
     """Return what is expected of the treatment by a fit to the other half of the rows, float64 [row]."""
     rng, half = np.random.default_rng(seed), np.zeros(len(treated), bool)
     parts = [treated == arm for arm in (0, 1)] if own.dose is None else [np.isfinite(treated)]
@@ -159,7 +166,7 @@ def _crossed(own: EffectDesign, treated: Floats, design: Design, codes: Codes, s
         half[rng.permutation(np.flatnonzero(part))[::2]] = True
     propensity = np.empty(len(treated))
     for rows in (half, ~half):
-        fitted = _fitted(own, treated[rows], design, codes[:, rows], seed, SHORTER)
+        fitted = _fitted(own, treated[rows], codes[:, rows], seed, SHORTER)
         propensity[~rows] = _of_rows(own, fitted, codes[:, ~rows])
     return propensity
 
@@ -178,7 +185,6 @@ def _agreement(own: EffectDesign, treated: Floats, propensity: Floats) -> float:
 def _fitted(
     own: EffectDesign,
     treated: Floats,
-    design: Design,
     codes: Codes,
     seed: int,
     lengths: Mapping[str, int] = SHORT,
@@ -186,7 +192,7 @@ def _fitted(
     """Return draws of the probability of being treated, or of the expected dose, without cut points."""
     family = {"family": "probit"} if own.dose is None else NUMBERS
     settings = Settings.resolve(seed=seed, **family, **lengths)
-    constants = calibrate(treated, design, None, settings, ROUGH if own.dose else None)
+    constants = calibrate(treated, codes, None, settings, ROUGH if own.dose else None)  # reads no values
     num_codes = codes.max(axis=1, initial=0, where=codes < 255).astype(np.int64) + 1
     training = Training(codes, num_codes, treated, None, constants, settings)
     warm(needed_kernels(training))

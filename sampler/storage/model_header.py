@@ -295,7 +295,7 @@ class Header:
                 noise_choice=NoiseChoice.from_json(fields["noise_choice"])
                 if "noise_choice" in fields
                 else None,
-                effects=EffectDesign.from_json(fields["effects"], reference.shape[1])
+                effects=EffectDesign.from_json(fields["effects"], reference.shape)
                 if "effects" in fields
                 else None,
                 others=others,

@@ -11,6 +11,7 @@ from sampler.data.treatment.design import ROLE
 from sampler.errors import SettingsError
 from sampler.posterior.parts.effects import EffectColumns
 from sampler.posterior.refusals import check
+from sampler.preparation.propensity import with_propensities
 from sampler.prepared_fit import reference_rows
 from sampler.running import run
 
@@ -54,9 +55,12 @@ def placebo_fit(posterior: Posterior, seed: int = 0, *, progress: bool = False) 
         )
     training, design = problem.training, problem.effects
     codes = training.codes[: len(problem.grid.cuts)]
-    columns = EffectColumns(design, len(codes))
+    columns, own = EffectColumns(design, len(codes)), training.by_role[ROLE]
+    drawn_by = design
+    if columns.arms(codes) is None and training.settings.assignment == "observed":  # no part of the model
+        drawn_by = with_propensities(design, own, codes, training.settings.seed)
     draw = drawn_arms if design.dose is None else drawn_doses
-    treated = draw(columns, codes, training.by_role[ROLE], np.random.default_rng(seed))
+    treated = draw(EffectColumns(drawn_by, len(codes)), codes, own, np.random.default_rng(seed))
     shuffled = replace(
         training, codes=columns.add(codes, treated), by_role={**training.by_role, ROLE: treated}
     )
@@ -77,5 +81,6 @@ def drawn_arms(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random
 
 def drawn_doses(columns: EffectColumns, codes: Codes, own: Floats, rng: np.random.Generator) -> Floats:
     """Draw doses for rows: what is expected of each, and another row's distance from that, float64 [row]."""
-    expected = columns.propensities(codes).sum(axis=0)  # 0 without a propensity
+    arms = columns.arms(codes)
+    expected = np.zeros(len(own)) if arms is None else arms[0]
     return np.asarray(expected + rng.permutation(own - expected))

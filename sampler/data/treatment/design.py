@@ -94,7 +94,10 @@ class EffectDesign:
         The fitted probability of being treated, of several arms that of each, or the expected dose; none
         where none is needed.
     given
-        Name of the feature that is the propensity, known from elsewhere; "" without one.
+        Name of the feature that is the propensity, known from elsewhere; None without one.
+    known
+        The place of its coded column, and its mean in the fit at each code; None without one, of several
+        arms, and in models made before it was kept.
     sd
         Standard deviation of what is learnt, the prior median of that of the effect of a row.
     arms
@@ -107,10 +110,11 @@ class EffectDesign:
     kind: str
     treated: Floats
     propensities: tuple[FittedPropensity, ...] = ()
-    given: str = ""
+    given: str | None = None
     sd: float = 1.0
     arms: tuple[str, ...] = TWO
     dose: Dose | None = None
+    known: tuple[int, Floats] | None = None
 
     def num_parts(self, *, counts: bool) -> int:
         """Return the number of forests that its effect has: one of half of it or of a dose, or by arm."""
@@ -129,6 +133,14 @@ class EffectDesign:
             return [self.dose.codes(treated)]
         return [TREATMENT.encode(0, (treated == arm).astype(np.float64)) for arm in self.fitted_arms]
 
+    def known_of(self, codes: NDArray[np.uint8]) -> Floats | None:
+        """Return the propensity of rows [feature, row] where it is a feature; a missing one is the mean."""
+        if self.known is None:
+            return None
+        place, means = self.known
+        of_codes = np.append(means, np.full(256 - len(means), means.mean()))
+        return np.asarray(of_codes[codes[place]])
+
     @property
     def more_columns(self) -> int:
         """Number of coded columns that the mean's trees have beside the features."""
@@ -144,21 +156,27 @@ class EffectDesign:
     def to_json(self) -> dict[str, Any]:
         """Return a dict that `from_json` reads."""
         own: dict[str, Any] = {"kind": self.kind, "sd": self.sd}
+        own |= {"given": self.given} if self.given is not None else {}
+        own |= {"known": [self.known[0], *self.known[1].tolist()]} if self.known is not None else {}
         if self.dose is not None:
             own |= {"doses": self.treated.tolist(), "dose": self.dose.to_json()}
-            own |= {"propensities": [each.to_json() for each in self.propensities]}
-            return own | ({"given": self.given} if self.given else {})
+            return own | {"propensities": [each.to_json() for each in self.propensities]}
         own["treated"] = "".join(map(str, self.treated.astype(int).tolist()))
         if self.arms != TWO:
             own |= {"arms": list(self.arms), "propensities": [each.to_json() for each in self.propensities]}
         elif self.propensities:
             own |= self.propensities[0].to_json()
-        return own | ({"given": self.given} if self.given else {})
+        return own
 
     @classmethod
-    def from_json(cls, values: dict[str, Any], num_reference: int) -> EffectDesign:
-        """Read and check what `to_json` returned; raise ValueError for what no model has."""
-        kind, sd, given = values["kind"], float(values["sd"]), str(values.get("given", ""))
+    def from_json(cls, values: dict[str, Any], shape: tuple[int, ...]) -> EffectDesign:
+        """Read and check what `to_json` returned, of a model whose reference rows [column, row] have a shape.
+
+        Raises ValueError for what no model has.
+        """
+        num_coded, num_reference = shape
+        kind, sd, given = values["kind"], float(values["sd"]), values.get("given")
+        known = _checked_known(values["known"], num_coded) if "known" in values else None
         if kind not in KINDS or not 0 < sd < math.inf:
             raise ValueError("its treatment is of no known kind, or has no scale")
         if "dose" in values:
@@ -168,7 +186,7 @@ class EffectDesign:
             fits = tuple(map(FittedPropensity.from_json, values["propensities"]))
             if len(fits) > 1:
                 raise ValueError("its dose has several propensities")
-            return cls(kind, doses, fits, given, sd, DOSE, Dose.from_json(values["dose"]))
+            return cls(kind, doses, fits, given, sd, DOSE, Dose.from_json(values["dose"]), known)
         treated = values["treated"]
         arms = tuple(map(str, values.get("arms", TWO)))
         digits = "".join(map(str, range(len(arms))))
@@ -183,4 +201,12 @@ class EffectDesign:
         if len(propensities) not in {0, 1 if arms == TWO else len(arms)}:
             raise ValueError("its arms have not a propensity each")
         places = np.frombuffer(treated.encode(), np.uint8) - np.float64(ord("0"))
-        return cls(kind, places, propensities, given, sd, arms)
+        return cls(kind, places, propensities, given, sd, arms, known=known)
+
+
+def _checked_known(values: list[Any], num_coded: int) -> tuple[int, Floats]:
+    """Read `EffectDesign.known`; raise ValueError for what no model has."""
+    place, means = int(values[0]), np.array(values[1:], np.float64)
+    if not (0 <= place < num_coded and means.ndim == 1 and 0 < len(means) < 256 and np.isfinite(means).all()):
+        raise ValueError("its known propensity is that of no column")
+    return place, means

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sampler.data.groupings import may_group
 from sampler.data.scalars import as_text
 from sampler.data.table import RawColumn, read_column
 from sampler.data.target import check_length, reject_rows
@@ -153,7 +154,9 @@ def _by_group(group: NDArray[np.int64], values: Floats) -> Floats | None:
     return one if np.array_equal(one[group], values) else None
 
 
-def check_overlap(name: str, treated: Floats, schema: Schema, design: Design, *, dose: bool = False) -> None:
+def check_overlap(
+    name: str, treated: Floats, schema: Schema, design: Design, settings: Settings, *, dose: bool = False
+) -> None:
     """Raise DataError where one of the features tells treated rows from the others, or the dose, always.
 
     Parameters
@@ -166,6 +169,8 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Design, *,
         The features.
     design
         Coded columns before binning, float64 [column, n].
+    settings
+        Settings of the fit.
     dose
         Whether the treatment is a dose.
 
@@ -177,14 +182,25 @@ def check_overlap(name: str, treated: Floats, schema: Schema, design: Design, *,
             schema.columns[place].name,
             None,
             f"it tells which {what} {name}: no two rows alike were treated differently, so "
-            "its effect can't be told from that of this column; leave the column out if it is the treatment "
-            "under another name",
+            "its effect can't be told from that of this column; "
+            f"{_as_groups(schema.columns[place], settings)}leave the column out if it is the treatment under "
+            "another name",
         )
         for place, columns in by_column
         if tells(schema.columns[place], [values for _, values in columns], treated)
     ]
     if problems:
         raise DataError(problems)
+
+
+def _as_groups(column: Column, settings: Settings) -> str:
+    """Say what to do where whole levels of a category were treated, sites for instance."""
+    if column.kind != "category" or len(column.levels) <= len(TWO) or not may_group(settings):
+        return ""
+    return (
+        f"where whole levels of it were treated, such as sites, set groups={column.name!r}: each level has "
+        "an intercept then, and intervals allow for how few levels there are; "
+    )
 
 
 def _tells_dose(column: Column, columns: Sequence[Floats], doses: Floats) -> bool:
@@ -246,13 +262,14 @@ def check_treatment(
         )
     if FAMILIES[settings.family].zeros:
         raise SettingsError(
-            f"family: {settings.family} has zeros that a treatment might change too: take negative-binomial",
+            f"family: {settings.family} has zeros that a treatment might change too: take "
+            f"{'gaussian' if dose else 'negative-binomial'}",
             field="family",
             code="contradiction",
         )
     if dose and FAMILIES[settings.family].target == "counts":
         raise SettingsError(
-            "family: a dose is for numbers and two classes; for counts make it 0 and 1, or names of arms",
+            "family: a dose is for numbers and two classes: set family=gaussian, or make it 0 and 1 or names",
             field="family",
             code="contradiction",
         )

@@ -91,7 +91,7 @@ def contrast(
         "": np.ones(codes.shape[1], bool),
         "treated": np.all(codes[chosen] == first.codes[chosen], axis=0),
     }
-    groups = {} if request.by is None else groups_by(header, codes, names.index(request.by))
+    groups = {} if request.by is None else groups_by(header, coded, request.by)
     averages = Averages(parts | {f"group {name}": rows for name, rows in groups.items()})
 
     def difference(rows: slice) -> Floats:
@@ -213,8 +213,6 @@ def _check(request: ContrastWish, names: Sequence[str]) -> None:
             field="second",
             code="not_accepted",
         )
-    if request.by is not None and request.by not in names:
-        raise unknown_feature("by", request.by, names)
     if request.by in request.first:
         raise SettingsError(
             f"by: {request.by!r} has the same value in all rows of a setting",
@@ -239,24 +237,43 @@ def _index(header: Header, name: str) -> int:
     return [column.name for column in header.schema.columns].index(name)
 
 
-def groups_by(header: Header, codes: Codes, index: int) -> dict[str, NDArray[np.bool_]]:
+def groups_by(header: Header, coded: Coded, by: str) -> dict[str, NDArray[np.bool_]]:
     """Divide rows by a column: by level, or a number or date by its quarters in the training rows.
 
-    Raises SettingsError for a column of too many levels.
+    It is a feature or a column of groups; rows without a value of it, or with a new one, are a group too.
+
+    Raises SettingsError for any other column, and for one of too many levels.
     """
-    column = header.schema.columns[index]
+    columns = [*header.schema.columns, *header.schema.groups]
+    names = [column.name for column in columns]
+    if by not in names:
+        raise unknown_feature("by", by, names)
+    index = names.index(by)
+    levels: list[Any] = [False, True] if columns[index].kind == "boolean" else [*columns[index].levels]
+    if len(levels) > MOST_GROUPS:
+        raise SettingsError(
+            f"by: {by!r} has {len(levels)} levels, more than {MOST_GROUPS}", field="by", code="too_large"
+        )
+    if coded.groups is not None and index >= len(header.schema.columns):
+        own = coded.groups[index - len(header.schema.columns)]
+        groups = {str(level): own == k for k, level in enumerate(levels)}
+    else:
+        groups = _groups_by_feature(header, coded.codes, index, levels)
+    if (rest := ~np.any([*groups.values()], axis=0)).any():
+        name = "missing" if by not in coded.unseen else "missing or new"
+        groups[name if name not in groups else "without a value"] = rest
+    return groups
+
+
+def _groups_by_feature(
+    header: Header, codes: Codes, index: int, levels: list[Any]
+) -> dict[str, NDArray[np.bool_]]:
+    """Divide rows by a feature: by its levels, or by quarters where it has none."""
     positions = [i for i, (j, _) in enumerate(header.schema.coded) if j == index]
     own = codes[positions]
-    if column.kind in ("category", "boolean"):
-        levels: list[Any] = [False, True] if column.kind == "boolean" else list(column.levels)
-        if len(levels) > MOST_GROUPS:
-            raise SettingsError(
-                f"by: {column.name!r} has {len(levels)} levels, more than {MOST_GROUPS}",
-                field="by",
-                code="too_large",
-            )
-        _, coded, _ = codes_of(header, index, levels)
-        return {str(level): np.all(own == coded[:, [k]], axis=0) for k, level in enumerate(levels)}
+    if levels:
+        _, of_levels, _ = codes_of(header, index, levels)
+        return {str(level): np.all(own == of_levels[:, [k]], axis=0) for k, level in enumerate(levels)}
     (reference,) = header.reference[positions]
     present = reference[reference != MISSING]
     edges = np.quantile(present, [0.25, 0.5, 0.75], method="inverted_cdf") if len(present) else np.zeros(3)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sampler.data.treatment.design import ROLE, TWO
-from sampler.errors import DataError, SettingsError, unknown_feature
+from sampler.errors import DataError, SettingsError
 from sampler.posterior.core.intervals import Request, equal_tailed
 from sampler.posterior.explanations.contrasts import MAX_CELLS, Averages, groups_by
 from sampler.posterior.explanations.effect_checks import (
@@ -104,9 +104,6 @@ def treatment_effects(
 
     """
     header = law.draws.header
-    names = [column.name for column in header.schema.columns]
-    if request.by is not None and request.by not in names:
-        raise unknown_feature("by", request.by, names)
     compared = request.compared
     rows, labels, warnings = _counted(coded, request), coded.labels, list(coded.warnings)
     if len(rows) < coded.num_rows:
@@ -124,7 +121,7 @@ def treatment_effects(
         parts["supported"] = ~unsupported
         if request.of == "all":
             parts |= {"treated": treated, "untreated": others}
-    groups = {} if request.by is None else groups_by(header, coded.codes, names.index(request.by))
+    groups = {} if request.by is None else groups_by(header, coded, request.by)
     positive = np.empty(coded.num_rows)
 
     def values(some: slice) -> Floats:

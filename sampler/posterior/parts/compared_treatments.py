@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sampler.data.scalars import number_to_text
+from sampler.data.scalars import as_text, number_to_text
 from sampler.data.treatment.design import TWO
 from sampler.errors import SettingsError
 
@@ -52,6 +52,9 @@ class Compared:
         if design is not None and design.dose is not None:
             return cls._of_doses(design.dose, arm, against)
         names = () if design is None else design.arms
+        arm, against = (
+            as_text(float(each)) if isinstance(each, int | float) else each for each in (arm, against)
+        )
         for field, name in (("arm", arm), ("against", against)):
             if name is not None and name not in names:
                 known = f"one of {', '.join(names)}" if names else "of a model with a treatment"

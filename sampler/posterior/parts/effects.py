@@ -60,13 +60,15 @@ class EffectColumns:
         return result
 
     def arms(self, codes: Codes) -> Floats | None:
-        """Compute the fitted probability of every arm of rows [feature, row], [arm, row]; None without.
+        """Compute the fitted or known probability of every arm of rows [feature, row], [arm, row]; else None.
 
         Of a dose it is the expected one [1, row].
         """
-        fitted = self.propensities(codes)
+        fitted, known = self.propensities(codes), self.design.known_of(codes)
         if not len(fitted):
-            return None
+            if known is None:
+                return None
+            fitted = known[None]
         if self.design.dose is not None:
             return fitted
         return fitted / fitted.sum(axis=0) if len(fitted) > 1 else np.vstack([1.0 - fitted, fitted])

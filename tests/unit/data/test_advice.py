@@ -1,10 +1,14 @@
 """Refusals of roles and treatments: what one advises is accepted, by the call that it advises."""
 
+import re
+
 import numpy as np
 import pandas as pd
 import pytest
 
 from sampler import DataError, SettingsError, fit, prepare
+from sampler.definitions.data import COLUMN_ROLES
+from sampler.families import FAMILIES, takes
 from sampler.sklearn import BARTSurvival
 
 N = 120
@@ -21,6 +25,9 @@ X = TABLE[["a", "b"]]
 TIMES = pd.Series(np.exp(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N)), name="time")
 Y = pd.Series(TABLE["a"] + TABLE["z"] + 0.3 * RNG.normal(size=N), name="y")
 KNOWN = pd.Series(RNG.uniform(0.2, 0.8, N).round(2), name="known")
+COUNTS = pd.Series(RNG.poisson(3.0, N), name="visits")
+SITES = [f"site {number % 20}" for number in range(N)]
+BY_SITE = pd.Series([number % 20 < 10 for number in range(N)], name="t")
 DIED, LOGS = TABLE["died"], np.log(TIMES).rename("log time")
 SHORT = {"num_trees": 5, "num_chains": 1, "num_burnin": 5, "num_draws": 5, "thin": 1, "progress": False}
 
@@ -85,6 +92,37 @@ ADVICE = {
         "'known' must be one of several features, and have numbers.*row 1 holds '(high|low)'",
         [lambda: of_propensity(KNOWN)],
     ),
+    "a treatment by site": (
+        lambda: prepare(X.assign(site=SITES), Y, treatment=BY_SITE),
+        "column 'site'.*where whole levels of it were treated.*groups='site'.*leave the column out",
+        [
+            lambda: prepare(X.assign(site=SITES), Y, treatment=BY_SITE, groups="site"),
+            lambda: prepare(X, Y, treatment=BY_SITE),
+        ],
+    ),
+    "a treatment of counts by site": (  # which have no groups
+        lambda: prepare(X.assign(site=SITES), COUNTS, treatment=BY_SITE, family="poisson"),
+        "column 'site'.*this column; leave the column out",
+        [lambda: prepare(X, COUNTS, treatment=BY_SITE, family="poisson")],
+    ),
+    "a dose of counts with zeros": (
+        lambda: prepare(X, COUNTS, treatment=KNOWN, family="zero-inflated-poisson"),
+        "take gaussian",
+        [lambda: prepare(X, COUNTS, treatment=KNOWN, family="gaussian")],
+    ),
+    "a dose of counts": (
+        lambda: prepare(X, COUNTS, treatment=KNOWN, family="poisson"),
+        "set family=gaussian, or make it 0 and 1",
+        [
+            lambda: prepare(X, COUNTS, treatment=KNOWN, family="gaussian"),
+            lambda: prepare(X, COUNTS, treatment=(KNOWN > 0.5).rename("z"), family="poisson"),
+        ],
+    ),
+    "limits called as the target": (
+        lambda: prepare(X, Y.where(DIED == 1), lower=Y.where(DIED == 0)),
+        "have other values than the column with another role.*: rename one of the two$",
+        [lambda: prepare(X, Y.where(DIED == 1), lower=Y.where(DIED == 0).rename("above"))],
+    ),
 }
 
 
@@ -96,3 +134,26 @@ def test_the_advised_call_is_accepted(name):
         refused()
     for call in advised:
         assert call() is not None
+
+
+OUTCOMES = {
+    "numbers": Y.where(Y > 0, 0.0),
+    "two": Y > 0,
+    "classes": pd.Series(np.array(["x", "y", "z"])[COUNTS % 3]),
+    "ordered": COUNTS.clip(upper=4),
+    "counts": COUNTS,
+}
+OF_ROLES = {"weights": KNOWN, "exposure": KNOWN, "offset": X["a"], "treatment": TABLE["z"]}
+REFUSED = [(r, f) for r, each in COLUMN_ROLES.items() if each.reader for f in FAMILIES if not takes(f, r)]
+
+
+@pytest.mark.parametrize(("role", "family"), REFUSED)
+def test_advised_families_take_the_role(role, family):
+    """A refusal of a role names only families that take it, and these outcomes."""
+    target = OUTCOMES[FAMILIES[family].target].rename("y")
+    with pytest.raises(SettingsError, match=rf"leave out {role}$") as refused:
+        prepare(X, target, **{role: OF_ROLES[role]}, family=family)
+    named = re.search("set family=(.*), or", str(refused.value))
+    for advised in named[1].split(" or ") if named else ():
+        assert prepare(X, target, **{role: OF_ROLES[role]}, family=advised) is not None
+    assert prepare(X, target, family=family) is not None

@@ -1,11 +1,12 @@
 """Fits with a dose: effects by unit and between two doses, model files, more draws, and refusals by name."""
 
+import re
 from functools import cache
 
 import numpy as np
 import pytest
 
-from sampler import DataError, Posterior, SettingsError, fit
+from sampler import DataError, Posterior, SettingsError, fit, prepare
 from sampler.data.treatment.dose import Dose
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 2, "progress": False}
@@ -116,6 +117,32 @@ def test_a_file_and_more_draws():
     np.testing.assert_array_equal(posterior.extend(num_draws=10, progress=False).sigma, longer.sigma)
 
 
+def warned(doses, **more):
+    """Return what a fit warns of, with 300 such doses and further features."""
+    X = {"a": np.random.default_rng(2).normal(size=300)} | more
+    return [text for text in prepare(X, X["a"] + doses, treatment=doses).warnings if "treatment" in text]
+
+
+def test_doses_that_may_be_something_else_are_told():
+    """Two values and a few whole ones, one that is far off, and a feature that nearly is the dose."""
+    doses = np.random.default_rng(1).lognormal(size=300)
+    assert warned(doses) == warned(np.arange(300) % 9) == []
+    for codes in (2 * (doses > 1) - 1, 100 * (doses > 1)):
+        (text,) = warned(codes.astype(float))
+        assert f"its values {min(codes)}, {max(codes)} are read as doses" in text
+        assert "for two arms make them 0 and 1" in text
+        assert warned((codes == max(codes)).astype(float)) == []
+    (text,) = warned(np.arange(300) % 3)
+    assert "0, 1, 2 are read as doses" in text
+    assert "if they are codes of arms, give these names" in text
+    doses[7] = 99999.0
+    (text,) = warned(doses)
+    assert "the dose 99999 in row 8 has 100% of the variance" in text
+    doses[7] = 1.0
+    (text,) = warned(doses, nearly=np.round(doses))
+    assert re.search("nearly explains 9.* of treatment: leave it out", text)
+
+
 @pytest.mark.parametrize(
     "more",
     [
@@ -131,7 +158,7 @@ def test_beside_others(more):
     """A dose stands beside two classes, noise by row, groups, transforms and a known propensity."""
     answer = fitted(**more).effects()
     assert answer.average.lower > 0
-    assert (answer.propensity is None) == ("propensity" in more or "assignment" in more)
+    assert (answer.propensity is None) == ("assignment" in more)
     assert (answer.ratio is not None) == ("family" in more)
     if "family" in more:
         assert not answer.dose.linear

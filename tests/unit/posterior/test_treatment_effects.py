@@ -7,6 +7,7 @@ import pytest
 
 from sampler import DataError, Posterior, SettingsError, fit, load
 from sampler.sklearn import BARTRegressor
+from sampler.studies.placebo import placebo_fit
 
 SHORT = {"num_trees": 20, "num_chains": 2, "num_burnin": 60, "num_draws": 20, "thin": 2, "progress": False}
 NUM_ROWS = 220
@@ -158,6 +159,41 @@ def test_for_whom():
     assert answer.larger["north"]["south"] == pytest.approx(1 - answer.larger["south"]["north"])
     assert answer.larger["north"]["south"] > 0.95
     assert sum(leaf.average.rows for leaf in answer.tree.leaves) == NUM_ROWS
+
+
+def test_groups_beside_the_trees_and_missing_values():
+    """Effects are averaged by a column of groups too, and rows without a value are a group."""
+    table, y = rows()
+    table["b"][:40] = np.nan
+    posterior = fit(features(table), y, treatment=table["treatment"], groups="site", **SHORT)
+    by_site, by_number = posterior.effects(by="site").groups, posterior.effects(by="b").groups
+    assert {name: each.rows for name, each in by_site.items()} == {
+        name: table["site"].count(name) for name in ("north", "south")
+    }
+    assert by_number["missing"].rows == 40
+    assert sum(each.rows for each in by_number.values()) == NUM_ROWS
+    new = table | {"site": ["east", None, *table["site"][2:]]}
+    assert posterior.effects(new, by="site").groups["missing or new"].rows == 2
+    with pytest.raises(SettingsError, match=r"no feature 'sites'.*did you mean site"):
+        posterior.effects(by="sites")
+
+
+def test_a_feature_without_a_name_may_modify_the_effect():
+    """A feature called "" is one as any other: draws are those of another name."""
+    table, y = rows()
+    named, unnamed = (
+        fit({"a": table["a"], name: table["b"]}, y, treatment=table["treatment"], **SHORT)
+        for name in ("b", "")
+    )
+    np.testing.assert_array_equal(named.effects().mean, unnamed.effects().mean)
+    assert named.constants == unnamed.constants
+
+
+def test_arms_by_number():
+    """Arms of 0 and 1 are asked for by numbers, as JSON has them, or by text."""
+    expected = fitted().effects(arm="0", against="1").mean
+    for arm, against in ((0, 1), (0.0, 1.0), (False, True)):
+        np.testing.assert_array_equal(fitted().effects(arm=arm, against=against).mean, expected)
 
 
 def test_how_far_to_trust():
@@ -322,6 +358,33 @@ def test_known_propensity():
     last = len(posterior.header.schema.coded) - 1
     assert not np.any(of_effect == last)
     assert any(np.any(draws.feature == last) for draws in posterior.chains())
+
+
+def test_a_known_propensity_is_used():
+    """It is told with the effects, and balance and overlap use it, in a file too."""
+    table, y = rows()
+    known = np.round(1 / (1 + np.exp(-table["a"])), 1).clip(0.1, 0.9)
+    posterior = fit(
+        features(table) | {"known": known}, y, treatment=table["treatment"], propensity="known", **SHORT
+    )
+    answer = posterior.effects()
+    np.testing.assert_allclose(answer.propensity, known)
+    assert answer.overlap.outside == 0.0
+    assert abs(answer.balance[0].after) < 0.5 * abs(answer.balance[0].before)
+    sent = load_of(posterior).effects(table | {"known": known})
+    assert (sent.balance, sent.overlap.outside) == (answer.balance, 0.0)
+
+
+@pytest.mark.parametrize("more", [{"propensity": "known"}, {"effects": "plain"}, {}])
+def test_placebos_are_as_probable_as_the_treatment(more):
+    """Whichever way the propensity is known, drawn treatments follow what the treatment followed."""
+    table, y = rows()
+    known = {"known": 1 / (1 + np.exp(-table["a"]))} if "propensity" in more else {}
+    posterior = fit(
+        features(table) | known, y, treatment=table["treatment"], **SHORT | {"num_draws": 2}, **more
+    )
+    drawn = placebo_fit(posterior, 1).origin.problem.training.by_role["treatment"]
+    assert np.corrcoef(drawn, table["a"])[0, 1] > 0.2
 
 
 def test_random_assignment():
