@@ -100,7 +100,10 @@ def answers(case: str) -> dict[str, Callable[[Any], Any]]:
     if "calibrate" in settings:
         more["as-calibrated"] = lambda p: p.predict(new, level=[0.5, 0.8], interval="calibrated")
         more["claims"] = lambda p: p.calibrated_levels([0.5, 0.8])
-    return _of_one(new, X, (known, y, weights if weighted else None)) | more
+    asked = _of_one(new, X, (known, y, weights if weighted else None)) | more
+    if settings.get("method") in fit_digests.SOFT:  # asked since for a group of rows without a value
+        del asked["contrast"]
+    return asked
 
 
 def _of_one(new: dict[str, Any], X: dict[str, Any], rows: tuple[Any, ...]) -> dict[str, Callable[[Any], Any]]:

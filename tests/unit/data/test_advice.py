@@ -53,7 +53,7 @@ def fitted_propensity(known, **more):
 ADVICE = {
     "events beside a treatment": (
         lambda: fit(X, TIMES, event=DIED, treatment=TABLE["z"], transform="log", **SHORT),
-        "leave treatment out.*is a feature.*contrast of its values.*logarithms",
+        "leave treatment out.*is a feature.*compare its values.*logarithms",
         [
             lambda: fit(TABLE[["a", "b", "z"]], TIMES, event=DIED, **SHORT).contrast(
                 None, {"z": 1}, {"z": 0}
