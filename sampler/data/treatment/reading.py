@@ -37,8 +37,8 @@ READ_AS_MISSING = (
 )
 TIMES = (
     "event doesn't go with treatment, whose effect on times is not learnt: leave treatment out, so that its "
-    "column is a feature, and compare its values (docs/contrasts.md); or take the logarithms of the times as the "
-    "target, missing where event is 0, with those of the others as lower in place of event"
+    "column is a feature, and compare its values (docs/contrasts.md); or take the logarithms of the times as "
+    "the target, missing where event is 0, with those of the others as lower in place of event"
 )
 ROWS_OF_A_LEVEL = 5  # rows per level of a category that may tell the arms apart by itself
 
