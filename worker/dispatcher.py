@@ -54,19 +54,19 @@ os.register_at_fork(
 
 @dataclass
 class Habit:
-    """Work beside units that is done by a process of its own whenever some is due.
+    """Work beside units that is done by a process of its own (`app.due`) whenever some is due.
 
     Parameters
     ----------
-    module
-        What the process runs: plans of refits read whole datasets, and receivers of webhooks may be slow.
+    queue
+        Its name there: plans of refits read whole datasets, and receivers of webhooks may be slow.
     store
         Tells by `any_due` whether there is some.
     seconds
         Time between two looks.
     """
 
-    module: str
+    queue: str
     store: Any
     seconds: float
     looked_at: float = 0.0
@@ -105,9 +105,9 @@ class Dispatcher:
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
         self._habits = [
-            Habit("app.due_refits", schedules, 20.0),
-            Habit("app.due_webhooks", outbox, 2.0),
-            Habit("app.due_model_sets", model_sets, 1.0),
+            Habit("refits", schedules, 20.0),
+            Habit("webhooks", outbox, 2.0),
+            Habit("model_sets", model_sets, 1.0),
         ]
         self._claimable = 0
         self._busy = False
@@ -199,7 +199,7 @@ class Dispatcher:
                 due = habit.store.any_due(session)
             if due:
                 environment = os.environ | {"BARTSERVE_DATA_DIR": str(self._context.settings.data_dir)}
-                command = (sys.executable, "-P", "-m", habit.module)
+                command = (sys.executable, "-P", "-m", "app.due", habit.queue)
                 habit.process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL)  # noqa: S603
 
     def _ring(self) -> None:

@@ -1,6 +1,8 @@
-"""Queue for places that owners share: decides whose turn is next."""
+"""Queues for places that owners share: decide whose turn is next."""
 
 from collections import Counter, deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -75,3 +77,39 @@ class FairLine(Generic[E]):
             self._number += 1
             self._turned[chosen.owner] = self._number
             chosen.turn.set()
+
+
+class OwnerTurns:
+    """Turns of owners whose work waits in the database, by the rule of `FairLine`; not for several threads.
+
+    So one owner's backlog delays another's first piece by the pieces at most that are at work.
+    """
+
+    def __init__(self) -> None:
+        self.at_work: Counter[str] = Counter()
+        self._turned: dict[str, int] = {}
+        self._number = 0
+
+    def order(self, owners: Iterable[str], most: int = 1) -> list[str]:
+        """Order owners with work, of those with equal claims the first first; leave out those with `most`."""
+        waiting = [owner for owner in owners if self.at_work[owner] < most]
+        return sorted(waiting, key=lambda owner: (self.at_work[owner], self._turned.get(owner, 0)))
+
+    def begin(self, owner: str) -> None:
+        """Count a piece of an owner as at work."""
+        self._number += 1
+        self.at_work[owner] += 1
+        self._turned[owner] = self._number
+
+    def end(self, owner: str) -> None:
+        """Count a piece as done."""
+        self.at_work[owner] -= 1
+
+    @contextmanager
+    def turn(self, owner: str) -> Iterator[None]:
+        """Do a piece of an owner."""
+        self.begin(owner)
+        try:
+            yield
+        finally:
+            self.end(owner)

@@ -12,7 +12,6 @@ import ipaddress
 import logging
 import socket
 import time
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
 from functools import partial
@@ -23,6 +22,7 @@ import httpx
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from app.services.fair_line import OwnerTurns
 from app.store.engine import session_scope
 from app.store.webhooks import outbox as store
 from app.store.webhooks.outbox import Taken
@@ -143,24 +143,26 @@ async def _post(taken: Taken, networks: Collection[_Network]) -> tuple[str | Non
 async def run(engine: Engine, networks: Sequence[_Network], seconds: float) -> int:
     """Send what is due, for as many seconds at most; return the number of attempts.
 
-    One owner's slow receivers take half of the places, and end the process no later.
+    A free place is for the owner with the fewest, of equals for the one served least recently; one owner's
+    slow receivers take half of them.
     """
     running: dict[asyncio.Task[None], str] = {}
+    turns = OwnerTurns()
     attempts, until = 0, time.monotonic() + seconds
     idle_until = time.monotonic() + LINGER
     await asyncio.to_thread(_in_transaction, engine, store.forget_old)
     while time.monotonic() < until:
         while len(running) < PLACES:
-            full = [owner for owner, count in Counter(running.values()).items() if count >= OF_OWNER]
-            taken = await asyncio.to_thread(_take, engine, full)
+            taken = await asyncio.to_thread(_take, engine, turns)
             if taken is None:
                 break
+            turns.begin(taken.owner)
             running[asyncio.create_task(_deliver(engine, taken, networks))] = taken.owner
             attempts += 1
         if running:
             done, _ = await asyncio.wait(running, timeout=PAUSE, return_when=asyncio.FIRST_COMPLETED)
             for task in done:
-                del running[task]
+                turns.end(running.pop(task))
                 with suppress(Exception):  # it has been logged; the delivery is due again after its lease
                     task.result()
             idle_until = time.monotonic() + LINGER
@@ -183,13 +185,13 @@ async def _deliver(engine: Engine, taken: Taken, networks: Collection[_Network])
         raise
 
 
-def _take(engine: Engine, without: Collection[str]) -> Taken | None:
+def _take(engine: Engine, turns: OwnerTurns) -> Taken | None:
     with session_scope(
         engine, read_only=True
     ) as session:  # most looks find nothing, and hold no other writer up
-        if not store.any_due(session):
-            return None
-    return _in_transaction(engine, partial(store.take, without=without))
+        owners = turns.order(store.owners_due(session), OF_OWNER)
+    taken = (_in_transaction(engine, partial(store.take, owner=owner)) for owner in owners)
+    return next((each for each in taken if each is not None), None)
 
 
 def _in_transaction(engine: Engine, act: Callable[[Session], T]) -> T:

@@ -1,13 +1,15 @@
-"""Making of the models of accepted sets, one after the other, while few of a set are open."""
+"""Making of the models of accepted sets, some after the other, while few of a set are open."""
 
 import logging
-from collections.abc import Iterator
+import math
+import time
 from itertools import islice
 
 from sqlalchemy import Engine
 
 from app.services import health
 from app.services.errors import ServiceError
+from app.services.fair_line import OwnerTurns
 from app.services.fits import creation
 from app.services.fits.requests import FitRequest
 from app.services.model_sets.parts import GroupRows, RowsByGroup, find_groups, parts_of
@@ -20,54 +22,69 @@ from app.store.tables import Dataset, Json, ModelSet
 
 log = logging.getLogger(__name__)
 MAKER = "model set"  # the actor in the audit log
-MOST_ROWS = 1 << 20  # rows of groups in memory at once
+# Of a piece, after which it is another owner's turn; so many rows are in memory at once.
+MOST_MODELS, MOST_ROWS = 20, 1 << 20
+KNOWN_GROUPS = 8  # sets whose groups are kept for their next piece
 MISTAKE: Json = {
     "type": "internal-error",
     "detail": "The fit could not be made by a mistake of the service, which its log has.",
 }
 
 
-def run_due(engine: Engine, settings: Settings) -> int:
-    """Make models of the sets that are due, until as many as are allowed are open; return their number."""
-    with session_scope(engine, read_only=True) as session:
-        due = store.due(session)
-        session.expunge_all()
-    made = 0
-    for each in due:
-        with acting(Actor(MAKER, owner=each.owner, limits=health.limits(engine, settings))):
-            made += _make(engine, each, health.slots_now(engine, settings))
+def run_due(engine: Engine, settings: Settings, seconds: float = math.inf) -> int:
+    """Make models of the sets that are due, in turns of owners; return their number.
+
+    It ends when as many as are allowed are open, or after as many seconds.
+    """
+    turns, until, made = OwnerTurns(), time.monotonic() + seconds, 0
+    known: dict[str, RowsByGroup] = {}
+    over: set[str] = set()  # others make their models
+    while time.monotonic() < until:
+        with session_scope(engine, read_only=True) as session:
+            owners = turns.order(store.owners_due(session, over))
+            of = None if not owners else store.first_due(session, owners[0], over)
+            session.expunge_all()
+        if of is None:
+            break
+        limits = health.limits(engine, settings)
+        with turns.turn(of.owner), acting(Actor(MAKER, owner=of.owner, limits=limits)):
+            count = _make_some(engine, of, health.slots_now(engine, settings), known)
+        made += count
+        if not count:
+            over.add(of.id)
     return made
 
 
-def _make(engine: Engine, of: ModelSet, slots: int) -> int:
+def _make_some(engine: Engine, of: ModelSet, slots: int, known: dict[str, RowsByGroup]) -> int:
+    """Make the next models of a set, and return their number."""
     with session_scope(engine, read_only=True) as session:
         dataset = session.get(Dataset, of.dataset_id)
         if dataset is None:
             return 0  # deleted with its set
-        groups = find_groups(session, dataset, of.by)
-        last = of.made + store.AHEAD - store.count_open(session, of.id)
+        if of.id not in known:
+            if len(known) == KNOWN_GROUPS:
+                known.clear()
+            known[of.id] = find_groups(session, dataset, of.by)
+        last = of.made + min(store.AHEAD - store.count_open(session, of.id), MOST_MODELS)
+        some = _few(known[of.id], of.made, last)
+        parts = list(parts_of(session, dataset, of.by, some)) if some else []
     number = of.made
-    for some in _batches(groups, of.made, last):
-        with session_scope(engine, read_only=True) as session:
-            parts = list(parts_of(session, dataset, of.by, some))
-        for part in parts:
-            if not _make_one(engine, of, part, number, slots):
-                return number - of.made  # another process does it, or the set was deleted
-            number += 1
+    for part in parts:
+        if not _make_one(engine, of, part, number, slots):
+            break  # another process does it, or the set was deleted
+        number += 1
     return number - of.made
 
 
-def _batches(groups: RowsByGroup, first: int, last: int) -> Iterator[RowsByGroup]:
-    """Yield the groups from `first` to before `last`, few enough that their rows fit into memory."""
-    batch, size = {}, 0
+def _few(groups: RowsByGroup, first: int, last: int) -> RowsByGroup:
+    """Return the groups from `first` to before `last`, as few as fit into memory with their rows."""
+    few, size = {}, 0
     for group, rows in islice(groups.items(), first, last):
-        batch[group] = rows
+        few[group] = rows
         size += len(rows)
         if size >= MOST_ROWS:
-            yield batch
-            batch, size = {}, 0
-    if batch:
-        yield batch
+            break
+    return few
 
 
 def _make_one(engine: Engine, of: ModelSet, part: GroupRows, number: int, slots: int) -> bool:

@@ -1,7 +1,9 @@
 """Retraining as a habit: the model of a name is fitted again every so often, or at the outcomes' alarm."""
 
 import logging
+import math
 import re
+import time
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,6 +17,7 @@ from app.services import health
 from app.services.access import audit
 from app.services.datasets import get as get_dataset
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError, ServiceError
+from app.services.fair_line import OwnerTurns
 from app.services.fits import creation, models
 from app.services.fits.requests import request_like
 from app.services.outcomes import refit
@@ -135,21 +138,27 @@ def delete(session: Session, owner: str, model_id: str) -> None:
     audit.record(session, owner, "schedule.deleted", model)
 
 
-def run_due(engine: Engine, settings: Settings) -> int:
-    """Fit again what is due, one after another; return the number of schedules that had their turn.
+def run_due(engine: Engine, settings: Settings, seconds: float = math.inf) -> int:
+    """Fit again what is due, in turns of owners; return the number of schedules that had their turn.
 
     A fit waits in the queue like every other, and counts against the quotas of its owner.
     """
-    turns = 0
-    while True:
-        with session_scope(engine) as session:
-            taken = store.take(session)
-            if taken is None:
-                return turns
-            session.expunge(taken)
-        turns += 1
-        with acting(Actor(SCHEDULE, owner=taken.owner, limits=health.limits(engine, settings))):
+    turns, count, until = OwnerTurns(), 0, time.monotonic() + seconds
+    while time.monotonic() < until and (taken := _next(engine, turns)) is not None:
+        count += 1
+        limits = health.limits(engine, settings)
+        with turns.turn(taken.owner), acting(Actor(SCHEDULE, owner=taken.owner, limits=limits)):
             _take_turn(engine, settings, taken)
+    return count
+
+
+def _next(engine: Engine, turns: OwnerTurns) -> RefitSchedule | None:
+    with session_scope(engine) as session:
+        for owner in turns.order(store.owners_due(session)):
+            if (taken := store.take(session, owner)) is not None:
+                session.expunge(taken)
+                return taken
+    return None
 
 
 def _take_turn(engine: Engine, settings: Settings, taken: RefitSchedule) -> None:

@@ -49,9 +49,16 @@ def any_due(session: Session) -> bool:
     return session.scalar(select(RefitSchedule.name).where(_due()).limit(1)) is not None
 
 
-def take(session: Session) -> RefitSchedule | None:
-    """Return a schedule that is due, then nobody else's for the time of a lease; None without one."""
-    first = select(RefitSchedule).where(_due()).order_by(RefitSchedule.due_at).limit(1)
+def owners_due(session: Session) -> list[str]:
+    """Return the owners of schedules that are due, the one that waits longest first."""
+    waiting = select(RefitSchedule.owner).where(_due()).group_by(RefitSchedule.owner)
+    return list(session.scalars(waiting.order_by(func.min(RefitSchedule.due_at))))
+
+
+def take(session: Session, owner: str) -> RefitSchedule | None:
+    """Return a due schedule of an owner, then nobody else's for the time of a lease; None without one."""
+    first = select(RefitSchedule).where(_due(), RefitSchedule.owner == owner)
+    first = first.order_by(RefitSchedule.due_at).limit(1)
     while (taken := session.scalar(first, execution_options={"populate_existing": True})) is not None:
         mine = (*_of(taken.owner, taken.name), RefitSchedule.due_at == taken.due_at)
         lease = utc_now() + LEASE

@@ -86,9 +86,16 @@ def any_due(session: Session) -> bool:
     return session.scalar(select(ModelSet.id).where(_due()).limit(1)) is not None
 
 
-def due(session: Session) -> list[ModelSet]:
-    """Return the sets that have groups without a model, and few open models, the oldest first."""
-    return list(session.scalars(select(ModelSet).where(_due()).order_by(ModelSet.created_at, ModelSet.id)))
+def owners_due(session: Session, without: Collection[str] = ()) -> list[str]:
+    """Return the owners of sets that are due, but for some of these, the one that waits longest first."""
+    waiting = select(ModelSet.owner).where(_due(), ModelSet.id.not_in(without)).group_by(ModelSet.owner)
+    return list(session.scalars(waiting.order_by(func.min(ModelSet.created_at))))
+
+
+def first_due(session: Session, owner: str, without: Collection[str] = ()) -> ModelSet | None:
+    """Return an owner's oldest set that has groups without a model, and few open models, or None."""
+    mine = select(ModelSet).where(_due(), ModelSet.owner == owner, ModelSet.id.not_in(without))
+    return session.scalar(mine.order_by(ModelSet.created_at, ModelSet.id).limit(1))
 
 
 def count_open(session: Session, set_id: str) -> int:

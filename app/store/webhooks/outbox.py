@@ -181,9 +181,15 @@ class Taken:
     secrets: Sequence[str]
 
 
-def take(session: Session, without: Collection[str] = ()) -> Taken | None:
-    """Return a delivery that is due, of none of these owners, then nobody else's for the time of a lease."""
-    first = select(WebhookDelivery, Webhook).join(Webhook).where(*_due(), Webhook.owner.not_in(without))
+def owners_due(session: Session) -> list[str]:
+    """Return the owners of deliveries that are due, the one that waits longest first."""
+    waiting = select(Webhook.owner).join(WebhookDelivery).where(*_due()).group_by(Webhook.owner)
+    return list(session.scalars(waiting.order_by(func.min(WebhookDelivery.due_at))))
+
+
+def take(session: Session, owner: str) -> Taken | None:
+    """Return a due delivery of an owner, then nobody else's for the time of a lease; None without one."""
+    first = select(WebhookDelivery, Webhook).join(Webhook).where(*_due(), Webhook.owner == owner)
     first = first.order_by(WebhookDelivery.due_at).limit(1)
     while (row := session.execute(first, execution_options={"populate_existing": True}).first()) is not None:
         delivery, webhook = row

@@ -86,12 +86,12 @@ def test_refits_that_are_due_are_started_once(watched, monkeypatch):
     monkeypatch.setattr(dispatcher.subprocess, "Popen", Process)
     for clock.now in (1.0, 21.0, 30.0, 50.0):
         dispatcher_at_work._keep_habits()
-    assert [command[-1] for command in started_processes] == ["app.due_refits"]
+    assert [command[-1] for command in started_processes] == ["refits"]
     Process.code = 0
     for clock.now in (80.0, 120.0, 150.0):
         dispatcher_at_work._keep_habits()
-    assert [command[-1] for command in started_processes] == ["app.due_refits"] * 2
+    assert [command[-1] for command in started_processes] == ["refits"] * 2
     monkeypatch.setattr(dispatcher.outbox, "any_due", lambda _session: True)
     for clock.now in (151.0, 152.0, 160.0):
         dispatcher_at_work._keep_habits()
-    assert started_processes[2:] == [(sys.executable, "-P", "-m", "app.due_webhooks")] * 2
+    assert started_processes[2:] == [(sys.executable, "-P", "-m", "app.due", "webhooks")] * 2

@@ -203,9 +203,9 @@ def test_a_sender_that_died_leaves_its_delivery_to_another(client, database, rec
     webhook = add(client, receiver)
     client.post(f"/webhooks/{webhook['id']}/test")
     with session_scope(database.engine) as session:
-        first = webhooks.take(session)
+        first = webhooks.take(session, "local")
         assert first is not None
-        assert webhooks.take(session) is None
+        assert webhooks.take(session, "local") is None
     due_now(database)
     assert send(database) == 1
     with session_scope(database.engine) as session:
