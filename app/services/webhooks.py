@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from sqlalchemy.orm import Session
 
 from app.services import cursors
-from app.services.access import audit
+from app.services.access import audit, quotas
 from app.services.cursors import Page
 from app.services.errors import ConflictError, Fault, InvalidRequestError, NotFoundError
 from app.services.views import filled
@@ -156,7 +156,8 @@ def delete(session: Session, owner: str, webhook_id: str) -> None:
 
 
 def test(session: Session, owner: str, webhook_id: str) -> DeliveryView:
-    """Send a test; raises NotFoundError."""
+    """Send a test; raises NotFoundError, and QuotaError where the owner has stored too much."""
+    quotas.check_stored(session, owner, quotas.WEBHOOK_BYTES)
     row = _get(session, owner, webhook_id, hold=True)
     return filled(DeliveryView, store.add(session, row, "test", {"webhook_id": row.id}))
 

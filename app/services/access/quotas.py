@@ -14,7 +14,10 @@ from app.store.queue import jobs
 from sampler.host.fits import effect_trees
 
 BYTES_PER_GROUP = 3  # stored bytes of a group's intercept, per draw
+MODEL_BYTES = 10_000  # of a small model besides its draws: header, settings, diagnostics, states of chains
+HELD_OUT_BYTES = 40_000  # figures of held-out rows, of an outcome
 BYTES_PER_TREE = 14  # upper bound of the stored size at default settings (about nine)
+WEBHOOK_BYTES = 1000  # of a delivery
 LATER = {"stored": 3600, "queued": 30, "predictions": 1, "room": 10}  # seconds until a retry
 
 
@@ -24,8 +27,11 @@ def expected_bytes(settings: Mapping[str, Any]) -> int:
     trees *= int(settings.get("classes") or 1)  # a sum of trees for each
     trees += effect_trees(settings)
     draws = (settings.get("stop") or {}).get("max_draws") or settings.get("num_draws", 0)
+    beside = MODEL_BYTES
+    if settings.get("holdout"):
+        beside += HELD_OUT_BYTES * len(settings.get("outcomes") or "1")
     groups = BYTES_PER_GROUP * int(settings.get("num_groups") or 0) * (1 + len(settings.get("slopes") or ()))
-    return (BYTES_PER_TREE * trees + groups) * chains * int(draws)
+    return beside + (BYTES_PER_TREE * trees + groups) * chains * int(draws)
 
 
 def hold(session: Session, owner: str) -> None:
@@ -51,7 +57,8 @@ def check_stored(session: Session, owner: str, more: int) -> None:
         return
     store.hold(session, owner)
     promised = sum(expected_bytes(settings) for settings in store.open_settings(session, owner))
-    promised += sum(expected_bytes(settings) * count for settings, count in store.unmade(session, owner))
+    for settings, count, of_rows in store.unmade(session, owner):
+        promised += expected_bytes(settings) * count + of_rows
     has = store.stored_bytes(session, owner) + promised
     if has + more > most:
         raise QuotaError(

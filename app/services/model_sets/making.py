@@ -8,7 +8,8 @@ from itertools import islice
 from sqlalchemy import Engine
 
 from app.services import health
-from app.services.errors import ServiceError
+from app.services.access import quotas
+from app.services.errors import QuotaError, ServiceError
 from app.services.fair_line import OwnerTurns
 from app.services.fits import creation
 from app.services.fits.requests import FitRequest
@@ -68,9 +69,9 @@ def _make_some(engine: Engine, of: ModelSet, slots: int, known: dict[str, RowsBy
         last = of.made + min(store.AHEAD - store.count_open(session, of.id), MOST_MODELS)
         some = _few(known[of.id], of.made, last)
         parts = list(parts_of(session, dataset, of.by, some)) if some else []
-    number = of.made
+    number, refusal = of.made, _refusal(engine, of.owner)
     for part in parts:
-        if not _make_one(engine, of, part, number, slots):
+        if not _make_one(engine, of, part, number, slots, refusal):
             break  # another process does it, or the set was deleted
         number += 1
     return number - of.made
@@ -87,10 +88,23 @@ def _few(groups: RowsByGroup, first: int, last: int) -> RowsByGroup:
     return few
 
 
-def _make_one(engine: Engine, of: ModelSet, part: GroupRows, number: int, slots: int) -> bool:
-    planned, error = None, None
+def _refusal(engine: Engine, owner: str) -> Json | None:
+    """Return why no more of an owner is stored: its sets took more than was promised to them."""
     try:
-        planned = creation.plan_rows(part.dataset, part.table, FitRequest(**of.request), slots=slots)
+        with session_scope(engine) as session:
+            quotas.check_stored(session, owner, 0)
+    except QuotaError as refusal:
+        return {"type": refusal.slug, "detail": refusal.detail}
+    return None
+
+
+def _make_one(
+    engine: Engine, of: ModelSet, part: GroupRows, number: int, slots: int, error: Json | None
+) -> bool:
+    planned = None
+    try:
+        if error is None:
+            planned = creation.plan_rows(part.dataset, part.table, FitRequest(**of.request), slots=slots)
     except ServiceError as refusal:
         error = {"type": refusal.slug, "detail": refusal.detail}
     except Exception:

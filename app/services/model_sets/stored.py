@@ -20,6 +20,7 @@ from app.services.fits.fit_request import ModelRequest
 from app.services.fits.requests import FitRequest
 from app.services.model_sets.parts import RowsByGroup, columns_of_groups, find_groups, parts_of
 from app.services.views import ErrorView, State, filled, if_any
+from app.store.access.quotas import part_bytes
 from app.store.engine import session_scope
 from app.store.errors import DatasetGoneError
 from app.store.sets import model_sets as store
@@ -159,7 +160,8 @@ def accept(session: Session, owner: str, planned: PlannedSet) -> ModelSetView:
     """
     settings, count = planned.first.stored_settings, len(planned.groups)
     quotas.check_queued(session, owner)
-    quotas.check_stored(session, owner, planned.dataset.num_bytes + count * quotas.expected_bytes(settings))
+    of_rows = part_bytes(planned.dataset.num_bytes, planned.dataset.columns, count)
+    quotas.check_stored(session, owner, count * (of_rows + quotas.expected_bytes(settings)))
     try:
         made = store.create(
             session,

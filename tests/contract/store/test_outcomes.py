@@ -114,13 +114,15 @@ def test_the_watch_has_eras_and_verdicts(database):
 def test_outcomes_go_with_their_model(database):
     """They count as stored bytes, and are removed in bounded batches after the model, or on request."""
     engine = database.engine
-    kept, gone, emptied = (create_model(engine, num_chains=1).id for _ in range(3))
+    kept, emptied = (create_model(engine, num_chains=1) for _ in range(2))
+    dataset, kept, emptied = kept.dataset_id, kept.id, emptied.id
     many = deletion.BATCH_ROWS * deletion.SMALL_ROWS + 10
     empty = _stored(engine)
     add(engine, kept, [outcome(1)])
     one = _stored(engine) - empty
     assert one > quotas.OUTCOME_BYTES
     before = counts(engine)
+    gone = create_model(engine, dataset, num_chains=1).id
     add(engine, gone, [outcome(i, str(i)) for i in range(many)])
     with session_scope(engine) as session:
         watches.begin(session, gone, 10, "holds")

@@ -273,7 +273,7 @@ def test_a_set_is_one_of_the_queued_and_makes_few_models_at_once(client, setting
         owner = session.scalar(select(ModelSet.owner))
     with session_scope(database.engine) as session:
         assert quota_store.count_open_fits(session, owner) == 1
-        assert [count for _, count in quota_store.unmade(session, owner)] == [2]
+        assert [count for _, count, _ in quota_store.unmade(session, owner)] == [2]
     run_units(settings)
     assert making.run_due(database.engine, settings) == 2
     run_units(settings)
