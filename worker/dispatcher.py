@@ -3,7 +3,8 @@
 It looks every few seconds, and at once when a unit of its worker has ended, since that may have been short.
 It relays accepted work, ends lost units and makes up for lost messages, and several copies do no harm. It
 starts the refits of schedules, the making of sets of models and the sender of webhooks, and also sends
-heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends.
+heartbeats for its worker, removes deleted rows, and ensures that a stopping worker ends. Without it a worker
+would stand: one whose thread has died or is stuck ends, and whoever started it starts it again.
 """
 
 import contextlib
@@ -39,6 +40,7 @@ log = logging.getLogger(__name__)
 BEAT_SECONDS = 2.0
 REST_SECONDS = 0.05  # shortest time between looks, however short units are
 MOST_SWEPT = 20  # lost units ended per heartbeat, each in its own transaction
+STUCK_SECONDS = 300.0  # without a look, after which a worker ends; a database may take its time
 REMOVE_SECONDS = 0.5  # time after each heartbeat for removing deleted rows in batches
 DEAF_SECONDS = 15.0  # that doorbells may go unanswered while there is work and no process has any in hand
 DRAIN_SECONDS = 25.0  # a unit that hasn't ended by then is left to the expiry of its lease
@@ -104,6 +106,7 @@ class Dispatcher:
         self._drain_at: float | None = None
         self._drained = self._stopped = False
         self._beat_at = self._removed_at = 0.0
+        self._looked_at = time.monotonic()
         self._habits = [
             Habit("refits", schedules, 20.0),
             Habit("webhooks", outbox, 2.0),
@@ -116,10 +119,12 @@ class Dispatcher:
         self._connection: Connection | None = None
         self._complained: set[str] = set()
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+        self._guard = threading.Thread(target=self._watch_thread, name="dispatcher's guard", daemon=True)
 
     def start(self) -> None:
         """Start the thread; call this once the pool has started, so that its first forks come before."""
         self._thread.start()
+        self._guard.start()
 
     def drain(self) -> None:
         """Let the running units end with their slice. Safe in a signal handler."""
@@ -138,6 +143,7 @@ class Dispatcher:
     def _run(self) -> None:
         self._attempt("database", self._register)
         while not self._stopped:
+            self._looked_at = time.monotonic()
             if self._drain_at is not None:
                 self._watch_drain(self._drain_at)
             elif self._attempt("database", self._look):
@@ -147,6 +153,16 @@ class Dispatcher:
                 self._attempt("database", self._keep_habits)
             time.sleep(REST_SECONDS)
             self._context.places.sleep(max(self._context.settings.dispatch_seconds - REST_SECONDS, 0))
+
+    def _watch_thread(self) -> None:
+        """End the worker when its dispatcher's thread has died, or doesn't get on."""
+        while not self._stopped:
+            self._thread.join(STUCK_SECONDS / 10)
+            stuck = time.monotonic() - self._looked_at > STUCK_SECONDS
+            if not self._stopped and (stuck or not self._thread.is_alive()):
+                log.error("The dispatcher's thread %s; ending.", "is stuck" if stuck else "has died")
+                self._end(1)
+                return
 
     def _look(self) -> None:
         """Send a heartbeat when due, end lost units, and count claimable ones."""

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from app.services.errors import Fault
 from app.services.request_context import OwnerLimits
 from app.settings import Settings, is_loopback
-from app.store import schema
+from app.store import reserve, schema
 from app.store.engine import make_engine, session_scope
 from app.store.queue import workers
 
@@ -39,6 +39,8 @@ class Readiness:
                 return [Fault(None, None, message)]
             with session_scope(self.engine, read_only=True) as session:
                 beats = workers.fresh_beat(session, self.within)
+            if reserve.is_full(self.engine) or not (beats or workers.can_beat(self.engine)):
+                return [Fault(None, None, "the database's disk is full: delete something, or give it room")]
         except SQLAlchemyError:
             return [Fault(None, None, "the database doesn't respond")]
         return [] if beats else [Fault(None, None, "no worker sends heartbeats: start  bartserve worker")]

@@ -1,4 +1,4 @@
-"""Time: the database's clock for leases and heartbeats, and UTC date-times for people."""
+"""Time: the database's clock for leases, heartbeats and what workers date, and UTC date-times for people."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -57,6 +57,23 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value is None:
             return None
         return value.replace(tzinfo=UTC) if dialect.name == "sqlite" else value.astimezone(UTC)
+
+
+class db_utc_now(FunctionElement[datetime]):  # noqa: N801  reads as the SQL function it is
+    """Date and time by the database's clock, to set a column to: workers' clocks may differ."""
+
+    type = UtcDateTime()
+    inherit_cache = True
+
+
+@compiles(db_utc_now, "sqlite")
+def _sqlite_utc(_element: Any, _compiler: Any, **_kw: Any) -> str:
+    return "(strftime('%Y-%m-%d %H:%M:%f', 'now') || '000')"  # as SQLAlchemy stores date-times
+
+
+@compiles(db_utc_now, "postgresql")
+def _postgres_utc(_element: Any, _compiler: Any, **_kw: Any) -> str:
+    return "clock_timestamp()"
 
 
 def utc_now() -> datetime:

@@ -12,6 +12,7 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 RESERVE_BYTES = 16 * 1024 * 1024  # a few times the size of SQLite's log before a checkpoint
+FULL = 1024 * 1024  # free bytes below which most changes are refused; deletions have the reserve
 PLENTY = 4 * RESERVE_BYTES  # free bytes required before a reserve is made
 
 
@@ -35,6 +36,12 @@ def release_if_full(engine: Engine) -> None:
     file = _file(engine)
     if file is not None and shutil.disk_usage(file.parent).free < RESERVE_BYTES:
         file.unlink(missing_ok=True)
+
+
+def is_full(engine: Engine) -> bool:
+    """Tell whether the disk of a SQLite database has no room left for changes."""
+    file = _file(engine)
+    return file is not None and shutil.disk_usage(file.parent).free < FULL
 
 
 def _file(engine: Engine) -> Path | None:

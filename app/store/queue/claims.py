@@ -34,7 +34,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from app.store import events
-from app.store.clock import db_now, utc_now
+from app.store.clock import db_now, db_utc_now, utc_now
 from app.store.queue import lifecycle
 from app.store.statements import rows_changed
 from app.store.tables import CHAIN, KINDS, LONG_KINDS, OPEN_STATES, QUEUED, RUNNING, Model, Unit, Worker
@@ -145,7 +145,7 @@ def claim(
         "state": RUNNING,
         "token": token,
         "worker_id": worker_id,
-        "served_at": utc_now(),
+        "served_at": db_utc_now(),
         "lease_until": db_now() + lease_seconds,
         "attempts": Unit.attempts + 1,
         "stalled_attempts": Unit.stalled_attempts + 1,
@@ -154,7 +154,7 @@ def claim(
     rows_changed(session, update(Unit).where(Unit.id == unit.id).values(values))
     table, parent_id = lifecycle.parent(unit)
     started = update(table).where(table.id == parent_id, table.state == QUEUED)
-    started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, utc_now()))
+    started = started.values(state=RUNNING, started_at=func.coalesce(table.started_at, db_utc_now()))
     if rows_changed(session, started) and table is Model:
         events.append(session, unit.model_id, "started")
         lifecycle.set_deadline(session, unit.model_id)

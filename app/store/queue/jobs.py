@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from app.store import deletion
-from app.store.clock import utc_now
+from app.store.clock import db_utc_now, utc_now
 from app.store.statements import After, lock_rows, page, rows_changed
 from app.store.tables import (
     CANCELLED,
@@ -131,7 +131,7 @@ class Jobs(Generic[T]):
         mine = self.column == job_id
         if session.scalar(select(Unit.id).where(mine, Unit.state.in_(OPEN_STATES)).limit(1)) is not None:
             return
-        job.finished_at = utc_now()
+        job.finished_at = session.scalar(select(db_utc_now()))
         if job.cancel_requested:
             job.state = CANCELLED
         else:
@@ -146,7 +146,7 @@ class Jobs(Generic[T]):
         """End the job as failed and cancel its queued units."""
         self._cancel_queued(session, job_id)
         open_ = update(self.table).where(self.table.id == job_id, self.table.state.in_(OPEN_STATES))
-        if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now())):
+        if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=db_utc_now())):
             outbox.note_job(session, self.ended, session.get_one(self.table, job_id, populate_existing=True))
 
     def _cancel_queued(self, session: Session, job_id: str) -> None:

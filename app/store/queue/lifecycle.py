@@ -11,7 +11,7 @@ from sqlalchemy import ColumnElement, and_, case, not_, or_, select, true, updat
 from sqlalchemy.orm import Session
 
 from app.store import events
-from app.store.clock import db_now, is_near, utc_now
+from app.store.clock import db_now, db_utc_now, is_near, utc_now
 from app.store.queue.jobs import JOBS, job_of
 from app.store.statements import S, lock_rows, rows_changed
 from app.store.tables import (
@@ -109,7 +109,7 @@ def settle(session: Session, model_id: str) -> None:
         return
     if found.cancel_requested:
         ended = update(Model).where(Model.id == model_id)
-        rows_changed(session, ended.values(state=CANCELLED, finished_at=utc_now()))
+        rows_changed(session, ended.values(state=CANCELLED, finished_at=db_utc_now()))
         events.append(session, model_id, CANCELLED)
     elif all(state == DONE for kind, state in states if kind == CHAIN):
         finishes = sum(kind == FINISH for kind, _ in states)
@@ -121,7 +121,7 @@ def fail_model(session: Session, model_id: str, error: Json) -> None:
     """End a model as failed and cancel its queued units; call this under `lock_all`."""
     cancel_queued(session, model_id)
     open_ = update(Model).where(Model.id == model_id, Model.state.in_(OPEN_STATES))
-    if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=utc_now())):
+    if rows_changed(session, open_.values(state=FAILED, error=error, finished_at=db_utc_now())):
         events.append(session, model_id, FAILED, error)
 
 

@@ -16,7 +16,7 @@ from sqlalchemy import and_, case, delete, null, select, update
 from sqlalchemy.orm import Session
 
 from app.store import draws, events
-from app.store.clock import db_now, utc_now
+from app.store.clock import db_now, db_utc_now, utc_now
 from app.store.errors import LeaseLostError
 from app.store.outcomes import watches
 from app.store.queue import claims, lifecycle, restarts
@@ -265,7 +265,7 @@ def finish_model(
         values |= {"header": calibrated.header, "calibration": calibrated.summary}
     state = case((Model.cancel_requested, CANCELLED), else_=SUCCEEDED)
     open_ = update(Model).where(Model.id == claim.model_id, Model.state.in_(OPEN_STATES))
-    if rows_changed(session, open_.values(state=state, finished_at=utc_now(), **values)):
+    if rows_changed(session, open_.values(state=state, finished_at=db_utc_now(), **values)):
         if cut is not None:
             drawless = delete(Unit).where(Unit.model_id == claim.model_id, Unit.kind == CHAIN)
             rows_changed(session, drawless.where(Unit.num_draws == 0))
@@ -319,7 +319,7 @@ def continue_sampling(session: Session, claim: Claim, num_draws: int, header: by
 def _fenced(session: Session, claim: Claim, **values: Any) -> None:
     mine = and_(Unit.id == claim.unit_id, Unit.token == claim.token, Unit.state == RUNNING)
     if values.get("state", RUNNING) != RUNNING:
-        values["served_at"] = utc_now()
+        values["served_at"] = db_utc_now()
     if rows_changed(session, update(Unit).where(mine).values(updated_at=utc_now(), **values)) != 1:
         raise LeaseLostError(f"Unit {claim.unit_id} is no longer held with token {claim.token}.")
 

@@ -2,12 +2,15 @@
 
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, and_, delete, func, not_, select, update
+from sqlalchemy import ColumnElement, Engine, and_, delete, func, not_, select, update
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from app.store.clock import db_now, is_near
+from app.store.engine import session_scope
+from app.store.errors import is_disk_full
 from app.store.statements import rows_changed
-from app.store.tables import OPEN_STATES, QUEUED, Json, Unit, Worker
+from app.store.tables import OPEN_STATES, QUEUED, Json, Unit, Worker, new_id
 
 FORGET_SECONDS = 24 * 3600.0  # age of the last heartbeat after which a worker's row is deleted
 
@@ -26,6 +29,20 @@ def beat(session: Session, worker_id: str, phase: str, counts: Json | None = Non
     statement = update(Worker).where(Worker.id == worker_id)
     statement = statement.values(beat_at=db_now(), phase=phase, counts=counts)
     return rows_changed(session, statement) == 1
+
+
+def can_beat(engine: Engine) -> bool:
+    """Tell whether a full disk doesn't keep workers from their heartbeats, by one that leaves nothing."""
+    try:
+        with session_scope(engine) as session:
+            session.add(Worker(id=new_id("probe"), host="", pid=0, slots=0, beat_at=0.0, phase=""))
+            session.flush()
+            session.rollback()
+    except DBAPIError as error:
+        if not is_disk_full(error):
+            raise
+        return False
+    return True
 
 
 def drain(session: Session, worker_id: str) -> None:

@@ -1,20 +1,23 @@
 """Moments that a clock wrote which was ahead: leases, heartbeats and deadlines that mean nothing any more."""
 
+from datetime import datetime, timedelta
+
 import pytest
 from sqlalchemy import select, update
 
 from app.services.metrics import _of_workers
 from app.settings import Settings
-from app.store import models
-from app.store.clock import db_now
+from app.store import clock, models, studies
+from app.store.clock import db_now, utc_now
 from app.store.engine import session_scope
 from app.store.queue import claims, lifecycle, units, workers
 from app.store.queue.snapshot import snapshot
 from app.store.queue.units import Directive
-from app.store.tables import Model, Unit, Worker
+from app.store.tables import Model, Study, Unit, Worker
 from tests.support.store_factories import OWNER, a_slice, claim, create_model, state_of
 
 AHEAD = 2 * 24 * 3600.0
+SECOND = timedelta(seconds=1)  # SQLite's clock has milliseconds
 
 
 def written_ahead(engine, column, row_id, seconds=AHEAD):
@@ -96,3 +99,30 @@ def test_no_lease_may_be_longer_than_the_longest():
     assert Settings(lease_seconds=lifecycle.LONGEST_LEASE)
     with pytest.raises(ValueError, match="lease_seconds"):
         Settings(lease_seconds=lifecycle.LONGEST_LEASE + 1)
+
+
+def test_what_workers_date_is_by_the_databases_clock(database, monkeypatch):
+    """Begin and end of fits and jobs, and turns, don't depend on the clock of the worker."""
+    ends = (lambda s, c: units.fail(s, c, {"type": "x", "detail": "It failed."}), units.finish_part)
+    model = create_model(database.engine, num_chains=1)
+    with session_scope(database.engine) as session:
+        asked = {"owner": OWNER, "model_id": model.id, "kind": "tuning", "request": {}, "fits": [1]}
+        study = studies.create(session, **asked)
+
+    class Wrong(datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return datetime.now(tz) + timedelta(hours=3)
+
+    before = utc_now()
+    with monkeypatch.context() as ahead:
+        ahead.setattr(clock, "datetime", Wrong)
+        for end, more in zip(ends, ((), (1, {})), strict=True):
+            claimed = claim(database.engine)
+            with session_scope(database.engine) as session:
+                end(session, claimed, *more)
+    with session_scope(database.engine, read_only=True) as session:
+        for row in (session.get(Model, model.id), session.get(Study, study.id)):
+            assert before - SECOND <= row.started_at <= row.finished_at <= utc_now() + SECOND
+        served = session.scalars(select(Unit.served_at)).all()
+    assert all(before - SECOND <= at <= utc_now() + SECOND for at in served)

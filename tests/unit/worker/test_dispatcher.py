@@ -2,6 +2,7 @@
 
 import contextlib
 import sys
+import threading
 from types import SimpleNamespace
 
 import pytest
@@ -61,6 +62,20 @@ def test_a_worker_of_units_shorter_than_a_poll_goes_on(watched):
     for clock.now in (60.0, 76.0):
         dispatcher._watch_bells()
     assert ended == [1]
+
+
+@pytest.mark.parametrize("fault", ["dead", "stuck"])
+def test_a_worker_without_its_dispatcher_ends(fault, monkeypatch):
+    """A worker whose thread dies of an error outside its attempts, or doesn't get on, ends."""
+    ended = threading.Event()
+    dies = SimpleNamespace(sleep=lambda _: ended.wait() if fault == "stuck" else 1 / 0, wake=lambda: None)
+    settings = SimpleNamespace(worker_slots=2, dispatch_seconds=1.0)
+    started = Dispatcher(None, SimpleNamespace(settings=settings, places=dies), int, lambda _: ended.set())
+    monkeypatch.setattr(dispatcher, "STUCK_SECONDS", 0.2 if fault == "stuck" else 1e3)
+    monkeypatch.setattr(threading, "excepthook", lambda _: None)
+    started.start()
+    assert ended.wait(60)
+    started._stopped = True
 
 
 def test_refits_that_are_due_are_started_once(watched, monkeypatch):

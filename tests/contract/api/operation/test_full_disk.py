@@ -43,6 +43,8 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
         ids.append(answer.json()["id"])
     assert "full" in problem(answer, 503, "disk-full")["detail"]
     assert int(answer.headers["retry-after"]) > 0
+    told = problem(client.get("/health/ready"), 503, "unavailable")["errors"]
+    assert "disk is full" in told[0]["detail"]
     assert len(client.get("/datasets", params={"limit": 200}).json()["items"]) == len(ids)
 
     with monkeypatch.context() as without:
@@ -62,6 +64,8 @@ def test_deleting_makes_room_on_a_full_disk(service, monkeypatch):
     ballast.unlink()
     reserve.keep(engine)
     assert kept.exists()
+    told = problem(client.get("/health/ready"), 503, "unavailable")["errors"]
+    assert "no worker" in told[0]["detail"]
 
 
 def test_only_a_full_disk_is_called_one():
