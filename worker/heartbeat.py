@@ -124,8 +124,11 @@ class Watch:
             self._heard = max(self._heard, now)
 
     def _end_work(self) -> None:
-        """End a process of the pool that goes on; all that counts is in the database."""
-        if self._over.wait(GRACE_SECONDS) or self._context.forks:
+        """End a process of the pool that goes on; all that counts is in the database.
+
+        A worker that stops ends its processes itself.
+        """
+        if self._over.wait(GRACE_SECONDS) or self._context.forks or self.ended is Directive.DRAIN:
             return
         log.warning("Unit %s has ended, but not its work: the process ends.", self._claim.unit_id)
         self._context.places.wake()
